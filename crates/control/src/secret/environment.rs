@@ -1,5 +1,7 @@
 //! Secrets in environment variables, which are read at each lookup.
 
+use model::lenient_json;
+
 use super::cache;
 
 /// Finds the value of an environment variable.
@@ -11,8 +13,8 @@ pub(super) fn value(lookup: Environment, name: &str, key: Option<&str>) -> Resul
     let value = match key {
         None => Some(text),
         Some(key) => {
-            let object: serde_json::Value =
-                serde_json::from_str(&text).map_err(|_| "the environment variable holds no JSON")?;
+            let object: serde_json::Value = lenient_json::from_slice(text.as_bytes())
+                .map_err(|_| "the environment variable holds no JSON")?;
             object.get(key).and_then(cache::text_of)
         }
     };

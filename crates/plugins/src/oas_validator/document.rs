@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use message::Method;
+use model::lenient_json;
 use serde_json::{Map, Value};
 
 use super::body::{BodyRule, MediaRule};
@@ -55,7 +56,7 @@ impl Document {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(format!("the document has more than {DOCUMENT_BYTES_MAX} bytes"));
         }
-        let document: Value = serde_json::from_str(text)
+        let document: Value = lenient_json::from_slice(text.as_bytes())
             .map_err(|error| format!("invalid JSON string provided, err: {error}"))?;
         Document::compile(&document)
     }
