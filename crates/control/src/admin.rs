@@ -5,7 +5,6 @@ pub mod auth;
 mod conditions;
 mod configs;
 mod extensions;
-mod json;
 mod kinds;
 mod listing;
 mod object_path;

@@ -32,6 +32,7 @@ use std::sync::Arc;
 
 use message::{FieldError, RequestHead, ResponseHead};
 use router::Params;
+use router::path::{PathScratch, canonicalize};
 use router::vars::GaveUp;
 
 pub use address::Address;
@@ -325,6 +326,15 @@ impl Exchange {
         check_target(path)?;
         self.target.rewritten_path = Some(without_fragment(path));
         Ok(())
+    }
+
+    /// As [`Self::set_forward_path`], in the canonical form that the path of a client gets, so that code of users
+    /// cannot send dot segments on that it took from a client. A path that leads above the root is refused.
+    pub fn set_canonical_forward_path(&mut self, path: &[u8]) -> Result<(), FieldError> {
+        let mut scratch = PathScratch::default();
+        let options = self.local().options.path;
+        let canonical = canonicalize(path, &options, &mut scratch).map_err(|_| FieldError::Value)?;
+        self.set_forward_path(canonical.forward())
     }
 
     /// The query the node will see, without the question mark.

@@ -1,7 +1,10 @@
 //! JSON to values of Lua and back, as lua-cjson does it: `null` is a light userdata, tables with positive integer keys are
 //! arrays, an empty table is an object unless it was an empty array.
 
+use std::borrow::Cow;
+
 use mlua::{Lua, LuaString, Table, Value};
+use model::lenient_json;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::wide_bytes::{narrow, widen};
@@ -50,12 +53,21 @@ impl Json {
     ) -> Result<Value, String> {
         // Bytes of another encoding in a string stay as they are, as lua-cjson keeps them.
         let (text, is_utf8) = widen(text);
-        let mut reader = serde_json::Deserializer::from_str(&text);
-        let value = Reader { lua, json: self, is_utf8, charge }
-            .deserialize(&mut reader)
-            .map_err(|error| error.to_string())?;
-        reader.end().map_err(|error| error.to_string())?;
-        Ok(value)
+        let read = |text: &str| -> Result<Value, String> {
+            let mut reader = serde_json::Deserializer::from_str(text);
+            let value = Reader { lua, json: self, is_utf8, charge }
+                .deserialize(&mut reader)
+                .map_err(|error| error.to_string())?;
+            reader.end().map_err(|error| error.to_string())?;
+            Ok(value)
+        };
+        read(&text).or_else(|reason| {
+            // Control characters inside strings are read as lua-cjson reads them.
+            match lenient_json::escape_controls(text.as_bytes()) {
+                Cow::Owned(escaped) => read(&String::from_utf8_lossy(&escaped)),
+                Cow::Borrowed(_) => Err(reason),
+            }
+        })
     }
 
     /// Writes `value`.

@@ -33,10 +33,18 @@ pub struct CatalogPlugin {
 }
 
 impl CatalogPlugin {
-    pub(crate) fn new(mut info: PluginInfo) -> CatalogPlugin {
+    pub(crate) fn new(info: PluginInfo) -> CatalogPlugin {
+        CatalogPlugin::with_validators(info, |schema| Validator::new(schema.clone()))
+    }
+
+    /// A plugin with schemas that a user wrote.
+    pub(crate) fn of_user(info: PluginInfo) -> CatalogPlugin {
+        CatalogPlugin::with_validators(info, |schema| Validator::of_user(schema.clone()))
+    }
+
+    fn with_validators(mut info: PluginInfo, validator: fn(&Arc<Value>) -> Validator) -> CatalogPlugin {
         add_meta(&mut info.schema);
         info.consumer_schema.iter_mut().for_each(add_meta);
-        let validator = |schema: &Arc<Value>| Validator::new(schema.clone());
         CatalogPlugin {
             plugin: validator(&info.schema),
             consumer: info.consumer_schema.as_ref().map(validator),

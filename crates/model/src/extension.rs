@@ -77,7 +77,7 @@ impl LoadedExtension {
             if info.subsystems != canary.info.subsystems {
                 info.subsystems = info.subsystems_shared_with(&canary.info);
             }
-            let second = CatalogPlugin::new(canary.info.clone());
+            let second = CatalogPlugin::of_user(canary.info.clone());
             let first = info.check_running.take();
             info.check_running = Some(Arc::new(move |config| {
                 first.as_ref().map_or(Ok(()), |check| check(config))?;
@@ -87,7 +87,7 @@ impl LoadedExtension {
                 }
             }));
         }
-        LoadedExtension { active, canary, plugin: Arc::new(CatalogPlugin::new(info)) }
+        LoadedExtension { active, canary, plugin: Arc::new(CatalogPlugin::of_user(info)) }
     }
 }
 

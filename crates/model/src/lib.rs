@@ -16,6 +16,7 @@ pub mod instance;
 mod key;
 pub mod key_type;
 mod kind;
+pub mod lenient_json;
 pub mod loaded_endpoint;
 pub mod merge;
 mod number;

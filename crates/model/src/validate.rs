@@ -1,5 +1,6 @@
 //! JSON Schema validation: the one place that knows the schema library. Callers see validators and faults.
 
+mod metered;
 mod user_schema;
 mod wording;
 
@@ -8,16 +9,18 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use user_schema::UserSchema;
+pub use user_schema::{SchemaSteps, UserSchema};
 
 /// A schema (draft 7). It is compiled at its first use and dropped when it was not used for a while: the compiled
 /// schemas take megabytes, and between two changes an instance has no use for them.
 pub struct Validator {
     compiled: Mutex<Held>,
     schema: Arc<Value>,
+    /// A user wrote the schema.
+    is_of_user: bool,
 }
 
-type Compiled = Arc<Result<jsonschema::Validator, String>>;
+type Compiled = Arc<Result<UserSchema, String>>;
 
 #[derive(Default)]
 struct Held {
@@ -27,10 +30,16 @@ struct Held {
 }
 
 impl Validator {
-    /// For this schema.
+    /// For this schema, which is part of the gateway.
     #[must_use]
     pub fn new(schema: impl Into<Arc<Value>>) -> Validator {
-        Validator { compiled: Mutex::default(), schema: schema.into() }
+        Validator { compiled: Mutex::default(), schema: schema.into(), is_of_user: false }
+    }
+
+    /// For a schema that a user wrote: it has the limits of a [`UserSchema`].
+    #[must_use]
+    pub fn of_user(schema: impl Into<Arc<Value>>) -> Validator {
+        Validator { is_of_user: true, ..Validator::new(schema) }
     }
 
     /// The schema.
@@ -63,9 +72,10 @@ impl Validator {
         let mut held = self.held();
         held.used = true;
         let compile = || {
-            let options = jsonschema::options().with_draft(jsonschema::Draft::Draft7);
-            let built = options.should_validate_formats(true).build(&self.schema);
-            Arc::new(built.map_err(|error| error.to_string()))
+            Arc::new(match self.is_of_user {
+                true => UserSchema::compile_as(&self.schema, jsonschema::Draft::Draft7),
+                false => UserSchema::trusted(&self.schema),
+            })
         };
         held.compiled.get_or_insert_with(compile).clone()
     }
@@ -73,22 +83,25 @@ impl Validator {
     /// Whether the value obeys the schema; a schema that is none accepts nothing.
     #[must_use]
     pub fn accepts(&self, value: &Value) -> bool {
-        self.compiled().as_ref().as_ref().is_ok_and(|compiled| compiled.is_valid(value))
+        self.compiled()
+            .as_ref()
+            .as_ref()
+            .is_ok_and(|compiled| compiled.accepts(value, &mut SchemaSteps::of_a_write()))
     }
 
     /// Every fault, in the order in which APISIX's validator would meet them.
     #[must_use]
     pub fn faults(&self, value: &Value) -> Vec<SchemaFault> {
         let compiled = self.compiled();
+        let mut steps = SchemaSteps::of_a_write();
         let compiled = match &*compiled {
-            Ok(compiled) if compiled.is_valid(value) => return Vec::new(),
             Ok(compiled) => compiled,
             // A value that cannot be checked is refused.
             Err(reason) => {
                 return vec![SchemaFault::at_root(format!("its schema is faulty itself: {reason}"))];
             }
         };
-        let faults = wording::faults(compiled.iter_errors(value), &self.schema, value);
+        let faults = compiled.faults(value, &mut steps);
         let misspelt =
             faults.iter().filter_map(|fault| Some((&*fault.pointer, fault.meant_name.as_deref()?)));
         let Some(corrected) = Corrected::of(value, misspelt) else { return faults };
@@ -96,8 +109,7 @@ impl Validator {
         // faults are found with the corrected name, so that only real ones are left.
         let mut all: Vec<SchemaFault> =
             faults.into_iter().filter(|fault| fault.meant_name.is_some()).collect();
-        let of_corrected =
-            wording::faults(compiled.iter_errors(&corrected.value), &self.schema, &corrected.value);
+        let of_corrected = compiled.faults(&corrected.value, &mut steps);
         all.extend(of_corrected.into_iter().map(|fault| corrected.as_written(fault)));
         all
     }

@@ -16,10 +16,12 @@
 //! ```
 //!
 //! **Rules** run in order. `type` is `query`, `header` or `body`. `name` is the argument or the field; of a body with
-//! `body_format` `json` it is a JSONPath (RFC 9535; the `$` in front may be left out), and of one with `urlencoded` the name in
-//! the form. `action` is `remove`, `replace` by `value`, or `regex`: the first match of `regex` is replaced by `value`, with
-//! groups as `$1`. An argument or field that occurs several times is masked in all places; `replace` leaves one. In JSON,
-//! `regex` leaves values that are no text as they are: use `replace` for numbers.
+//! `body_format` `json` it is a JSONPath (RFC 9535; the `$` in front may be left out; at most 1 KiB, 8
+//! brackets inside each other, 4 filters, 2 `..` and 16 commas), and of one with `urlencoded` the name in the
+//! form. `action` is `remove`, `replace` by `value`, or `regex`: the first match of `regex` is replaced by
+//! `value`, with groups as `$1`. An argument or field that occurs several times is masked in all places;
+//! `replace` leaves one. In JSON, `regex` leaves values that are no text as they are: use `replace` for
+//! numbers.
 //!
 //! **Masked parts.** The query in every variable that shows it (`$request_uri`, `$request`, `$args`, `$arg_…`,
 //! `$upstream_uri`), the fields of the request (`$http_…`, `$cookie_…`), and the request body that loggers ask for. Responses are

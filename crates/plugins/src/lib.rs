@@ -377,7 +377,7 @@ mod tests {
     }
 
     /// An example of a plugin's documentation. The second one of an authentication plugin is for consumers.
-    fn nth_example(kind: &exchange::plugin::PluginKind, index: usize) -> Value {
+    pub(crate) fn nth_example(kind: &exchange::plugin::PluginKind, index: usize) -> Value {
         let documentation = kind.documentation.lines().map_while(|line| line.strip_prefix("//!"));
         let text: String = documentation.map(|line| format!("{}\n", line.trim_start())).collect();
         let example = text.split("```json\n").nth(1 + index).and_then(|rest| rest.split("```").next());

@@ -28,8 +28,9 @@
 //! **Body.** The schema is that of the media type in `Content-Type`, of `application/json` without one; another media type is
 //! refused. JSON, forms and texts are checked, other bodies pass. In a body of JSON no object may have two members with one name.
 //! A body of more than `max_req_body_size` bytes is answered 500. One of more than 64 KiB is checked on a thread beside the
-//! workers, and answered 503 if too many wait for it. One with more than 1,000,000 values is refused. `format` is checked, `discriminator` is not, and properties with `readOnly`
-//! are not required.
+//! workers, and answered 503 if too many wait for it. One with more than 1,000,000 values is refused.
+//! Schemas, patterns and checks have the limits that `request-validation` has for schemas. `format` is
+//! checked, `discriminator` is not, and properties with `readOnly` are not required.
 //!
 //! **Refusals** have the status `rejection_status_code` and the message `failed to validate request. `, with `verbose_errors`
 //! the reason behind it. With `reject_if_not_match: false` such a request passes, and the error log has the reason, at most
@@ -43,11 +44,13 @@ mod paths;
 mod schemas;
 mod source;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use model::validate::SchemaSteps;
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -225,7 +228,9 @@ impl OasValidator {
             false => decoded_arguments(exchange.request.query().unwrap_or_default()),
         };
         let parameters = &operation.parameters;
-        let parts = Parts { path, query: &query, headers: &exchange.request.headers, parameters };
+        let steps = RefCell::new(SchemaSteps::on_worker());
+        let headers = &exchange.request.headers;
+        let parts = Parts { path, query: &query, headers, parameters, steps };
         let counting = parameters.iter().filter(|parameter| counts(parameter.place));
         counting.into_iter().find_map(|parameter| parameter.fault(&parts))
     }
@@ -241,7 +246,7 @@ impl OasValidator {
         let content_type = headers.get("content-type");
         let body = exchange.request_body().unwrap_or_default();
         if body.len() <= CHECKED_AT_ONCE_BYTES {
-            let fault = rule.fault(content_type, body);
+            let fault = rule.fault(content_type, body, &mut SchemaSteps::on_worker());
             return self.conclude(exchange, fault).map_or(Flow::Continue, Flow::reply);
         }
         // Before the body is copied, because the thread may be behind with many copies.
@@ -252,7 +257,8 @@ impl OasValidator {
         Flow::Wait(Box::pin(async move {
             let check = move || {
                 let _held = held;
-                operation.body.as_ref().and_then(|rule| rule.fault(content_type.as_deref(), &body))
+                let rule = operation.body.as_ref()?;
+                rule.fault(content_type.as_deref(), &body, &mut SchemaSteps::beside_workers())
             };
             let reply = match side_thread::run(check).await {
                 Ok(fault) => self.conclude(exchange, fault),

@@ -95,7 +95,7 @@ use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundTls;
 use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use jsonx::Exact;
-use model::validate::Validator;
+use model::validate::UserSchema;
 use serde_json::Value;
 
 use crate::shared::attributes::Attribute;
@@ -141,7 +141,7 @@ struct OpenidConnect {
     introspection_endpoint: Option<Endpoint>,
     introspections: Arc<Introspections>,
     renewals: Arc<Renewals>,
-    claim_schema: Option<Validator>,
+    claim_schema: Option<UserSchema>,
     pace: Pace,
     config: Config,
 }
@@ -165,6 +165,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         let secret = config.client_secret.as_deref()?;
         Some((algorithm, VerifyingKey::from_secret(algorithm, secret.as_bytes()).ok()?))
     });
+    let claim_schema = config.claim_schema.clone();
     Ok(Arc::new(OpenidConnect {
         provider: Provider::keep(build, &config.discovery, config.ssl_verify)?,
         client: Arc::new(Client::new(&config, build.services.call_failures("openid-connect"))?),
@@ -177,7 +178,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         introspection_endpoint: endpoint(config.introspection_endpoint.as_deref())?,
         introspections: Introspections::keep(build),
         renewals: Renewals::keep(build),
-        claim_schema: config.claim_schema.clone().map(|schema| Validator::new(Value::Object(schema))),
+        claim_schema: claim_schema.map(|schema| UserSchema::compile(&Value::Object(schema))).transpose()?,
         pace: Pace::every_ms(LOG_INTERVAL_MS),
         config,
     }))

@@ -37,8 +37,15 @@
 //! rule is broken, for example `property "name" is required`.
 //!
 //! **Schemas** are of the draft that `$schema` names, from 4 to 2020-12, otherwise of draft 7. `format` is checked. A
-//! `$ref` may refer to the same schema only. A search of a pattern with look-around or back-references is given up
-//! after a limited number of steps, and the request is refused.
+//! `$ref` may refer to the same schema only.
+//!
+//! **Limits of schemas.** A schema is refused when it is written if it has more than 50,000 parts, 10,000
+//! references, 100 levels or 2,000 patterns, if one value meets more than 10,000 of its parts once the
+//! references are followed, or if a part refers to itself without a step into the value. A pattern has at
+//! most 16 KiB and compiles to at most 1 MiB. The checks of one request take at most 2,000,000 steps on a
+//! worker, some 20 ms, and ten times as many on the thread beside the workers; a request that needs more is
+//! refused. A pattern with look-around or back-references is searched in texts of at most 4 KiB, in names of
+//! properties (`patternProperties`) in at most 64 bytes; a request with a longer one is refused.
 
 mod decode;
 mod header_schema;
@@ -49,7 +56,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
-use model::validate::UserSchema;
+use model::validate::{SchemaSteps, UserSchema};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -121,7 +128,7 @@ fn compile(config: &Value) -> Result<RequestValidation, String> {
 impl Plugin for RequestValidation {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let Some(schema) = &self.header_schema else { return Flow::Continue };
-        match schema.fault(&field_values(&exchange.request.headers)) {
+        match schema.fault(&field_values(&exchange.request.headers), &mut SchemaSteps::on_worker()) {
             None => Flow::Continue,
             Some(fault) => self.refuse(exchange, "fields", &fault),
         }
@@ -150,7 +157,7 @@ impl Plugin for RequestValidation {
         }
         let content_type = headers.get("content-type");
         if body.len() <= CHECKED_AT_ONCE_BYTES {
-            let checked = examine(schema, content_type, body);
+            let checked = examine(schema, content_type, body, &mut SchemaSteps::on_worker());
             return self.conclude(exchange, checked).map_or(Flow::Continue, Flow::reply);
         }
         // Before the body is copied, because the thread may be behind with many copies.
@@ -165,7 +172,7 @@ impl Plugin for RequestValidation {
         Flow::Wait(Box::pin(async move {
             let check = move || {
                 let _held = held;
-                examine(&schema, content_type.as_deref(), &body)
+                examine(&schema, content_type.as_deref(), &body, &mut SchemaSteps::beside_workers())
             };
             let checked = side_thread::run(check).await;
             let checked =
@@ -179,11 +186,13 @@ impl Plugin for RequestValidation {
 
     fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
         match (phase, &self.header_schema, &self.body_schema) {
-            (Phase::Rewrite, Some(schema), _) => match schema.fault(&field_values(&exchange.request.headers))
-            {
-                None => Explained::passes(),
-                Some(fault) => Explained::replies(&self.refusal_with(&fault)),
-            },
+            (Phase::Rewrite, Some(schema), _) => {
+                let fields = field_values(&exchange.request.headers);
+                match schema.fault(&fields, &mut SchemaSteps::on_worker()) {
+                    None => Explained::passes(),
+                    Some(fault) => Explained::replies(&self.refusal_with(&fault)),
+                }
+            }
             (Phase::Access, _, Some(_)) => Explained::unknown("it checks the body"),
             _ => Explained::passes(),
         }
@@ -191,9 +200,14 @@ impl Plugin for RequestValidation {
 }
 
 /// Checks a body. The result is the body to forward in its place, if it is not forwarded as it came.
-fn examine(schema: &UserSchema, content_type: Option<&[u8]>, body: &[u8]) -> Result<Option<Vec<u8>>, String> {
+fn examine(
+    schema: &UserSchema,
+    content_type: Option<&[u8]>,
+    body: &[u8],
+    steps: &mut SchemaSteps,
+) -> Result<Option<Vec<u8>>, String> {
     let decoded = body_value(content_type, body)?;
-    match schema.fault(&decoded.value) {
+    match schema.fault(&decoded.value, steps) {
         Some(fault) => Err(fault),
         None => Ok(decoded.rewritten),
     }

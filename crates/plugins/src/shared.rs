@@ -20,6 +20,8 @@ pub(crate) mod kafka;
 pub(crate) mod limits;
 pub(crate) mod log_entry;
 pub(crate) mod logger;
+#[cfg(test)]
+mod nesting;
 pub(crate) mod networks;
 pub(crate) mod outages;
 pub(crate) mod patterns;

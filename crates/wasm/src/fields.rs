@@ -5,6 +5,7 @@ use exchange::Exchange;
 use message::{FieldId, Headers};
 
 use crate::abi::{Pairs, Status, serialize};
+use crate::limits::FIELDS_MAX;
 
 /// The maps that live in an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +137,9 @@ impl Head {
         if self == Head::Request && FieldId::of(name.as_bytes()) == FieldId::XRealIp {
             exchange.keep_real_ip_field();
         }
+        if write != Write::Remove && self.headers(exchange).len() >= FIELDS_MAX {
+            return Err(Status::InternalFailure);
+        }
         let written = match write {
             Write::Add => self.headers_mut(exchange).append(name, value),
             Write::Replace => self.headers_mut(exchange).set(name, value),
@@ -161,7 +165,7 @@ impl Head {
                     return Err(Status::BadArgument);
                 }
                 exchange
-                    .set_forward_path(path.as_bytes())
+                    .set_canonical_forward_path(path.as_bytes())
                     .and_then(|()| exchange.set_forward_query(query.as_bytes()))
             }
             // The scheme of a connection is a fact.
@@ -236,6 +240,7 @@ mod tests {
         };
         assert_eq!(set(&mut exchange, ":path", "/x?y"), Ok(()));
         assert_eq!(set(&mut exchange, ":authority", "other"), Ok(()));
+        assert_eq!(set(&mut exchange, ":path", "/../../admin"), Err(Status::BadArgument));
         assert_eq!(
             (get(&exchange, ":path").unwrap(), get(&exchange, ":authority").unwrap()),
             ("/x?y".into(), "other".into())
@@ -249,6 +254,20 @@ mod tests {
         assert_eq!(set(&mut exchange, "Transfer-Encoding", "chunked"), Ok(()));
         Head::Request.replace_all(&mut exchange, &vec![(b"x-c".to_vec(), b"3".to_vec())]).unwrap();
         assert_eq!(lines(&exchange.request.headers), ["Host: shop.example:80", "x-c: 3"]);
+    }
+
+    #[test]
+    fn fields_of_a_message_have_a_limit() {
+        let mut scene = Scene::new();
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        respond(&mut exchange, 200, &[]);
+        for head in [Head::Request, Head::Response] {
+            let mut add = |write| head.write(&mut exchange, "x-a", b"1", write);
+            let added = (0..2 * FIELDS_MAX).take_while(|_| add(Write::Add).is_ok()).count();
+            assert!((FIELDS_MAX - 1..=FIELDS_MAX).contains(&added), "{added}");
+            assert_eq!(add(Write::Remove), Ok(()));
+            assert_eq!(add(Write::Add), Ok(()));
+        }
     }
 
     #[test]

@@ -69,6 +69,8 @@ pub const PROPERTY_BYTES_MAX: usize = 16 * 1024;
 
 /// Pairs in a map that a guest passes: more than any server takes as fields.
 pub const PAIRS_MAX: usize = 1_000;
+/// Fields of a message to which a guest may add one. Each is sent on; a runner of plugins may add as many.
+pub const FIELDS_MAX: usize = 1_000;
 /// The longest serialised map that a guest passes, in bytes.
 pub const PAIRS_BYTES_MAX: usize = 256 * 1024;
 

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use model::Catalog;
 use model::extension::EXTENSION_CONTENT_BYTES_MAX;
+use model::{Catalog, lenient_json};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -17,9 +17,7 @@ use super::auth::{Access, Denied, Gate, Role};
 use super::object_path::{COST_DECORATIONS, ObjectPath};
 use super::query::{Query, segments};
 use super::weir::live::Live;
-use super::{
-    configs, extensions, json as body_json, openapi, plugins, resources, respond, schema, ui, validate, weir,
-};
+use super::{configs, extensions, openapi, plugins, resources, respond, schema, ui, validate, weir};
 use crate::acme::Acme;
 use crate::reconcile::{Author, Reconcile};
 use crate::report::Reports;
@@ -268,7 +266,7 @@ fn parse_body(body: &Bytes) -> Result<Option<Value>, Refusal> {
     if body.is_empty() {
         return Ok(None);
     }
-    body_json::from_slice(body).map(Some).map_err(|fault| {
+    lenient_json::from_slice(body).map(Some).map_err(|fault| {
         let body = json!({
             "error_msg": format!("invalid request body: {fault}"),
             "req_body": String::from_utf8_lossy(body),

@@ -6,12 +6,12 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, Response, StatusCode, header};
-use model::{Catalog, Key, Kind, check};
+use model::{Catalog, Key, Kind, check, lenient_json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::respond;
 use super::server::AdminParts;
-use super::{json, respond};
 use crate::source::file::parse_value;
 
 /// One fault of the set.
@@ -55,7 +55,7 @@ pub(super) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Val
         let text = std::str::from_utf8(body).map_err(|fault| fault.to_string())?;
         parse_value(text)?
     } else {
-        json::from_slice(body)?
+        lenient_json::from_slice(body)?
     };
     match set {
         Value::Object(set) => Ok(set),

@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use mlua::{Lua, Table, Value};
-use model::validate::UserSchema;
+use model::validate::{SchemaSteps, UserSchema};
 use serde_json::{Map, Number, Value as Json};
 
 use super::{charge, result};
@@ -19,26 +19,44 @@ const VALUES_MAX: usize = 100_000;
 /// Steps charged for the check of one value of a configuration.
 const STEPS_PER_CHECK: u64 = 1_000;
 
+/// Steps charged for each object of a schema that is compiled: some 10 µs.
+const STEPS_PER_PART: u64 = 500;
+
 pub(super) fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     let compile = lua.create_function(|lua, schema: Value| {
         charge(lua, STEPS_PER_CHECK)?;
-        let compiled = schema_json(&schema)
-            .and_then(|schema| UserSchema::compile(&schema).map(|compiled| (schema, compiled)));
+        let schema = match schema_json(&schema) {
+            Ok(schema) => schema,
+            Err(reason) => return result::<Value>(lua, Err(reason)),
+        };
+        charge(lua, STEPS_PER_PART.saturating_mul(parts(&schema)))?;
+        let compiled = UserSchema::compile(&schema).map(|compiled| (schema, compiled));
         let (schema, compiled) = match compiled {
             Ok(parts) => parts,
             Err(reason) => return result::<Value>(lua, Err(reason)),
         };
         let check = lua.create_function(move |lua, value: Value| {
             charge(lua, STEPS_PER_CHECK)?;
+            let mut steps = SchemaSteps::on_worker();
             let fault = match to_json(&value, Some(&schema)) {
-                Ok(value) => compiled.fault_unless(&value, is_reference),
+                Ok(value) => compiled.fault_unless(&value, &mut steps, is_reference),
                 Err(reason) => Some(reason),
             };
+            charge(lua, steps.used())?;
             Ok((fault.is_none(), fault))
         })?;
         result(lua, Ok(check))
     })?;
     native.raw_set("compile_schema", compile)
+}
+
+/// The objects of a schema.
+fn parts(schema: &Json) -> u64 {
+    match schema {
+        Json::Array(items) => items.iter().map(parts).sum(),
+        Json::Object(fields) => 1 + fields.values().map(parts).sum::<u64>(),
+        _ => 0,
+    }
 }
 
 /// Whether `value` refers to a secret or to the environment, so that its text is not the value itself.

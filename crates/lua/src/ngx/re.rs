@@ -148,6 +148,7 @@ fn compile(source: &[u8], options: &[u8]) -> Result<Pattern, String> {
         multi_line: has(b'm'),
         dot_all: has(b's'),
         extended: has(b'x'),
+        unicode: false,
     };
     let regex = BacktrackingRegex::compile(source, options, PROGRAM_BYTES_MAX, CACHE_BYTES_MAX)
         .map_err(|reason| format!("pcre_compile() failed: {reason}"))?;

@@ -109,7 +109,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         let uri = uri.as_bytes();
         state.edit(|exchange| {
             let path: String = percent_encode(&uri, IN_PATH).collect();
-            exchange.set_forward_path(path.as_bytes()).map_err(refused)
+            exchange.set_canonical_forward_path(path.as_bytes()).map_err(refused)
         })?
     })?;
     add.add("http_version", |state, _, ()| {

@@ -134,7 +134,7 @@ struct CatalogPluginSchemas<'a>(&'a LoadedVersion);
 
 impl CatalogPluginSchemas<'_> {
     fn compile(&self) -> Result<(), String> {
-        let plugin = crate::catalog::CatalogPlugin::new(self.0.info.clone());
+        let plugin = crate::catalog::CatalogPlugin::of_user(self.0.info.clone());
         plugin.compile().map_err(|error| format!("its schema is no JSON Schema: {error}"))
     }
 }

@@ -1,65 +1,184 @@
-//! A schema that a user wrote for their own data, such as request bodies. It is of the draft that its `$schema` names, refers
-//! to nothing outside itself, and its patterns have limits. Knows no schema of ours.
+//! A schema that a user wrote for their own data, such as request bodies. It is of the draft that its
+//! `$schema` names, refers to nothing outside itself, and its check has a budget: the schema is refused where
+//! it is written if one value meets too many of its parts, and a value whose check takes too many steps
+//! breaks it. Knows no schema of ours.
 
-use jsonschema::{Draft, PatternOptions};
+mod expansion;
+mod patterns;
+
+use std::sync::{Arc, LazyLock};
+
+use jsonschema::Draft;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::wording;
+use super::metered::{Budget, BudgetSpent, MeteredJson, MeteredNode, within};
+use super::{SchemaFault, wording};
+
+pub(super) use patterns::KEYWORD as COUNTED_PATTERN;
 
 /// A compiled schema of a user.
 pub struct UserSchema {
-    compiled: jsonschema::Validator,
-    schema: Value,
+    compiled: jsonschema::Validator<MeteredJson>,
+    /// The schema as it was compiled, to which the places of faults refer.
+    schema: Arc<Value>,
+    /// What names of properties cost.
+    budget: Budget,
+}
+
+/// The steps that the checks of one request may take together. A step takes about 10 ns.
+#[derive(Debug)]
+pub struct SchemaSteps {
+    left: u64,
+    used: u64,
+}
+
+impl SchemaSteps {
+    /// For checks on a worker, which serves no other request meanwhile.
+    #[must_use]
+    pub fn on_worker() -> SchemaSteps {
+        SchemaSteps { left: WORKER_STEPS, used: 0 }
+    }
+
+    /// For checks on a thread beside the workers, which all plugins share.
+    #[must_use]
+    pub fn beside_workers() -> SchemaSteps {
+        SchemaSteps { left: SIDE_STEPS, used: 0 }
+    }
+
+    /// For the check of an object that is written, with all its plugins.
+    #[must_use]
+    pub fn of_a_write() -> SchemaSteps {
+        SchemaSteps { left: WRITE_STEPS, used: 0 }
+    }
+
+    /// The steps that were taken so far.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
+    fn take(&mut self, steps: u64) {
+        self.left = self.left.saturating_sub(steps);
+        self.used = self.used.saturating_add(steps);
+    }
 }
 
 impl UserSchema {
-    /// Compiles `schema`. Without `$schema` it is of draft 7, or of draft 4 if it is faulty as draft 7: a boolean
-    /// `exclusiveMinimum` is common in schemas that do not name their draft, and APISIX accepts it.
+    /// Compiles `schema`. Without `$schema` it is of draft 7, or of draft 4 if it is faulty as draft 7: a
+    /// boolean `exclusiveMinimum` is common in schemas that do not name their draft, and APISIX accepts it.
     ///
     /// # Errors
-    /// The reason why it is no schema, a sentence. References to other documents are refused.
+    /// The reason why it is no schema or too large, a sentence. References to other documents are refused.
     pub fn compile(schema: &Value) -> Result<UserSchema, String> {
+        expansion::check_expansion(schema)?;
+        let mut counted = schema.clone();
+        let patterns = patterns::count_patterns(&mut counted)?;
         let drafts: &[Option<Draft>] = match schema.get("$schema") {
             Some(_) => &[None],
             None => &[Some(Draft::Draft7), Some(Draft::Draft4)],
         };
         let mut first_reason = None;
         for draft in drafts {
-            match build(schema, *draft) {
-                Ok(compiled) => return Ok(UserSchema { compiled, schema: schema.clone() }),
+            match build(&counted, *draft, patterns.engine) {
+                Ok(compiled) => {
+                    return Ok(UserSchema { compiled, schema: counted.into(), budget: patterns.budget });
+                }
                 Err(reason) => first_reason = first_reason.or(Some(reason)),
             }
         }
         Err(first_reason.unwrap_or_default())
     }
 
-    /// The first fault of `value`, in the words of APISIX's validator; none if it obeys the schema.
-    #[must_use]
-    pub fn fault(&self, value: &Value) -> Option<String> {
-        self.fault_unless(value, |_| false)
+    /// Compiles `schema` of that draft, whatever its `$schema` says.
+    ///
+    /// # Errors
+    /// As for [`UserSchema::compile`].
+    pub(super) fn compile_as(schema: &Value, draft: Draft) -> Result<UserSchema, String> {
+        expansion::check_expansion(schema)?;
+        let mut counted = schema.clone();
+        let patterns = patterns::count_patterns(&mut counted)?;
+        let compiled = build(&counted, Some(draft), patterns.engine)?;
+        Ok(UserSchema { compiled, schema: counted.into(), budget: patterns.budget })
     }
 
-    /// As [`Self::fault`], without the faults of values that `is_exempt`, such as references to values elsewhere.
+    /// Compiles a schema of ours, of draft 7: it needs no limits, and its values have those of a write.
+    ///
+    /// # Errors
+    /// The library's words, when it is no JSON Schema or refers to something outside itself.
+    pub(super) fn trusted(schema: &Arc<Value>) -> Result<UserSchema, String> {
+        let options = jsonschema::options_for::<MeteredJson>().with_draft(Draft::Draft7);
+        let compiled = options.should_validate_formats(true).build(schema);
+        let compiled = compiled.map_err(|error| error.to_string())?;
+        Ok(UserSchema { compiled, schema: schema.clone(), budget: Budget::default() })
+    }
+
+    /// Whether `value` obeys the schema.
+    pub(super) fn accepts(&self, value: &Value, steps: &mut SchemaSteps) -> bool {
+        self.check(value, steps) == Ok(true)
+    }
+
+    /// The first fault of `value`, in the words of APISIX's validator; none if it obeys the schema. A value
+    /// whose check needs more than the steps that are left breaks the schema.
     #[must_use]
-    pub fn fault_unless(&self, value: &Value, is_exempt: impl Fn(&Value) -> bool) -> Option<String> {
-        if self.compiled.is_valid(value) {
-            return None;
+    pub fn fault(&self, value: &Value, steps: &mut SchemaSteps) -> Option<String> {
+        self.fault_unless(value, steps, |_| false)
+    }
+
+    /// As [`Self::fault`], without the faults of values that `is_exempt`, such as references to values
+    /// elsewhere.
+    #[must_use]
+    pub fn fault_unless(
+        &self,
+        value: &Value,
+        steps: &mut SchemaSteps,
+        is_exempt: impl Fn(&Value) -> bool,
+    ) -> Option<String> {
+        let faults = self.faults(value, steps);
+        // A fault without a place may be any, so that it is none of an exempt value.
+        let is_real = |fault: &&SchemaFault| {
+            fault.pointer.is_empty() || !value.pointer(&fault.pointer).is_some_and(&is_exempt)
+        };
+        faults.iter().find(is_real).map(SchemaFault::contract_message)
+    }
+
+    /// All faults of `value`, first the one at which APISIX's validator stops; none if it obeys the schema.
+    #[must_use]
+    pub fn faults(&self, value: &Value, steps: &mut SchemaSteps) -> Vec<SchemaFault> {
+        match self.check(value, steps) {
+            Ok(true) => return Vec::new(),
+            Ok(false) => {}
+            Err(BudgetSpent) => return vec![SchemaFault::at_root(TOO_MANY_STEPS)],
         }
-        let faults = wording::faults(self.compiled.iter_errors(value), &self.schema, value);
-        if faults.is_empty() {
-            return Some(UNNAMED.to_owned());
+        let budget = Budget { steps: steps.left.max(ERROR_STEPS), ..self.budget };
+        let errors = || self.compiled.iter_errors(MeteredNode(value)).collect::<Vec<_>>();
+        let (errors, used) = within(budget, errors);
+        steps.take(used);
+        let faults = errors.map(|errors| wording::faults(errors.into_iter(), &self.schema, value));
+        match faults {
+            Ok(faults) if !faults.is_empty() => faults,
+            _ => vec![SchemaFault::at_root(UNNAMED)],
         }
-        let is_real = |fault: &&super::SchemaFault| !value.pointer(&fault.pointer).is_some_and(&is_exempt);
-        faults.iter().find(is_real).map(super::SchemaFault::contract_message)
+    }
+
+    fn check(&self, value: &Value, steps: &mut SchemaSteps) -> Result<bool, BudgetSpent> {
+        let budget = Budget { steps: steps.left, ..self.budget };
+        let (is_valid, used) = within(budget, || self.compiled.is_valid(MeteredNode(value)));
+        steps.take(used);
+        is_valid
     }
 }
 
-fn build(schema: &Value, draft: Option<Draft>) -> Result<jsonschema::Validator, String> {
-    let patterns = PatternOptions::fancy_regex()
-        .backtrack_limit(BACKTRACKS_MAX)
-        .size_limit(PROGRAM_BYTES_MAX)
-        .dfa_size_limit(CACHE_BYTES_MAX);
-    let mut options = jsonschema::options().with_pattern_options(patterns).should_validate_formats(true);
+fn build(
+    schema: &Value,
+    draft: Option<Draft>,
+    engine: patterns::NameEngine,
+) -> Result<jsonschema::Validator<MeteredJson>, String> {
+    let mut options = patterns::with_engine(jsonschema::options_for::<MeteredJson>(), engine)
+        .should_validate_formats(true)
+        .with_keyword(patterns::KEYWORD, patterns::keyword)
+        .with_format("regex", is_short_pattern)
+        .with_content_media_type("application/json", is_json);
     if let Some(draft) = draft {
         options = options.with_draft(draft);
     }
@@ -69,86 +188,38 @@ fn build(schema: &Value, draft: Option<Draft>) -> Result<jsonschema::Validator, 
     })
 }
 
+/// The format `regex` for a text of a client: the library's own check compares each name of a group with all
+/// others.
+fn is_short_pattern(text: &str) -> bool {
+    text.len() <= CLIENT_PATTERN_BYTES_MAX && REGEX_FORMAT.is_valid(MeteredNode(&Value::from(text)))
+}
+
+/// Whether a text is JSON. The library's own check holds all its values.
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+/// The schema of the library's own format `regex`.
+static REGEX_FORMAT: LazyLock<jsonschema::Validator<MeteredJson>> = LazyLock::new(|| {
+    let options = jsonschema::options_for::<MeteredJson>().with_draft(Draft::Draft7);
+    options.build(&serde_json::json!({"format": "regex"})).expect("the schema is valid")
+});
+
+/// Steps of the checks of one request on a worker: about 20 ms.
+const WORKER_STEPS: u64 = 2_000_000;
+/// Steps of the checks of one request beside the workers: about 200 ms.
+const SIDE_STEPS: u64 = 20_000_000;
+/// Steps of the check of an object that is written: about a second. One of 16 MiB takes a tenth of them.
+const WRITE_STEPS: u64 = 100_000_000;
+/// Steps for the words of a fault, even where the check itself has taken all others.
+const ERROR_STEPS: u64 = 500_000;
+/// The longest text of the format `regex`, in bytes.
+const CLIENT_PATTERN_BYTES_MAX: usize = 4 * 1024;
 /// The words for a value that breaks the schema without an error of its own.
 const UNNAMED: &str = "the value does not match the schema";
-/// Steps back of one search of a pattern with look-around or back-references; a value that needs more breaks the schema.
-/// At about 20 ns a step a search takes less than 1 ms.
-const BACKTRACKS_MAX: usize = 50_000;
-/// Memory of one compiled pattern.
-const PROGRAM_BYTES_MAX: usize = 1024 * 1024;
-/// Memory of the cache of one pattern.
-const CACHE_BYTES_MAX: usize = 1024 * 1024;
+/// The words for a value whose check was given up.
+const TOO_MANY_STEPS: &str = "the check of the value takes too many steps (a pattern with look-around or \
+    back-references is searched in 4096 bytes at most)";
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn draft_is_the_one_that_the_schema_names() {
-        let fault = |schema: Value, value: Value| UserSchema::compile(&schema).unwrap().fault(&value);
-        let tuple = |draft: &str, keyword: &str| json!({"$schema": draft, "type": "array", keyword: [{"type": "integer"}]});
-        let newest = "https://json-schema.org/draft/2020-12/schema";
-        assert!(fault(tuple(newest, "prefixItems"), json!(["a"])).is_some());
-        let seventh = "http://json-schema.org/draft-07/schema#";
-        assert!(fault(tuple(seventh, "items"), json!(["a"])).is_some());
-        assert_eq!(fault(tuple(seventh, "prefixItems"), json!(["a"])), None, "draft 7 has no prefixItems");
-        let fourth = json!({"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 1,
-            "exclusiveMinimum": true});
-        assert!(fault(fourth, json!(1)).is_some());
-        assert!(
-            fault(json!({"minimum": 1, "exclusiveMinimum": true}), json!(1)).is_some(),
-            "unnamed draft 4"
-        );
-        assert!(fault(json!({"exclusiveMinimum": 1}), json!(1)).is_some(), "unnamed draft 7");
-    }
-
-    #[test]
-    fn faulty_or_remote_schema_is_refused() {
-        let refused = |schema: Value, part: &str| {
-            let reason = UserSchema::compile(&schema).err().unwrap_or_else(|| panic!("accepted: {schema}"));
-            assert!(reason.contains(part), "{schema}: {reason}");
-        };
-        refused(json!({"type": "test"}), "/type: ");
-        refused(json!({"properties": {"a": {"enum": "b"}}}), "/properties/a/enum: ");
-        refused(json!({"$ref": "https://example.com/s.json"}), "https://example.com/s.json");
-        refused(json!({"$ref": "file:///etc/passwd"}), "file:///etc/passwd");
-        refused(json!({"pattern": "("}), "(");
-        refused(json!({"pattern": "(a{1000}){1000}"}), "");
-    }
-
-    #[test]
-    fn fault_has_the_words_of_apisix() {
-        let schema = json!({
-            "type": "object", "required": ["name"],
-            "properties": {"name": {"type": "string"}, "age": {"$ref": "#/definitions/age"}},
-            "definitions": {"age": {"type": "integer", "minimum": 0}}
-        });
-        let schema = UserSchema::compile(&schema).unwrap();
-        let cases = [
-            (json!({"name": "a", "age": 1}), None),
-            (json!({}), Some("property \"name\" is required")),
-            (json!([]), Some("wrong type: expected object, got table")),
-            (
-                json!({"name": 1}),
-                Some("property \"name\" validation failed: wrong type: expected string, got number"),
-            ),
-            (
-                json!({"name": "a", "age": "old"}),
-                Some("property \"age\" validation failed: wrong type: expected integer, got string"),
-            ),
-        ];
-        for (value, expected) in cases {
-            assert_eq!(schema.fault(&value).as_deref(), expected, "{value}");
-        }
-    }
-
-    #[test]
-    fn pattern_that_backtracks_too_long_is_a_fault() {
-        let schema = UserSchema::compile(&json!({"pattern": "^(?=(a+)+$)(a|aa)+b$"})).unwrap();
-        let started = std::time::Instant::now();
-        assert!(schema.fault(&json!("a".repeat(4_000))).is_some());
-        assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
-    }
-}
+mod tests;

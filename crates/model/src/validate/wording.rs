@@ -13,6 +13,7 @@ use jsonschema::paths::{Location, LocationSegment};
 use serde_json::Value;
 use stdx::nearest::nearest;
 
+use super::user_schema::COUNTED_PATTERN;
 use super::{Clarity, SchemaFault};
 
 /// The faults of a value, first the one at which the Lua validator stops.
@@ -104,6 +105,11 @@ fn worded(error: &ValidationError<'_>, schema: &Value, value: &Value) -> Vec<Sch
         }
         Kind::Enum { .. } => vec![alternatives::enumeration(at(reason(error, schema)), error, schema)],
         Kind::Pattern { .. } => vec![alternatives::pattern(at(reason(error, schema)), error, schema)],
+        Kind::Custom { keyword, .. } if keyword == COUNTED_PATTERN => {
+            let way = way_of_place(error, value);
+            let fault = SchemaFault { way, ..at(reason(error, schema)) };
+            vec![alternatives::pattern(fault, error, schema)]
+        }
         Kind::AdditionalProperties { unexpected } => unexpected.iter().map(forbidden).collect(),
         // The library reports a false schema when the schema names no property at all: every property is unknown.
         Kind::FalseSchema if error.schema_path().as_str().ends_with("/additionalProperties") => {
@@ -168,7 +174,7 @@ fn reason(error: &ValidationError<'_>, schema: &Value) -> String {
             format!("wrong type: expected {expected}, got {}", lua_type(instance))
         }
         Kind::Enum { .. } => "matches none of the enum values".to_owned(),
-        Kind::Pattern { pattern } => {
+        Kind::Pattern { pattern } | Kind::Custom { message: pattern, .. } => {
             format!("failed to match pattern {} with {}", lua_quoted(pattern), lua_quoted(&plain(instance)))
         }
         Kind::MinLength { limit } => {
@@ -277,6 +283,21 @@ fn way(error: &ValidationError<'_>, value: &Value) -> (String, Option<&'static s
         }
     }
     (way, None)
+}
+
+/// The way of a pattern that is searched with a count: the library does not tell through which references it
+/// came, so that the place in the value tells the way.
+fn way_of_place(error: &ValidationError<'_>, value: &Value) -> String {
+    let mut place = value;
+    let mut way = String::new();
+    for step in segments(error.instance_path()) {
+        way.push_str(&match (place, step.parse::<usize>()) {
+            (Value::Array(_), Ok(index)) => format!("failed to validate item {}: ", index + 1),
+            _ => format!("property \"{step}\" validation failed: "),
+        });
+        place = descend(place, Some(&step));
+    }
+    way
 }
 
 fn descend<'a>(place: &'a Value, step: Option<&str>) -> &'a Value {

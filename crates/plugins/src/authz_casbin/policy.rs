@@ -6,6 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 use casbin::{CoreApi, DefaultModel, Enforcer, Model, StringAdapter};
 
+use super::bounds::{check_matchers, check_values};
+
 /// Lines of a policy that are evaluated on the worker: one takes a few microseconds.
 const QUICK_LINES_MAX: usize = 64;
 /// Functions of matchers that compile a pattern or, with `eval`, an expression for each line.
@@ -50,11 +52,14 @@ impl Policy {
         let model = ready(DefaultModel::from_str(model))?
             .map_err(|_| "model: it is no model of Casbin".to_owned())?;
         check_model(&model)?;
+        let are_evaluated = check_matchers(&model)?;
         let mut lines = 0;
         for (index, line) in policy.lines().enumerate() {
             let line = line.trim();
             if !line.is_empty() && !line.starts_with('#') {
-                check_line(&model, line).map_err(|fault| format!("policy: line {}: {fault}", index + 1))?;
+                let at = |fault| format!("policy: line {}: {fault}", index + 1);
+                check_line(&model, line).map_err(at)?;
+                check_values(line, are_evaluated).map_err(at)?;
                 lines += 1;
             }
         }

@@ -127,6 +127,61 @@ fn deny_rules_count_by_the_effect() {
     check("priority(p.eft) || deny", "/a/b", 200);
 }
 
+/// Expressions at the limits are evaluated on a stack that is a quarter of the smallest of the gateway.
+#[test]
+fn expression_at_the_limits_fits_the_stack() {
+    let expressions = [
+        format!("{}r.sub == p.sub{}", "(".repeat(64), ")".repeat(64)),
+        format!("{}[1]{}[0] == 1", "[".repeat(60), "]".repeat(60)).replace("[[", "[ ["),
+        format!("{}true", "!".repeat(16)),
+        format!("{}true", "! ".repeat(16)),
+        format!("{}true", "true && ".repeat(300)),
+        format!("{}true", "false || ".repeat(300)),
+        format!("{}1 > 0", "1 + ".repeat(400)),
+        format!("{}1 > 0", "1 - ".repeat(400)),
+        format!("r.sub{} == \"\"", ".a".repeat(400)),
+        format!("{}true{}", "if true { ".repeat(60), " } else { false }".repeat(60)),
+        format!("if r.sub == \"b\" {{ true }}{} else {{ true }}", " else if false { true }".repeat(90)),
+        format!("{}true", "true == ".repeat(300)),
+        format!("{}1 > 0", "1 ?? ".repeat(300)),
+        format!("{}1 > 0", "1 ** ".repeat(300)),
+    ];
+    let effect = "some(where (p.eft == allow))";
+    let work = move || {
+        for expression in expressions {
+            // Each is read and evaluated or refused; a stack that overflows would end the process.
+            drop(Policy::compile(&model(effect, &expression), "p, a, /, GET, allow"));
+            let evaluated =
+                format!("p, a, /, GET, allow\np, \"{}\", /, GET, allow", expression.replace('"', "'"));
+            if let Ok(policy) = Policy::compile(&model(effect, "eval(p.sub) && r.act == p.act"), &evaluated) {
+                let question = |subject: &str| Question {
+                    subject: subject.to_owned(),
+                    object: "/".to_owned(),
+                    action: "GET".to_owned(),
+                };
+                drop(policy.allows(&question("b")));
+            }
+        }
+    };
+    std::thread::Builder::new().stack_size(512 * 1024).spawn(work).unwrap().join().unwrap();
+}
+
+#[test]
+fn usual_rules_with_eval_are_accepted() {
+    let model =
+        model("some(where (p.eft == allow))", "eval(p.sub) && keyMatch(r.obj, p.obj) && r.act == p.act");
+    let policy = "p, r.sub == \"jack\" && r.obj != \"/b\", /*, GET, allow";
+    let policy = Policy::compile(&model, policy).unwrap();
+    let ask = |subject: &str, object: &str| {
+        policy.allows(&Question {
+            subject: subject.to_owned(),
+            object: object.to_owned(),
+            action: "GET".to_owned(),
+        })
+    };
+    assert_eq!((ask("jack", "/a"), ask("jack", "/b"), ask("bob", "/a")), (Ok(true), Ok(false), Ok(false)));
+}
+
 #[test]
 fn metadata_counts_without_own_policy() {
     let mut scene = Scene::new();

@@ -6,7 +6,7 @@ use exchange::Exchange;
 use exchange::inner::InnerRequest;
 use jsonx::Bounds;
 use message::{FieldId, RequestHead, Version};
-use model::validate::UserSchema;
+use model::validate::{SchemaSteps, UserSchema};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,7 @@ impl Batch {
             let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN_CHARACTERS).collect();
             format!("invalid request body: {shown}, err: {error}")
         })?;
-        if let Some(fault) = SCHEMA.fault(&value) {
+        if let Some(fault) = SCHEMA.fault(&value, &mut SchemaSteps::on_worker()) {
             return Err(format!("bad request body: {fault}"));
         }
         let mut object = |name: &str| match value.get_mut(name).map(Value::take) {

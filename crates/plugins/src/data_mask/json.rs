@@ -22,9 +22,48 @@ impl JsonRule {
             [b'.' | b'[', ..] => format!("${path}"),
             _ => format!("$.{path}"),
         };
+        check_size(&rooted).map_err(|reason| format!("name: {reason}"))?;
         let path = JsonPath::parse(&rooted).map_err(|error| format!("name: no JSONPath: {error}"))?;
         Ok(JsonRule { path, action })
     }
+}
+
+/// The longest path, in bytes.
+const PATH_BYTES_MAX: usize = 1024;
+/// Brackets inside each other: the parser recurses, and a stack that overflows ends the process.
+const NESTED_BRACKETS_MAX: usize = 8;
+/// Filters: one inside of another is read anew for each form that an expression may have.
+const FILTERS_MAX: usize = 4;
+/// Descents (`..`) and commas: each multiplies the places that the path finds.
+const DESCENTS_MAX: usize = 2;
+/// See [`DESCENTS_MAX`].
+const COMMAS_MAX: usize = 16;
+
+/// Checks the size of a path before the parser sees it. Texts in quotes count like all else.
+fn check_size(path: &str) -> Result<(), String> {
+    if path.len() > PATH_BYTES_MAX {
+        return Err(format!("it has more than {PATH_BYTES_MAX} bytes"));
+    }
+    let mut open = 0_usize;
+    for character in path.chars() {
+        match character {
+            '[' | '(' => open += 1,
+            ']' | ')' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        if open > NESTED_BRACKETS_MAX {
+            return Err(format!("it has more than {NESTED_BRACKETS_MAX} brackets inside each other"));
+        }
+    }
+    if path.matches('?').count() > FILTERS_MAX {
+        return Err(format!("it has more than {FILTERS_MAX} filters"));
+    }
+    for (part, most) in [("..", DESCENTS_MAX), (",", COMMAS_MAX)] {
+        if path.matches(part).count() > most {
+            return Err(format!("it has `{part}` more than {most} times"));
+        }
+    }
+    Ok(())
 }
 
 /// Masks `document`; whether anything has changed.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jsonx::Bounds;
+use model::validate::SchemaSteps;
 use serde_json::{Map, Value};
 
 use super::document::is_json;
@@ -50,7 +51,12 @@ fn plain(media_type: &str) -> String {
 
 impl BodyRule {
     /// The first fault of a body.
-    pub(super) fn fault(&self, content_type: Option<&[u8]>, body: &[u8]) -> Option<String> {
+    pub(super) fn fault(
+        &self,
+        content_type: Option<&[u8]>,
+        body: &[u8],
+        steps: &mut SchemaSteps,
+    ) -> Option<String> {
         if body.is_empty() {
             return self.is_required.then(|| "request body is required".to_owned());
         }
@@ -83,7 +89,7 @@ impl BodyRule {
             // Of other types nothing is known that a schema could check.
             _ => return None,
         };
-        schema.schema.fault(&value).map(|fault| format!("body: {fault}"))
+        schema.schema.fault(&value, steps).map(|fault| format!("body: {fault}"))
     }
 }
 
@@ -138,7 +144,8 @@ mod tests {
             .into(),
         };
         let check = |content_type: Option<&str>, body: &str, expected: Option<&str>| {
-            let fault = rule.fault(content_type.map(str::as_bytes), body.as_bytes());
+            let mut steps = SchemaSteps::on_worker();
+            let fault = rule.fault(content_type.map(str::as_bytes), body.as_bytes(), &mut steps);
             match expected {
                 None => assert_eq!(fault, None, "{content_type:?} {body}"),
                 Some(part) => {

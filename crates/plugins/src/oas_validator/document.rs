@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jsonx::Bounds;
 use message::Method;
+use model::lenient_json;
 use serde_json::{Map, Value};
 
 use super::body::{BodyRule, MediaRule};
@@ -59,7 +60,9 @@ impl Document {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(format!("the document has more than {DOCUMENT_BYTES_MAX} bytes"));
         }
-        let document: Value = jsonx::read(text.as_bytes(), Bounds::DEFAULT.with_values(VALUES_MAX))
+        jsonx::measure(text.as_bytes(), Bounds::DEFAULT.with_values(VALUES_MAX))
+            .map_err(|error| format!("invalid JSON string provided, err: {error}"))?;
+        let document: Value = lenient_json::from_slice(text.as_bytes())
             .map_err(|error| format!("invalid JSON string provided, err: {error}"))?;
         Document::compile(&document)
     }

@@ -1,10 +1,12 @@
 //! The parameters of an operation: where each is in a request, how its text becomes a value, and the schema of the value.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use jsonx::Bounds;
 use message::Headers;
+use model::validate::SchemaSteps;
 use serde_json::{Map, Value};
 
 use super::schemas::{Compiled, Types};
@@ -57,6 +59,8 @@ pub(super) struct Parts<'r> {
     pub(super) headers: &'r Headers,
     /// All parameters of the operation.
     pub(super) parameters: &'r [Parameter],
+    /// The steps that the checks of all parameters may take.
+    pub(super) steps: RefCell<SchemaSteps>,
 }
 
 /// The arguments of a query, decoded.
@@ -74,7 +78,7 @@ impl Parameter {
         };
         let fault = match (value, &self.schema) {
             (Err(fault), _) => Some(fault),
-            (Ok(value), Some(schema)) => schema.schema.fault(&value),
+            (Ok(value), Some(schema)) => schema.schema.fault(&value, &mut parts.steps.borrow_mut()),
             (Ok(_), None) => None,
         };
         fault.map(|fault| format!("{}: {fault}", self.label()))
@@ -152,7 +156,7 @@ impl Parameter {
         if of_object.is_some() && !types.number && !types.text {
             return Some(if texts.len() > 1 { Err(DOUBLED.to_owned()) } else { pairs(first, types) });
         }
-        let Some(items) = &types.items else { return Some(self.single(texts, types)) };
+        let Some(items) = &types.items else { return Some(self.single(texts, types, parts)) };
         let separator = match self.style {
             Style::Repeated if self.place == Place::Query => None,
             Style::Spaces => Some(' '),
@@ -174,7 +178,7 @@ impl Parameter {
     }
 
     /// The value of a text. One that may be several things is the first of them that the schema accepts.
-    fn single(&self, texts: &[Cow<'_, str>], types: &Types) -> Result<Value, String> {
+    fn single(&self, texts: &[Cow<'_, str>], types: &Types, parts: &Parts<'_>) -> Result<Value, String> {
         if texts.len() > 1 {
             return Err(DOUBLED.to_owned());
         }
@@ -184,7 +188,7 @@ impl Parameter {
         let schema = self.schema.as_ref().filter(|_| is_unnamed || types.text);
         let Some(schema) = schema else { return Ok(value) };
         let everything = Types { number: true, boolean: true, ..Types::default() };
-        let fits = |value: &Value| schema.schema.fault(value).is_none();
+        let fits = |value: &Value| schema.schema.fault(value, &mut parts.steps.borrow_mut()).is_none();
         let others = [Value::from(text), coerced(text, if is_unnamed { &everything } else { types })];
         Ok(if fits(&value) { value } else { others.into_iter().find(fits).unwrap_or(value) })
     }

@@ -49,6 +49,8 @@ pub struct BacktrackingOptions {
     pub dot_all: bool,
     /// White space in the pattern is ignored.
     pub extended: bool,
+    /// `.` and classes match characters, not bytes.
+    pub unicode: bool,
 }
 
 /// Why a search was given up, so that it is unknown whether the pattern matches.
@@ -99,9 +101,9 @@ impl BacktrackingRegex {
                 .delegate_dfa_size_limit(cache_bytes)
                 .build()
         };
-        let regex = build(BytesMode::Ascii)
-            .or_else(|_| build(BytesMode::Unicode))
-            .map_err(|error| error.to_string())?;
+        let by_bytes = (!options.unicode).then(|| build(BytesMode::Ascii).ok()).flatten();
+        let regex =
+            by_bytes.map_or_else(|| build(BytesMode::Unicode), Ok).map_err(|error| error.to_string())?;
         let listing = format!("{:?}", Listing(&regex));
         Ok(Self { cost: Cost::of(&listing), weight: weight(&listing), regex })
     }
@@ -120,6 +122,13 @@ impl BacktrackingRegex {
         self.search(text, |metered| self.regex.is_match(metered))
     }
 
+    /// As [`Self::is_match`], with the bytes walked: each takes 2 to 3 ns.
+    pub fn is_match_counted(&self, text: &[u8]) -> (Result<bool, GaveUp>, u64) {
+        let metered = Metered::new(text, self.cost, self.weight);
+        let found = self.search_in(&metered, |metered| self.regex.is_match(metered));
+        (found, WALK_BYTES_MAX - metered.left_bytes.get())
+    }
+
     /// The places of the groups of the first match at or after byte `from`, the whole match first.
     ///
     /// # Errors
@@ -136,13 +145,20 @@ impl BacktrackingRegex {
         text: &[u8],
         search: impl FnOnce(&Metered<'_>) -> fancy_regex::Result<R>,
     ) -> Result<R, GaveUp> {
-        let metered = Metered::new(text, self.cost, self.weight);
-        if self.cost != Cost::Linear && text.len() > TEXT_BYTES_MAX {
+        self.search_in(&Metered::new(text, self.cost, self.weight), search)
+    }
+
+    fn search_in<R>(
+        &self,
+        metered: &Metered<'_>,
+        search: impl FnOnce(&Metered<'_>) -> fancy_regex::Result<R>,
+    ) -> Result<R, GaveUp> {
+        if self.cost != Cost::Linear && metered.text.len() > TEXT_BYTES_MAX {
             return Err(GaveUp::TextTooLong);
         }
         // The engine can only be stopped by its own limit, so the counting text unwinds it; no message is printed, and
         // the engine's working memory is cleared before each search.
-        match catch_unwind(AssertUnwindSafe(|| search(&metered))) {
+        match catch_unwind(AssertUnwindSafe(|| search(metered))) {
             Ok(found) => found.map_err(|_| GaveUp::TooManySteps),
             Err(payload) if payload.is::<BudgetSpent>() => Err(GaveUp::TooManySteps),
             Err(payload) => resume_unwind(payload),

@@ -1,6 +1,10 @@
 //! The keys of etcd that belong to this gateway, and those of them that are objects (contract 2.2). It does not know
 //! the meaning of the objects.
 
+use std::borrow::Cow;
+
+use model::lenient_json;
+
 use super::message::KeyValue;
 use crate::source::store::Record;
 
@@ -83,10 +87,15 @@ impl KeySpace {
                 format!("its {} bytes are more than the {MAX_OBJECT_BYTES} of an object", kv.value.len());
             return Found::Stray(Stray { path, reason });
         }
-        if let Err(fault) = jsonx::measure(&kv.value, jsonx::Bounds::DEFAULT) {
+        // Values come from any client of etcd; those of an escaped text are read everywhere.
+        let value = match lenient_json::escape_controls(&kv.value) {
+            Cow::Owned(escaped) => escaped,
+            Cow::Borrowed(_) => kv.value,
+        };
+        if let Err(fault) = jsonx::measure(&value, jsonx::Bounds::DEFAULT) {
             return Found::Stray(Stray { path, reason: format!("its value has {fault}") });
         }
-        let Ok(text) = String::from_utf8(kv.value) else {
+        let Ok(text) = String::from_utf8(value) else {
             return Found::Stray(Stray { path, reason: "its value is no text".to_owned() });
         };
         let record = Record {

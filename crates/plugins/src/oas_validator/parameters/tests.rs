@@ -21,7 +21,8 @@ fn check(parameter: &Parameter, input: &str, expected: Option<&str>) {
         headers.append(name, value.as_bytes()).unwrap();
     }
     let path = [("p", input)];
-    let parts = Parts { path: &path, query: &query, headers: &headers, parameters: &[] };
+    let steps = RefCell::new(SchemaSteps::on_worker());
+    let parts = Parts { path: &path, query: &query, headers: &headers, parameters: &[], steps };
     let fault = parameter.fault(&parts);
     match expected {
         None => assert_eq!(fault, None, "{input}"),

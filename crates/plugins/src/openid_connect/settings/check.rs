@@ -1,7 +1,7 @@
 //! The rules that a schema cannot express. What the plugin cannot do is refused here, with the field and the reason.
 
 use exchange::plugin::outbound::check_uri;
-use model::validate::Validator;
+use model::validate::UserSchema;
 use serde_json::Value;
 
 use super::super::assertion::SigningKey;
@@ -24,7 +24,7 @@ pub(in super::super) fn check(written: &Value) -> Result<(), String> {
     check_urls(&config)?;
     check_supported(&config)?;
     if let Some(schema) = &config.claim_schema {
-        let compiled = Validator::new(Value::Object(schema.clone())).compile();
+        let compiled = UserSchema::compile(&Value::Object(schema.clone()));
         compiled.map_err(|reason| format!("check claim_schema failed: {reason}"))?;
     }
     check_methods(&config)?;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{self, ParsedPublicKey, RsaPublicKeyComponents};
+use model::lenient_json;
 use serde_json::Value;
 
 use super::algorithm::{Algorithm, Curve, Scheme};
@@ -63,7 +64,8 @@ impl VerifyingKey {
         if !text.trim_start().starts_with('{') {
             return VerifyingKey::from_public(&pem::read(text)?, &[algorithm]);
         }
-        let jwk: Value = serde_json::from_str(text).map_err(|_| "the JWK is not JSON".to_owned())?;
+        let jwk: Value =
+            lenient_json::from_slice(text.as_bytes()).map_err(|_| "the JWK is not JSON".to_owned())?;
         VerifyingKey::from_jwk(&jwk, &[algorithm])
     }
 

@@ -220,7 +220,8 @@ async fn rewrite(exchange: &mut Exchange, changes: &Rewrite<'_>) -> Result<(), C
     if let Some(path) = changes.path {
         let mut encoded = Vec::with_capacity(path.len());
         encode_path(exchange, path, &mut encoded);
-        exchange.set_forward_path(&encoded).map_err(|_| CallError::Malformed("the new path is no path"))?;
+        let is_set = exchange.set_canonical_forward_path(&encoded);
+        is_set.map_err(|_| CallError::Malformed("the new path is no path"))?;
     }
     if let Some(host) = hosts.last() {
         exchange.set_forward_host(host).map_err(|_| CallError::Malformed("the new host is no host"))?;

@@ -88,12 +88,23 @@ fn request_is_changed_as_a_whole() {
 }
 
 #[test]
+fn new_path_has_the_form_of_a_client_path() {
+    let mut scene = Scene::new();
+    for (path, expected) in [("/a/../b", "/b"), ("/a/./b//c", "/a/b/c"), ("/x/..", "/"), ("/a b", "/a%20b")] {
+        let mut exchange = scene.exchange(HEAD);
+        apply(&mut exchange, &Rewrite { path: Some(path.as_bytes()), ..Rewrite::default() }).unwrap();
+        assert_eq!(String::from_utf8_lossy(exchange.forward_path()), expected, "{path}");
+    }
+}
+
+#[test]
 fn faulty_changes_leave_the_request_unchanged() {
     let mut scene = Scene::new();
     let mut exchange = scene.exchange(HEAD);
     let good: Entry<'_> = (b"X-Add", Some(b"1"));
     let faulty = [
         Rewrite { path: Some(b"new"), headers: vec![good], ..Rewrite::default() },
+        Rewrite { path: Some(b"/../../admin"), headers: vec![good], ..Rewrite::default() },
         Rewrite { headers: vec![good, (b"a b", Some(b"1"))], ..Rewrite::default() },
         Rewrite { headers: vec![good, (b"a", Some(b"1\r\nb: 2"))], ..Rewrite::default() },
         Rewrite { headers: vec![good, (b"host", Some(b"a b"))], ..Rewrite::default() },

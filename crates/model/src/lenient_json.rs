@@ -1,17 +1,17 @@
-//! Bodies of the Admin API as JSON, read as leniently as lua-cjson reads them: raw line breaks, tabs and other control
-//! characters inside strings are accepted, because users paste .proto files and functions into bodies. Every other
-//! deviation from JSON is an error.
+//! JSON that users write (bodies of the Admin API, values of etcd, JSON inside strings of a configuration), read
+//! as leniently as lua-cjson reads it: raw line breaks, tabs and other control characters inside strings are
+//! accepted, because users paste .proto files and functions. Every other deviation from JSON is an error.
 
 use std::borrow::Cow;
 
 use jsonx::Bounds;
 use serde::de::DeserializeOwned;
 
-/// Reads JSON. The error is serde's text with the line and column in `body`.
+/// Reads JSON that a user wrote. The error is serde's text with the line and column in `body`.
 ///
 /// # Errors
 /// The fault and its place.
-pub(super) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+pub fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
     jsonx::measure(body, BOUNDS).map_err(|fault| format!("it has {fault}"))?;
     let fault = match serde_json::from_slice(body) {
         Ok(value) => return Ok(value),
@@ -33,7 +33,8 @@ pub(super) fn from_slice<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> 
 
 /// The body with the control characters inside its strings escaped; borrowed if there are none. NUL is not escaped and
 /// so stays an error, as in lua-cjson.
-pub(super) fn escape_controls(body: &[u8]) -> Cow<'_, [u8]> {
+#[must_use]
+pub fn escape_controls(body: &[u8]) -> Cow<'_, [u8]> {
     let mut escaped = Vec::new();
     // Start of the part of the body that is not copied yet.
     let mut from = 0;
