@@ -61,8 +61,10 @@
 //! for limits and a route's authorization holds for it. With `memory` in a route or a service it is asked at the priority of
 //! this plugin, as in APISIX: `limit-conn`, `limit-count` and `limit-req` do not see hits, and authentication does.
 //!
-//! **Purge.** `PURGE` of a URL removes its entry with all variants: 200, or 404 without one. The route has to take the method,
-//! and a client that may send it may purge: protect it by a plugin such as `ip-restriction`.
+//! **Purge.** `PURGE` of a URL removes its entry with all variants: 200, or 404 without one. The route has to
+//! take the method, and any client that may send it may purge, as in APISIX. Leave `PURGE` out of the
+//! `methods` of a public route, or let some clients only: `"ip-restriction": {"whitelist": ["10.0.0.0/8"],
+//! "_meta": {"filter": [["request_method", "==", "PURGE"]]}}`.
 //!
 //! **Apisix-Cache-Status**: `MISS` without an entry; `HIT`; `EXPIRED`, the entry was stale and the upstream has sent another
 //! response; `REVALIDATED`, the upstream has confirmed it; `UPDATING` and `STALE`, a stale entry was sent while another
