@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(render("<$arg_a>", ["x%<>", ""]), "<x%<>>");
         assert_eq!(render("$arg_a $arg_b", ["x y", "50%"]), "x%20y 50%25");
         assert_eq!(render("${arg_a}${arg_b}", ["x", "y"]), "x%;y");
-        assert_eq!(render("$arg_a,$arg_c,$arg_b.", ["a,", "b."]), "a%2C,a%2C,b.");
+        assert_eq!(render("$arg_a,$arg_c,$arg_b.", ["a,", "b."]), "a%2C,a%2C,b..");
         for template in
             ["$arg_a $arg_b", "${arg_a}${arg_b}", "$arg_a%$arg_b", "$arg_a--$arg_b", "$arg_a%;$arg_b"]
         {
