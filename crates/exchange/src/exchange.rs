@@ -13,6 +13,7 @@ pub mod context;
 mod directory;
 pub mod forwarded;
 mod host_name;
+pub mod own_variables;
 mod plugin_reply;
 mod proxy;
 pub mod reason;
@@ -54,6 +55,7 @@ pub use target::Target;
 
 use body::ReadBody;
 use body_demand::BodyDemand;
+use own_variables::OwnVariables;
 
 use crate::client_address::ClientAddress;
 use crate::failure::Failure;
@@ -116,6 +118,8 @@ pub struct Exchange {
     pub early_fields: Vec<(Box<str>, Box<str>)>,
     /// The plugins' states for this request.
     pub states: RequestStates,
+    /// The variables that scripts have set.
+    pub own_variables: OwnVariables,
     /// The number of the plugin instance that runs. A cell, because one that runs inside another one is entered in the log
     /// phase too.
     pub instance: Cell<u32>,
@@ -227,6 +231,7 @@ impl Exchange {
             response_is_coded: false,
             early_fields: Vec::new(),
             states: RequestStates::default(),
+            own_variables: OwnVariables::default(),
             instance: Cell::new(0),
             gave_up: Cell::new(None),
             request_fault: None,
@@ -262,6 +267,7 @@ impl Exchange {
             response_is_coded,
             early_fields,
             states,
+            own_variables,
             instance,
             gave_up,
             request_fault,
@@ -290,6 +296,7 @@ impl Exchange {
         *response_is_coded = false;
         early_fields.clear();
         states.clear();
+        own_variables.clear();
         instance.set(0);
         gave_up.set(None);
         *request_fault = None;
@@ -354,8 +361,13 @@ impl Exchange {
     }
 
     /// Changes the Host the node will see.
+    ///
+    /// # Errors
+    /// It is not what a client may send as its Host: a name or an address, perhaps with a port.
     pub fn set_forward_host(&mut self, host: &str) -> Result<(), FieldError> {
-        check_target(host.as_bytes())?;
+        if !message::syntax::is_authority(host.as_bytes()) {
+            return Err(FieldError::Value);
+        }
         self.target.forward_host = Some(host.as_bytes().to_vec());
         self.target.host_is_rewritten = true;
         Ok(())
@@ -437,6 +449,9 @@ impl Exchange {
 
     /// The consumer that presents `key` to the authentication plugin `plugin`.
     pub fn find_consumer(&self, plugin: &str, key: &str) -> Option<Arc<Consumer>> {
+        if key.is_empty() {
+            return None;
+        }
         self.decision.directory.as_ref()?.consumer(plugin, key).cloned()
     }
 

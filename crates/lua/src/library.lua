@@ -219,7 +219,9 @@ local of_strings = getmetatable("")
 of_strings.__index = strings
 of_strings.__metatable = false
 
-local tables = { concat = concat, insert = insert, maxn = table.maxn, remove = remove, sort = sort, unpack = unpack }
+local tables = {
+    concat = concat, insert = insert, maxn = table.maxn, pack = table.pack, remove = remove, sort = sort, unpack = unpack,
+}
 local times = { clock = os.clock, date = os.date, difftime = os.difftime, time = os.time }
 local numbers = {}
 for name, value in pairs(math) do
@@ -249,7 +251,7 @@ end
 
 local basics = {
     assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs, next = next, pairs = pairs,
-    pcall = pcall, rawequal = rawequal, rawget = rawget, rawset = set_raw, select = select,
+    pcall = pcall, rawequal = rawequal, rawget = rawget, rawlen = rawlen, rawset = set_raw, select = select,
     setmetatable = setmetatable, tonumber = tonumber, tostring = tostring, type = type, unpack = unpack,
     xpcall = xpcall, _VERSION = _VERSION,
 }

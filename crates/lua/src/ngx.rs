@@ -1,5 +1,6 @@
 //! The functions behind the table `ngx`. `ngx.lua` puts the table together; each file here has the functions of one concern.
 
+mod context;
 mod log;
 mod re;
 mod request;
@@ -31,6 +32,7 @@ pub(crate) use texts::text_of;
 /// There is no memory for them.
 pub(crate) fn install(lua: &Lua, native: &Table, state: &Rc<State>, _: &Json) -> mlua::Result<()> {
     let add = Adder { lua, native, state };
+    context::install(&add)?;
     log::install(&add)?;
     re::install(&add)?;
     request::install(&add)?;

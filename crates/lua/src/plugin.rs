@@ -354,6 +354,9 @@ impl LuaPlugin {
         let text = tables.engine.lua.create_string(&*body).map_err(|error| crate::describe(&error))?;
         let chunk = Some((Value::String(text), portion == Portion::Last));
         let call = self.at_once(&tables, entry, chunk, &mut Reach::Edit(exchange))?;
+        if portion != Portion::Last && call.as_ref().is_some_and(|call| call.ends_body()) {
+            exchange.state::<BodyEnded>().0 = true;
+        }
         if let Some(chunk) = call.and_then(|call| call.take_chunk()) {
             body.clear();
             if let Some(text) = chunk {
@@ -363,6 +366,10 @@ impl LuaPlugin {
         Ok(())
     }
 }
+
+/// A function has set `ngx.arg[2]`: the pieces of the body behind are left out.
+#[derive(Default)]
+struct BodyEnded(bool);
 
 impl Drop for LuaPlugin {
     fn drop(&mut self) {
@@ -414,6 +421,10 @@ impl Plugin for LuaPlugin {
         body: &'a mut Vec<u8>,
         portion: Portion,
     ) -> Step<'a> {
+        if exchange.peek_state::<BodyEnded>().is_some_and(|ended| ended.0) {
+            body.clear();
+            return Step::Done;
+        }
         for entry in [Entry::BodyFilter, Entry::DelayedBodyFilter] {
             if self.has(entry)
                 && let Err(reason) = self.filter_body(exchange, entry, body, portion)

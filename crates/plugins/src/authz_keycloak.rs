@@ -109,7 +109,7 @@ impl AuthzKeycloak {
         request.method == Method::Post
             && exchange.path() == path.as_bytes()
             && request.query() == query
-            && request.headers.get("content-type") == Some(b"application/x-www-form-urlencoded")
+            && request.headers.get("content-type").is_some_and(is_form)
     }
 
     async fn evaluate(&self, exchange: &Exchange, token: String) -> Decision {
@@ -220,6 +220,12 @@ impl AuthzKeycloak {
 
 fn reply(reply: Reply) -> Decision {
     Decision::Reply(Box::new(reply))
+}
+
+/// Whether a content type is that of a form, whatever its case and parameters.
+fn is_form(content_type: &[u8]) -> bool {
+    let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/x-www-form-urlencoded")
 }
 
 /// The value of Authorization for Keycloak. None without the field, and where it is there twice, because Keycloak and the

@@ -21,9 +21,10 @@
 //! }
 //! ```
 //!
-//! `username` is the name that the client sends; it need not be the consumer's name. The password ends with the field, and
-//! may contain colons. White space in what the client sends is ignored if the text as sent is not right, because tools
-//! often encode a line break at its end.
+//! `username` is the name that the client sends; it need not be the consumer's name. The password ends with
+//! the field, and may contain colons. White space in what the client sends is ignored, as in APISIX, if the
+//! text as sent is not right, because tools often encode a line break at its end. This holds inside too: `ja
+//! ck` and `p w` are accepted for `jack` and `pw`, so that white space in a password adds nothing to it.
 //!
 //! A request without the field, with a malformed one or with a wrong name or password is answered with 401, a
 //! `WWW-Authenticate` field that names `realm`, and the reason as `{"message": "…"}`; or it passes as the consumer
@@ -76,9 +77,10 @@ fn consumer_schema() -> Value {
         "properties": {
             "username": {
                 "type": "string",
+                "minLength": 1,
                 "description": "The name that the client sends. No two consumers may have the same."
             },
-            "password": { "type": "string", "description": "The password." }
+            "password": { "type": "string", "minLength": 1, "description": "The password." }
         },
         "encrypt_fields": ["password"],
         "required": ["username", "password"]

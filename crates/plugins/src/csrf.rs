@@ -11,11 +11,11 @@
 //! }
 //! ```
 //!
-//! Every response sets the cookie `name` with a new token. A request with another method than GET, HEAD or OPTIONS must
-//! have the token in the cookie and, with the same text, in the field `name`, `expires` seconds after it was made at most; 0 or
-//! less means without end. Otherwise it is answered with 401 and the reason as `{"error_msg": "…"}`. A request with two such
-//! cookies or fields is refused.
-//! Without an end the cookie lasts as long as the browser runs.
+//! Every response sets the cookie `name` with a new token. A request with another method than GET, HEAD or
+//! OPTIONS must have the token in the cookie and, with the same text, in the field `name`, `expires` seconds
+//! after it was made at most; 0 or less means without end. A token that was made more than a minute in the
+//! future is refused. Otherwise it is answered with 401 and the reason as `{"error_msg": "…"}`. A request
+//! with two such cookies or fields is refused. Without an end the cookie lasts as long as the browser runs.
 //!
 //! The token is base64 of a JSON object with `random`, `expires` (the time it was made, in seconds) and `sign`, the SHA-256 of
 //! both with `key`. It has the form that APISIX makes, so that both accept each other's tokens.
@@ -49,7 +49,7 @@ pub(crate) const KIND: PluginKind =
 attributes! {
     struct Config {
         /// The secret that signs tokens.
-        key: String;
+        key: String, { "minLength": 1 };
         /// Seconds that a token is accepted; 0 or less: without end.
         expires: i64 = 7200;
         /// The name of the cookie and of the field.
@@ -137,7 +137,9 @@ impl Csrf {
         let Ok(token) = jsonx::read::<CsrfToken<'_>>(&json, Bounds::SMALL) else { return false };
         let number = |raw: &RawValue| raw.get().parse::<f64>().ok();
         let (Some(_), Some(made_s)) = (number(token.random), number(token.expires)) else { return false };
-        if self.expires_s > 0 && now_s as f64 - made_s > self.expires_s as f64 {
+        let age_s = now_s as f64 - made_s;
+        // A token from the future would be accepted until then, whatever `expires` says.
+        if !(-AHEAD_MAX_S..).contains(&age_s) || (self.expires_s > 0 && age_s > self.expires_s as f64) {
             return false;
         }
         let sign = self.sign(token.random.get(), token.expires.get());
@@ -171,6 +173,8 @@ fn now_s(exchange: &Exchange) -> u64 {
 }
 
 const NAME: &str = "csrf";
+/// Seconds that the clock of the gateway that made a token may be ahead.
+const AHEAD_MAX_S: f64 = 60.0;
 /// The last second of the year 9999: the form of dates in fields has four digits for the year.
 const DATE_MAX_S: u64 = 253_402_300_799;
 

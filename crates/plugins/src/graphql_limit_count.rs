@@ -105,7 +105,7 @@ attributes! {
         introspection_endpoint: Option<String>, { "pattern": "^https?://" };
         /// Fields of the request for the schema.
         introspection_headers: Option<Map<String, Value>>,
-            { "patternProperties": { "^[^:]+$": { "type": "string" } } };
+            { "patternProperties": { "^[^:]+$": { "type": "string", "minLength": 1 } } };
         /// The weights of types and fields.
         cost_decorations: Option<Vec<Decoration>>;
     }

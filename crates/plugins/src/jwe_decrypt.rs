@@ -21,9 +21,11 @@
 //! }
 //! ```
 //!
-//! The token is in the compact form (RFC 7516) with direct encryption (`"alg": "dir"`) by AES-256 in GCM (`"enc": "A256GCM"`),
-//! in the field `header`, with or without `Bearer `. `kid` in its header is the `key` of a consumer, and `secret` its 32 bytes,
-//! as text or, with `is_base64_encoded`, in base64. The content replaces the field `forward_header`.
+//! The token is in the compact form (RFC 7516) with direct encryption (`"alg": "dir"`) by AES-256 in GCM
+//! (`"enc": "A256GCM"`), in the field `header`, with or without `Bearer `. `kid` in its header is the `key`
+//! of a consumer, and `secret` its 32 bytes, as text or, with `is_base64_encoded`, in base64. The content
+//! replaces the field `forward_header`. A token without `alg` or `enc`, with `zip` or `crit`, or with an
+//! encrypted key is malformed.
 //!
 //! Tokens as RFC 7516 wants them authenticate their header; tokens as APISIX documents them do not. Both are accepted.
 //!
@@ -77,9 +79,14 @@ fn consumer_schema() -> Value {
         "properties": {
             "key": {
                 "type": "string",
+                "minLength": 1,
                 "description": "The key id that a token names. No two consumers may have the same."
             },
-            "secret": { "type": "string", "description": "The 32 bytes that tokens are encrypted with." },
+            "secret": {
+                "type": "string",
+                "minLength": 1,
+                "description": "The 32 bytes that tokens are encrypted with."
+            },
             "is_base64_encoded": { "type": "boolean", "description": "The secret is base64." }
         },
         "encrypt_fields": ["key", "secret"],
@@ -141,7 +148,9 @@ impl Plugin for JweDecrypt {
                 return Flow::Continue;
             }
             Ok(Some(value)) => decrypt(exchange, value),
-            Err(Doubled) => Err("JWE token invalid"),
+            Err(Doubled) => {
+                return Flow::reply(Reply::message(400, "JWE token invalid").into_final());
+            }
         };
         let content = match content {
             Ok(content) => content,

@@ -55,7 +55,7 @@ attributes! {
         /// The path for batches of events, which is appended to an address.
         endpoint_uri: String = "/api/v1/events/batch".to_owned(), { "minLength": 1 };
         /// The API key.
-        token: String;
+        token: String, { "minLength": 1 };
         /// The identifier of an event; it may hold variables.
         event_transaction_id: String;
         /// The subscription of the customer; it may hold variables.

@@ -60,6 +60,8 @@ use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::authentication::Refusal;
+use crate::shared::authentication::places::{self, Doubled};
 use crate::shared::config;
 use crate::shared::consumer::set_consumer_headers;
 use crate::shared::outages::Outages;
@@ -99,6 +101,7 @@ fn consumer_schema() -> Value {
         "properties": {
             "user_dn": {
                 "type": "string",
+                "minLength": 1,
                 "description": "The distinguished name of the user. No two consumers may have the same."
             }
         },
@@ -141,20 +144,22 @@ impl Plugin for LdapAuth {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         match presented(exchange) {
             Ok(credentials) => Flow::Wait(Box::pin(self.authenticate(exchange, credentials))),
-            Err(message) => Flow::reply(self.refusal(message)),
+            Err(refusal) => {
+                let reply = self.refusal(refusal.message());
+                Flow::reply(if refusal.is_final() { reply.into_final() } else { reply })
+            }
         }
     }
 }
 
-/// The credentials of a request, or the message of its refusal.
-fn presented(exchange: &Exchange) -> Result<Credentials, &'static str> {
-    const INVALID: &str = "Invalid authorization in request";
-    let mut fields = exchange.request.headers.get_all("authorization");
-    match (fields.next(), fields.next()) {
-        (None, _) => Err("Missing authorization in request"),
-        (Some(field), None) => Credentials::read(field).ok_or(INVALID),
-        (Some(_), Some(_)) => Err(INVALID),
-    }
+const MISSING: Refusal = Refusal::new("Missing authorization in request");
+const INVALID: Refusal = Refusal::new("Invalid authorization in request");
+const DOUBLED: Refusal = Refusal::doubled("Invalid authorization in request");
+
+/// The credentials of a request, or its refusal.
+fn presented(exchange: &Exchange) -> Result<Credentials, Refusal> {
+    let field = places::field(exchange, "authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
+    Credentials::read(field).ok_or(INVALID)
 }
 
 impl LdapAuth {

@@ -407,6 +407,65 @@ mod tests {
         }
     }
 
+    /// Secrets that may be empty: an empty one stands for none, so that nothing is protected by it.
+    const EMPTY_MEANS_NONE: [(&str, &str); 6] = [
+        // As in APISIX, where the field is empty by default.
+        ("http-logger", "auth_header"),
+        // ClickHouse's default user has no password.
+        ("clickhouse-logger", "password"),
+        ("error-log-logger", "clickhouse.password"),
+        // A connection to Redis logs in only with a password.
+        ("*", "redis_password"),
+        ("*", "sentinel_password"),
+        ("openid-connect", "session.redis.password"),
+    ];
+
+    /// A client that sends nothing must find no consumer, and nothing is signed or encrypted with an empty
+    /// text.
+    #[test]
+    fn no_secret_and_no_key_may_be_empty() {
+        let mut checked = 0;
+        for kind in ALL {
+            let schemas = [Some(kind.schema), kind.consumer_schema, kind.metadata_schema];
+            for schema in schemas.into_iter().flatten().map(|schema| schema()) {
+                let secrets = schema["encrypt_fields"].as_array().into_iter().flatten();
+                let secrets = secrets.map(|field| field.as_str().unwrap());
+                let is_of_consumers =
+                    schema["properties"].get(kind.consumer_key.first().unwrap_or(&"")).is_some();
+                let keys = kind.consumer_key.iter().copied().filter(|_| is_of_consumers);
+                for field in secrets.chain(keys) {
+                    let is_exception = |(plugin, own): &(&str, &str)| {
+                        (*plugin == "*" || *plugin == kind.name) && *own == field
+                    };
+                    let may_be_empty = EMPTY_MEANS_NONE.iter().any(is_exception);
+                    let property = property(&schema, field);
+                    assert_eq!(takes_empty(property), may_be_empty, "{} {field}: {property}", kind.name);
+                    checked += 1;
+                }
+            }
+        }
+        assert!(checked > 30, "{checked}");
+    }
+
+    /// The schema of a field, which may be inside objects and lists.
+    fn property<'s>(schema: &'s Value, field: &str) -> &'s Value {
+        field.split('.').fold(schema, |schema, name| {
+            let object = if schema["items"].is_object() { &schema["items"] } else { schema };
+            &object["properties"][name]
+        })
+    }
+
+    /// Whether a text that the schema accepts, or a value in an object, may be empty.
+    fn takes_empty(schema: &Value) -> bool {
+        match schema["type"].as_str() {
+            Some("object") => {
+                let patterns = schema["patternProperties"].as_object().expect("named by patterns");
+                patterns.values().any(takes_empty)
+            }
+            _ => schema["minLength"].as_u64().unwrap_or_default() == 0,
+        }
+    }
+
     #[test]
     fn auth_plugins_declare_their_consumer_key() {
         for kind in ALL {

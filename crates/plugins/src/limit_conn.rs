@@ -271,10 +271,12 @@ impl LimitConn {
         let began_ms = worker.now_ms();
         let mut delay_ms = 0_u64;
         let mut applies = false;
-        for rule in &self.rules {
+        for (index, rule) in self.rules.iter().enumerate() {
             let mut name = counts.name();
             let (conn, all) = match self.asked(rule, exchange) {
-                Asked::Limit { conn, all } if rule.key.write_shared(exchange, name.key_mut()) => (conn, all),
+                Asked::Limit { conn, all } if rule.key.write_shared(index, exchange, name.key_mut()) => {
+                    (conn, all)
+                }
                 Asked::Limit { .. } | Asked::Nothing => continue,
                 Asked::Unknown => return self.answer(Err(Stop::Unknown)),
             };

@@ -362,7 +362,7 @@ impl LimitCount {
             Store::Local(_) => rule.key.write_local(index, exchange, key),
             Store::Delayed(delayed) => {
                 delayed.windows().begin_key(key);
-                rule.key.write_shared(exchange, key)
+                rule.key.write_shared(index, exchange, key)
             }
         };
         if !applies {
@@ -389,7 +389,7 @@ impl LimitCount {
             };
             let mut key = Vec::new();
             windows.begin_key(&mut key);
-            if !rule.key.write_shared(exchange, &mut key) {
+            if !rule.key.write_shared(index, exchange, &mut key) {
                 continue;
             }
             let Some(quota) = self.quota(rule, exchange, cost) else {

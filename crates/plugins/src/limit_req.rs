@@ -176,7 +176,7 @@ impl LimitReq {
         let began_ms = worker.now_ms();
         let mut key = Vec::new();
         buckets.begin_key(&mut key);
-        self.key.write_shared(exchange, &mut key);
+        self.key.write_shared(0, exchange, &mut key);
         match buckets.pour(&worker, &key).await {
             Ok(Pour::Overflows) => Decision::Reply(Box::new(self.rejected.clone())),
             Ok(Pour::After { delay_ms }) => {

@@ -69,7 +69,7 @@ words! {
 attributes! {
     pub(crate) struct Config {
         /// The token of the customer.
-        customer_token: String;
+        customer_token: String, { "minLength": 1 };
         /// The severity of entries, in upper or lower case.
         severity: String = "INFO".to_owned(), { "enum": SEVERITIES };
         /// Tags of entries.

@@ -20,6 +20,9 @@
 //! `WWW-Authenticate` fields of all methods. A method with an `anonymous_consumer` accepts every request, so it belongs at
 //! the end. A method that does not accept a request leaves it as it was. `jwe-decrypt` with `strict` off accepts requests
 //! without a token, as in APISIX.
+//!
+//! A request with two credentials in one place, such as two fields `apikey`, is refused by the first method
+//! that looks there, and no further method is tried.
 
 use std::sync::{Arc, LazyLock};
 
@@ -130,6 +133,8 @@ impl MultiAuth {
                     exchange.state::<Accepted>().0 = Some(index);
                     return Decision::Continue;
                 }
+                // Another method would accept a request in which two readers could see different credentials.
+                Decision::Reply(reply) if reply.is_final => return Decision::Reply(reply),
                 Decision::Reply(reply) => {
                     tracing::debug!(
                         method = method.name,

@@ -35,9 +35,10 @@
 //! With any other `allow` the client is answered with `status_code` of the document (403 without one), with the fields in its
 //! `headers` and with its `reason` as the body: a text as it is, anything else as JSON.
 //!
-//! **Without a decision.** If no answer of at most 1 MiB comes within `timeout` milliseconds, the client is answered with 403;
-//! if the answer holds no object as `result`, as with a policy that does not exist, with 503. The error log names the fault,
-//! the server and the side at fault, at most once a second for each instance.
+//! **Without a decision.** If no answer of at most 1 MiB comes within `timeout` milliseconds, the client is
+//! answered with 403; if the answer has another status than 200 or holds no object as `result`, as with a
+//! policy that does not exist, with 503. The error log names the fault, the server and the side at fault, at
+//! most once a second for each instance.
 //!
 //! Each worker keeps up to `keepalive_pool` connections for `keepalive_timeout` milliseconds. Over `https` the server's
 //! certificate has to be valid for the host and signed by an authority that the setting `trusted_certificates` names, unless
@@ -159,7 +160,7 @@ impl Opa {
         let body = self.input.render(exchange).into();
         let question = OutboundRequest { method: Method::Post, headers, body };
         let refusal = match worker.http.send(&self.destination, &question, &self.limits).await {
-            Ok(answer) => match decision::read(&answer.body) {
+            Ok(answer) => match decision::read(answer.status, &answer.body) {
                 Ok(Verdict::Pass(fields)) => match self.let_pass(exchange, &fields) {
                     Ok(()) => return Decision::Continue,
                     Err(_) => {
@@ -169,7 +170,7 @@ impl Opa {
                 },
                 Ok(Verdict::Refuse(reply)) => reply,
                 Err(fault) => {
-                    self.log(worker.now_ms(), &format!("status {}: {fault}", answer.status));
+                    self.log(worker.now_ms(), &fault);
                     Reply::status(503)
                 }
             },

@@ -20,10 +20,11 @@
 //!
 //! The guide [Login with OpenID Connect](../guide/openid-connect.md) sets it up with Keycloak.
 //!
-//! **Provider.** The document at `discovery` and the keys at its `jwks_uri` are fetched once for all workers and routes; the
-//! document is kept for a day, the keys for `jwk_expires_in` seconds. A token with an unknown key identifier makes the
-//! gateway fetch the keys anew, at most every 10 s. A call takes at most `timeout` seconds. `ssl_verify` says whether the
-//! provider's certificate is verified.
+//! **Provider.** The document at `discovery` and the keys at its `jwks_uri` are fetched once for all workers
+//! and routes; the document is kept for a day, the keys for `jwk_expires_in` seconds. A token with an unknown
+//! key identifier makes the gateway fetch the keys anew, at most every 10 s. A token without one is tried
+//! against at most 16 keys of its algorithm, in the order of the document. A call takes at most `timeout`
+//! seconds. `ssl_verify` says whether the provider's certificate is verified.
 //!
 //! **Browsers.** A request without a session is answered by `unauth_action`: `auth` sends the browser to the provider, `deny`
 //! answers 401, `pass` forwards the request. The provider sends the browser back to `redirect_uri`, a path or a URL of this

@@ -69,8 +69,9 @@
 //!
 //! **Purge.** `PURGE` of a URL removes its entry with all variants: 200, or 404 without one. It has to name
 //! the same authority as the requests, port included, and come in at the same port if it names none. The
-//! route has to take the method, and a client that may send it may purge: protect it by a plugin such as
-//! `ip-restriction`.
+//! route has to take the method, and any client that may send it may purge, as in APISIX. Leave `PURGE` out
+//! of the `methods` of a public route, or let some clients only: `"ip-restriction": {"whitelist":
+//! ["10.0.0.0/8"], "_meta": {"filter": [["request_method", "==", "PURGE"]]}}`.
 //!
 //! **Apisix-Cache-Status**: `MISS` without an entry; `HIT`; `EXPIRED`, the entry was stale and the upstream has sent another
 //! response; `REVALIDATED`, the upstream has confirmed it; `UPDATING` and `STALE`, a stale entry was sent while another

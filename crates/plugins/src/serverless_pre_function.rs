@@ -17,9 +17,10 @@
 //! result is the body, of which a table is sent as JSON. In the phases `header_filter`, `body_filter` and `log` results do not
 //! count.
 //!
-//! **Phases.** `rewrite`, `access` (the default), `before_proxy`, `header_filter`, `body_filter` and `log`. In the first three a
-//! function may wait: `ngx.sleep`, sockets and light threads do not hold up the worker. In `body_filter`, `ngx.arg[1]` is a piece
-//! of the body and `ngx.arg[2]` tells whether it is the last.
+//! **Phases.** `rewrite`, `access` (the default), `before_proxy`, `header_filter`, `body_filter` and `log`.
+//! In the first three a function may wait: `ngx.sleep`, sockets and light threads do not hold up the worker.
+//! In `body_filter`, `ngx.arg[1]` is a piece of the body and `ngx.arg[2]` tells whether it is the last; a
+//! function that sets it to true ends the body with this piece.
 //!
 //! **Body of the request.** It is read before the functions run if the text of one names a function that reads it, such as
 //! `get_body` or `read_body`; it may have 8 MiB then, and in `rewrite` as many bytes as variables of the body may have.
@@ -49,7 +50,9 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 #[cfg(test)]
 mod tests {
+    use exchange::plugin::{Portion, Step};
     use exchange::testing::{Scene, decide};
+    use router::vars::Template;
     use serde_json::json;
 
     use super::*;
@@ -71,6 +74,121 @@ mod tests {
         assert!(decide(plugin.access(&mut exchange)).is_none());
         assert!(decide(plugin.rewrite(&mut exchange)).is_none(), "another phase");
         assert_eq!(exchange.early_fields.len(), 1);
+    }
+
+    /// Runs `body` as a function of the phase access; the text of `template` then.
+    fn rendered(body: &str, template: &str) -> String {
+        let mut scene = Scene::new();
+        let function = format!("return function(conf, ctx) {body} end");
+        let plugin = scene.build(&KIND, &json!({ "functions": [function] }));
+        let mut exchange = scene.exchange(b"GET /?a=1 HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n");
+        assert!(decide(plugin.access(&mut exchange)).is_none(), "{body}");
+        let mut text = Vec::new();
+        Template::compile(template).unwrap().render(&*exchange, &mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn own_variables_reach_the_gateway() {
+        let check =
+            |body: &str, template: &str, want: &str| assert_eq!(rendered(body, template), want, "{body}");
+        check("ctx.var.tier = 'gold'", "$tier ${tier ?? none}", "gold gold");
+        check("ngx.var.tier = 'gold'", "$tier", "gold");
+        check("ctx.var.tier = 'a' ctx.var.tier = 'b'", "$tier", "b");
+        check("ctx.var.tier = 'a' ngx.var.tier = ngx.var.tier .. ctx.var.tier", "$tier", "aa");
+        check("ctx.var.tier = 'a' ctx.var.tier = nil", "${tier ?? none}", "none");
+        check("ctx.var.n = 12 ctx.var.yes = true ctx.var.no = false", "$n $yes $no", "12 true false");
+        check("ctx.var.http_x = ctx.var.http_x .. 'z' ctx.var.arg_a = '2'", "$http_x $arg_a", "yz 2");
+        // Values of other types are for scripts alone, and so is one in the place of a variable of the
+        // gateway.
+        check(
+            "ctx.var.t = { 'x' } assert(ctx.var.t[1] == 'x' and ngx.var.t[1] == 'x')",
+            "${t ?? none}",
+            "none",
+        );
+        check("ctx.var.host = 'b' assert(ctx.var.host == 'b')", "$host", "a");
+        check("for i = 1, 256 do ctx.var['v' .. i] = i end", "$v1 $v256", "1 256");
+        let many = "for i = 1, 257 do ctx.var['v' .. i] = i end";
+        let mut scene = Scene::new();
+        let function = format!("return function(conf, ctx) {many} end");
+        let plugin = scene.build(&KIND, &json!({ "functions": [function] }));
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(decide(plugin.access(&mut exchange)).unwrap().status, 500);
+    }
+
+    #[test]
+    fn added_variables_reach_the_gateway() {
+        let add = "local core = require('apisix.core') core.ctx.register_var";
+        let check =
+            |body: &str, template: &str, want: &str| assert_eq!(rendered(body, template), want, "{body}");
+        let body = format!("{add}('added_a', function(ctx) return ctx.var.arg_a .. ctx.var.http_x end)");
+        check(&body, "${added_a ?? none}", "1y");
+        check("local _ = 1", "${added_a ?? none}", "none");
+        check(&format!("{add}('added_b', function() return 7 end)"), "$added_b", "7");
+        check(&format!("{add}('added_c', function() error('x') end)"), "${added_c ?? none}", "none");
+        check(
+            &format!("{add}('added_d', function() return 'x' end) ctx.var.added_d = 'own'"),
+            "$added_d",
+            "own",
+        );
+    }
+
+    #[test]
+    fn context_is_shared_with_plugins_of_the_gateway() {
+        let mut scene = Scene::new();
+        let function = "return function(conf, ctx)
+            assert(ctx.jwt_auth_payload.sub == 'jack' and ctx.external_user == nil)
+            ctx.external_user = { groups = { 'a' } }
+            assert(ctx.external_user.groups[1] == 'a')
+            ctx.external_user = { groups = { 'a', 'b' } }
+            ctx.other = 1
+        end";
+        let plugin = scene.build(&KIND, &json!({ "functions": [function] }));
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let claims = json!({ "sub": "jack" }).as_object().unwrap().clone();
+        exchange.decision.claims = Some(std::rc::Rc::new(claims));
+        assert!(decide(plugin.access(&mut exchange)).is_none());
+        let user = exchange.decision.external_user.clone();
+        assert_eq!(user.as_deref(), Some(&json!({ "groups": ["a", "b"] })));
+    }
+
+    #[test]
+    fn body_ends_where_a_function_says_so() {
+        let mut scene = Scene::new();
+        let function = "return function()
+            if ngx.arg[1]:find('b') then ngx.arg[1] = 'end' ngx.arg[2] = true end
+        end";
+        let plugin = scene.build(&KIND, &json!({ "phase": "body_filter", "functions": [function] }));
+        let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        let pieces =
+            [("a1", Portion::Piece), ("b1", Portion::Piece), ("c1", Portion::Piece), ("d1", Portion::Last)];
+        let passed = pieces.map(|(piece, portion)| {
+            let mut body = piece.as_bytes().to_vec();
+            assert!(matches!(plugin.response_body(&mut exchange, &mut body, portion), Step::Done));
+            String::from_utf8(body).unwrap()
+        });
+        assert_eq!(passed, ["a1", "end", "", ""]);
+    }
+
+    #[test]
+    fn host_of_a_function_is_checked_as_one_of_a_client() {
+        let set = |host: &str| {
+            let mut scene = Scene::new();
+            let function = format!("return function() ngx.req.set_header('Host', {host}) end");
+            let plugin = scene.build(&KIND, &json!({ "functions": [function] }));
+            let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+            match decide(plugin.access(&mut exchange)) {
+                Some(reply) => Err(reply.status),
+                None => Ok(exchange.target.forward_host.clone().map(|host| String::from_utf8(host).unwrap())),
+            }
+        };
+        for good in ["b.test", "b.test:8080", "[::1]:80", "127.0.0.1"] {
+            assert_eq!(set(&format!("'{good}'")), Ok(Some(good.to_owned())));
+        }
+        for bad in ["[::1", "<script>", "", "a b", "a/b", "a:b", "a:99999", "a@b", "a\\r\\nX: 1"] {
+            assert_eq!(set(&format!("'{bad}'")), Err(500), "{bad}");
+        }
+        assert_eq!(set("nil"), Ok(None), "every request has a Host");
     }
 
     #[test]

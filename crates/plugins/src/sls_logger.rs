@@ -55,9 +55,9 @@ attributes! {
         /// The logstore.
         logstore: String;
         /// The identifier of the access key.
-        access_key_id: String;
+        access_key_id: String, { "minLength": 1 };
         /// The secret of the access key.
-        access_key_secret: String;
+        access_key_secret: String, { "minLength": 1 };
         /// Milliseconds until a connection is open, and until a batch is written.
         timeout: u64 = 5_000, { "minimum": 1 };
         /// Whether the service's certificate is verified.

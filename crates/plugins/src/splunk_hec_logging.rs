@@ -67,7 +67,7 @@ attributes! {
         /// The URI of the collector.
         uri: String, { "pattern": URI_PATTERN };
         /// The token of the collector.
-        token: String;
+        token: String, { "minLength": 1 };
         /// The channel, for collectors that acknowledge.
         channel: Option<String>;
         /// Seconds until Splunk has to have answered.

@@ -72,9 +72,9 @@ attributes! {
         /// Whether the certificate of the API is verified.
         ssl_verify: bool = true;
         /// The identifier of the key.
-        secret_id: String;
+        secret_id: String, { "minLength": 1 };
         /// The key that signs requests.
-        secret_key: String;
+        secret_key: String, { "minLength": 1 };
         /// The share of requests that are logged.
         sample_ratio: f64 = 1.0, { "minimum": 0.00001, "maximum": 1, "default": 1 };
         /// Further fields of every entry.

@@ -418,9 +418,11 @@ settings! {
     section "Logs" {
         /// Where finished requests are logged: `off`, `stdout` or a file, which is made with mode 0640.
         access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),
-        /// A line of the access log: a text with `$variables`, or `json` for the usual fields as one object. In the
-        /// settings file a map from field to `$variable` is taken too; elsewhere write that map as JSON. In JSON a value
-        /// that is one variable which stands for a number (`$status`, `$request_time`) is a number.
+        /// A line of the access log: a text with `$variables`, or `json` for the usual fields as one object.
+        /// In the settings file a map from field to `$variable` is taken too; elsewhere write that map as
+        /// JSON. In JSON a value that is one variable which stands for a number (`$status`, `$request_time`)
+        /// is a number. A name that the gateway does not have is a variable that a script may set
+        /// (`ctx.var.tier = "gold"`); one that is nearly a known name is refused.
         access_log_format: AccessLogFormat = parse::access_log_format("FORMAT", DEFAULT_ACCESS_LOG_FORMAT),
         /// Where ended sessions of layer 4 are logged: `off`, `stdout` or a file, which may be that of `access_log`.
         stream_access_log: LogTarget = parse::access_log("off|stdout|FILE", "off"),

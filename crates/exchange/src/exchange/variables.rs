@@ -53,6 +53,9 @@ impl RequestView for Exchange {
 
 impl VariableSource for Exchange {
     fn variable<'a>(&'a self, variable: &Variable) -> Option<Value<'a>> {
+        if let Some(own) = self.own_variables.get(variable) {
+            return Some(own);
+        }
         match variable {
             Variable::Arg(name) => forms::argument(self.request.query()?, name),
             Variable::Builtin(builtin) => self.builtin(*builtin),
@@ -62,7 +65,7 @@ impl VariableSource for Exchange {
                 joined(&self.request.headers, name).or_else(|| forwarded::default_forwarded(self, name))
             }
             Variable::Named(name) => {
-                Value::from_json(self.decision.claims.as_ref()?.get(name.strip_prefix(CLAIM)?)?)
+                self.claim(name).or_else(|| crate::plugin::scripts::added_variable(self, name))
             }
             Variable::PostArg(name) => body::form_argument(self, name),
             Variable::PostArgPath(path) => body::path_argument(self, path),
@@ -109,6 +112,10 @@ impl Exchange {
             let fits = |pattern: &&str| self.target.path.starts_with(&pattern.as_bytes()[..literal(pattern)]);
             rule.paths().filter(fits).max_by_key(literal)
         })
+    }
+
+    fn claim(&self, name: &str) -> Option<Value<'_>> {
+        Value::from_json(self.decision.claims.as_ref()?.get(name.strip_prefix(CLAIM)?)?)
     }
 
     fn builtin(&self, builtin: Builtin) -> Option<Value<'_>> {

@@ -14,6 +14,9 @@ pub struct Reply {
     pub headers: Vec<(Cow<'static, str>, String)>,
     /// The body.
     pub body: Cow<'static, [u8]>,
+    /// Whether a plugin that tries several others in turn, such as `multi-auth`, sends this reply instead of
+    /// trying the next one: the request is ambiguous, so that no method may accept it.
+    pub is_final: bool,
 }
 
 impl Reply {
@@ -38,6 +41,13 @@ impl Reply {
     #[must_use]
     pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Reply {
         self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Makes the reply final, see [`Reply::is_final`].
+    #[must_use]
+    pub fn into_final(mut self) -> Reply {
+        self.is_final = true;
         self
     }
 

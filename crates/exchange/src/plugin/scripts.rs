@@ -2,9 +2,12 @@
 //! The language is handed in with the services; this names none.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::fmt::Debug;
+use std::rc::Rc;
 use std::sync::Arc;
 
+use router::vars;
 use serde_json::Value;
 
 use super::build::Build;
@@ -47,6 +50,28 @@ pub trait Scripts: Send + Sync + 'static {
         source: &str,
         plugin: Arc<dyn Plugin>,
     ) -> Result<Arc<dyn Plugin>, String>;
+}
+
+/// Variables that code adds to those of requests.
+pub trait AddedVariables {
+    /// The value of `name`, if code has added it.
+    fn value(&self, exchange: &Exchange, name: &str) -> Option<vars::Value<'static>>;
+}
+
+thread_local! {
+    static ADDED: RefCell<Option<Rc<dyn AddedVariables>>> = const { RefCell::new(None) };
+}
+
+/// Lets `added` answer for variables that nothing else has, in requests of this thread.
+pub fn answer_added_variables(added: Rc<dyn AddedVariables>) {
+    ADDED.set(Some(added));
+}
+
+/// The value of a variable that code has added.
+pub(crate) fn added_variable(exchange: &Exchange, name: &str) -> Option<vars::Value<'static>> {
+    // Cloned, because a getter may add a variable.
+    let added = ADDED.with_borrow(Option::clone)?;
+    added.value(exchange, name)
 }
 
 /// A condition of a route that is code.

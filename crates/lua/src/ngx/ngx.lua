@@ -18,11 +18,12 @@ end
 
 -- Repeated texts and joined lists count by their bytes, because each is one instruction.
 local raw_rep, raw_concat = string.rep, table.concat
-function library.strings.rep(text, count)
+function library.strings.rep(text, count, separator)
     if type(text) == "string" and type(count) == "number" and count > 0 then
-        native.charge_bytes(#text * count)
+        local between = type(separator) == "string" and #separator or 0
+        native.charge_bytes((#text + between) * count)
     end
-    return raw_rep(text, count)
+    return raw_rep(text, count, separator)
 end
 function library.tables.concat(list, ...)
     local text = raw_concat(list, ...)
@@ -104,17 +105,19 @@ ngx.var = setmetatable({}, {
     __index = function(_, name)
         local value = native.get_variable(name)
         if value == nil then
+            -- Values of other types than text are known to scripts alone.
             local own = native.own_variables()
-            value = own and rawget(own, name)
+            local kept = own and rawget(own, "_own")
+            value = kept and kept[name] or nil
         end
         return value
     end,
     __newindex = function(_, name, value)
-        if not native.set_variable(name, value) then
-            local own = native.own_variables()
-            if own then
-                rawset(own, name, value)
-            end
+        local own = native.own_variables()
+        if own then
+            own[name] = value
+        else
+            native.set_variable(name, value)
         end
     end,
 })
@@ -130,6 +133,7 @@ ngx.arg = setmetatable({}, {
 
 -- Fields by name in any case, and with `_` for `-`.
 local by_field_name = {
+    __metatable = false,
     __index = function(fields, name)
         if type(name) == "string" then
             return rawget(fields, (gsub(lower(name), "_", "-")))
@@ -329,10 +333,11 @@ function of_dictionary.flush_all(own) native.shared_flush(own.name, false) end
 function of_dictionary.flush_expired(own) return native.shared_flush(own.name, true) end
 function of_dictionary.capacity(own) return native.shared_size(own.name, false) end
 function of_dictionary.free_space(own) return native.shared_size(own.name, true) end
-of_dictionary.__index = of_dictionary
+local dictionary_metatable = { __index = of_dictionary, __metatable = false }
 ngx.shared = setmetatable({}, {
+    __computed = true,
     __index = function(own, name)
-        local dictionary = setmetatable({ name = tostring(name) }, of_dictionary)
+        local dictionary = setmetatable({ name = tostring(name) }, dictionary_metatable)
         rawset(own, name, dictionary)
         return dictionary
     end,
@@ -345,7 +350,7 @@ ngx.timer = complete("ngx.timer", {
 })
 
 -- Light threads.
-local of_thread = {}
+local of_thread = { __metatable = false }
 local wait_threads = waiting(native.start_wait_threads)
 ngx.thread = complete("ngx.thread", {
     spawn = function(call, ...)
@@ -368,7 +373,7 @@ local start_receive_any = waiting(native.start_receive_any)
 local start_receive_until = waiting(native.start_receive_until)
 
 local of_tcp = {}
-of_tcp.__index = of_tcp
+local tcp_metatable = { __index = of_tcp, __metatable = false }
 function of_tcp.connect(own, host, port, options)
     if type(port) == "table" then
         port, options = nil, port
@@ -404,7 +409,7 @@ function of_tcp.close(own) return native.tcp_close(own.handle) end
 function of_tcp.setoption() return 1 end
 
 local of_udp = {}
-of_udp.__index = of_udp
+local udp_metatable = { __index = of_udp, __metatable = false }
 function of_udp.setpeername(own, host, port)
     local handle, reason = native.udp_open(tostring(host), port)
     own.handle = handle
@@ -426,7 +431,7 @@ end
 function of_udp.settimeout() end
 function of_udp.receive() absent("ngx.socket.udp:receive") end
 
-local function tcp() return setmetatable({ handle = native.tcp_new() }, of_tcp) end
+local function tcp() return setmetatable({ handle = native.tcp_new() }, tcp_metatable) end
 ngx.socket = complete("ngx.socket", {
     tcp = tcp, stream = tcp,
     connect = function(host, port, options)
@@ -437,7 +442,7 @@ ngx.socket = complete("ngx.socket", {
         end
         return socket
     end,
-    udp = function() return setmetatable({}, of_udp) end,
+    udp = function() return setmetatable({}, udp_metatable) end,
 })
 
 ngx.worker = complete("ngx.worker", {
@@ -457,6 +462,7 @@ local read = {
 }
 local write = { status = native.set_status, ctx = native.set_ctx }
 setmetatable(ngx, {
+    __dynamic = read,
     __index = function(_, name)
         local get = read[name]
         if get then

@@ -1,10 +1,11 @@
 //! The request as `ngx.var`, `ngx.req` and `ctx` show it, and what programs change of it.
 
 use exchange::Exchange;
+use exchange::exchange::own_variables::{OWN_VARIABLES_MAX, OWN_VARIABLES_MAX_BYTES, TooManyVariables};
 use message::{Headers, Method};
-use mlua::{Either, Error, IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
+use mlua::{Either, Error, Lua, LuaString, Table, Value};
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
-use router::vars::VariableSource;
+use router::vars::{Value as Found, Variable, VariableSource};
 
 use super::texts::{push, text_of};
 use super::{Adder, at_once, session};
@@ -40,6 +41,8 @@ const METHODS: [(i64, &str); 15] = [
     (16_384, "PATCH"),
     (32_768, "TRACE"),
 ];
+/// Variables of the gateway that programs set.
+const SETTABLE: [&[u8]; 3] = [b"upstream_uri", b"upstream_host", b"args"];
 /// Fields that Weir writes itself: they follow from the body and the connection.
 const OWN_FIELDS: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
 
@@ -49,31 +52,31 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         variable(state, lua, &name)
     })?;
     add.add("set_variable", |state, _, (name, value): (LuaString, Value)| {
-        let (name, value) = (name.as_bytes(), text_of(&value));
-        if let Some(set) = session::set_variable(state, &name, value.as_deref()) {
+        let (name, text) = (name.as_bytes(), text_of(&value));
+        if let Some(set) = session::set_variable(state, &name, text.as_deref()) {
             return set;
         }
-        state.edit(|exchange| set_variable(exchange, &name, value.as_deref()))?
+        let variable = state.variable(&name);
+        let is_read_only = state.read(|_| ()).is_ok() && state.edit(|_| ()).is_err();
+        if is_read_only && !SETTABLE.contains(&&*name) {
+            // The request has ended: what a program sets now is for programs alone.
+            return Ok(false);
+        }
+        state.edit(|exchange| {
+            if set_variable(exchange, &name, text.as_deref())? {
+                return Ok(true);
+            }
+            let value = match value {
+                Value::Boolean(value) => Some(Found::Boolean(value)),
+                _ => text.map(Found::owned),
+            };
+            set_own_variable(exchange, variable.as_deref(), value).map(|()| false)
+        })?
     })?;
     add.add("own_variables", |state, _, ()| {
         let call = state.call()?;
         let tables = call.tables.borrow();
         tables.as_ref().map(|tables| tables.variables().cloned()).transpose()
-    })?;
-    add.add("context_field", |state, lua, name: LuaString| {
-        context_field(state, lua, &name.to_string_lossy())
-    })?;
-    add.add("get_ctx", |state, _, ()| {
-        let call = state.call()?;
-        let tables = call.tables.borrow();
-        tables.as_ref().map(|tables| tables.request()).transpose()
-    })?;
-    add.add("set_ctx", |state, _, table: Table| {
-        let call = state.call()?;
-        if let Some(tables) = &*call.tables.borrow() {
-            *tables.request.borrow_mut() = Some(table);
-        }
-        Ok(())
     })?;
     add.add("request_headers", |state, lua, is_raw: bool| {
         state.read(|exchange| fields_table(lua, &exchange.request.headers, is_raw))?
@@ -203,7 +206,7 @@ fn variable(state: &State, lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
     })?
 }
 
-/// Whether Weir has the variable and it was set; other variables are kept for programs alone.
+/// Whether the gateway has the variable and it was set.
 fn set_variable(exchange: &mut Exchange, name: &[u8], value: Option<&[u8]>) -> mlua::Result<bool> {
     let value = value.unwrap_or_default();
     match name {
@@ -227,59 +230,22 @@ fn set_variable(exchange: &mut Exchange, name: &[u8], value: Option<&[u8]>) -> m
     Ok(true)
 }
 
-/// A field of APISIX's request context, and whether it stays the same for the request. The consumer is shown without its
-/// secrets.
-fn context_field(state: &State, lua: &Lua, name: &str) -> mlua::Result<MultiValue> {
-    let call = state.call()?;
-    let owner = &*call.instance.owner;
-    let conf_type = owner.trim_start_matches('/').split('/').next().unwrap_or_default();
-    let of_plugin = match name {
-        "conf_type" if conf_type == "stream_routes" => Some("stream/route"),
-        "conf_type" => Some(conf_type.trim_end_matches('s')),
-        "conf_id" => owner.rsplit('/').next(),
-        "_plugin_name" => Some(call.instance.name),
-        _ => None,
+/// Sets a variable that the gateway does not have, so that templates, conditions, keys and logs read it; none
+/// takes it away. The gateway's own variables are facts of the request: a value in their place is for
+/// programs alone.
+fn set_own_variable(
+    exchange: &mut Exchange,
+    variable: Option<&Variable>,
+    value: Option<Found<'static>>,
+) -> mlua::Result<()> {
+    let Some(variable) = variable.filter(|variable| !matches!(variable, Variable::Builtin(_))) else {
+        return Ok(());
     };
-    if let Some(text) = of_plugin {
-        return lua.create_string(text)?.into_lua_multi(lua);
-    }
-    if name == "conf_version" {
-        return call.instance.number.to_string().into_lua_multi(lua);
-    }
-    if let Some(value) = session::context_field(state, lua, name) {
-        return value?.into_lua_multi(lua);
-    }
-    state.read(|exchange| {
-        let route = exchange.route();
-        let value = match (name, route) {
-            ("service_name", Some(route)) => {
-                let service = route.service.as_ref().and_then(|service| service.name.as_deref());
-                service.into_lua(lua)?
-            }
-            ("matched_route", Some(route)) => {
-                Value::Table(matched(lua, &route.written, &format!("/routes/{}", route.id))?)
-            }
-            ("curr_req_matched", _) => {
-                let table = lua.create_table()?;
-                table.raw_set("_path", exchange.matched_uri())?;
-                Value::Table(table)
-            }
-            _ => crate::access::field(lua, exchange, name)?,
-        };
-        let stays = value.is_table();
-        (value, stays).into_lua_multi(lua)
-    })?
-}
-
-/// An object as APISIX shows it in a context: its value and its key.
-fn matched(lua: &Lua, written: &str, key: &str) -> mlua::Result<Table> {
-    let codec = crate::json::Json::new(lua.create_table()?);
-    let value = codec.read(lua, written.as_bytes(), &|| Ok(())).map_err(Error::runtime)?;
-    let table = lua.create_table()?;
-    table.raw_set("value", value)?;
-    table.raw_set("key", key)?;
-    table.raw_set("has_domain", false)?;
-    Ok(table)
+    exchange.own_variables.set(variable, value).map_err(|TooManyVariables| {
+        Error::runtime(format!(
+            "a request has at most {OWN_VARIABLES_MAX} variables with {OWN_VARIABLES_MAX_BYTES} bytes in all"
+        ))
+    })
 }
 
 fn set_header(
@@ -292,10 +258,11 @@ fn set_header(
         return Ok(());
     }
     let invalid = |error: message::FieldError| Error::runtime(format!("invalid field {name:?}: {error:?}"));
-    if !is_added {
+    // Every request has one Host, so that another one replaces it, and none leaves it.
+    let is_host = name.eq_ignore_ascii_case("host");
+    if !is_added && !is_host {
         exchange.remove_request_field(name);
     }
-    let is_host = name.eq_ignore_ascii_case("host") && !is_added;
     let mut write = |text: &[u8]| {
         if is_host {
             let host = str::from_utf8(text).map_err(|_| Error::runtime("a host is text"))?;

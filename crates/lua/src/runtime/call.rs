@@ -102,6 +102,11 @@ impl Call {
         Ok(())
     }
 
+    /// Whether the piece of a body is the last one, or the function has said so.
+    pub(crate) fn ends_body(&self) -> bool {
+        matches!(&*self.chunk.borrow(), Some((_, true)))
+    }
+
     /// The chunk of a body filter after its function has run.
     pub(crate) fn take_chunk(&self) -> Option<Option<LuaString>> {
         match self.chunk.take()? {

@@ -90,10 +90,12 @@ impl Engine {
             .set_name("=ngx")
             .call((&native, &library, &scheduler))?;
         require::install(&lua, &native, &json)?;
+        let views: Table = lua.load(include_str!("views.lua")).set_name("=views").call(&native)?;
+        let views: Function = views.get("views")?;
         let globals: Table = lua
             .load(include_str!("globals.lua"))
             .set_name("=globals")
-            .call((&native, &library, &scheduler, &ngx_table))?;
+            .call((&native, &library, &scheduler, &ngx_table, views))?;
         let tables = tables::Makers::new(&lua, &native)?;
         let metadata = native.get("metadata")?;
         let (new_coroutine, environment) = (scheduler.get("new")?, globals.get("environment")?);

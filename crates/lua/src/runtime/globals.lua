@@ -1,9 +1,9 @@
--- The globals of programs. Each program has its own on top of those that all share, so that a name that one sets by accident
--- does not reach another. Modules share theirs.
-local native, library, scheduler, ngx = ...
+-- The globals of programs. Each program has its own, and views of the tables of the library, so that nothing that one sets
+-- reaches another. Modules of the library share theirs, and so do modules of files.
+local native, library, scheduler, ngx, views = ...
 
 local error, setmetatable, tostring, type = error, setmetatable, library.basics.tostring, type
-local concat, rawset, select = table.concat, rawset, select
+local concat, ipairs, rawset, select = table.concat, ipairs, rawset, select
 
 local function refused(name)
     return function()
@@ -35,62 +35,118 @@ function shared.print(...)
     native.ngx_log(6, concat(parts, "\t"))
 end
 
--- Compiles a text; byte code is refused.
-local function load(chunk, name, _, environment)
-    if type(chunk) == "function" then
-        local parts = {}
-        local part = chunk()
-        while part and part ~= "" do
-            parts[#parts + 1] = part
-            part = chunk()
-        end
-        chunk = concat(parts)
+local function text_of_chunk(chunk)
+    if type(chunk) ~= "function" then
+        return chunk
     end
-    return native.load_text(chunk, name, environment or shared)
+    local parts = {}
+    local part = chunk()
+    while part and part ~= "" do
+        parts[#parts + 1] = part
+        part = chunk()
+    end
+    return concat(parts)
 end
-shared.load, shared.loadstring = load, load
 
-local loaded = {
-    _G = shared, string = shared.string, table = shared.table, math = shared.math, bit = shared.bit, os = shared.os,
-    coroutine = shared.coroutine, ngx = ngx,
-}
-shared.package = { loaded = loaded, preload = {}, path = "", cpath = "" }
+-- Compiles texts, in `globals` where no other table is given; byte code is refused.
+local function loader(globals)
+    return function(chunk, name, _, environment)
+        return native.load_text(text_of_chunk(chunk), name, environment or globals)
+    end
+end
+
 local LOADING = {}
 
--- Finds a module: loaded ones, those of Weir, then the files of `extra_lua_path`.
-function shared.require(name)
-    if type(name) ~= "string" then
-        error("bad argument #1 to 'require' (string expected, got " .. type(name) .. ")", 2)
+-- A function that loads modules: those in `loaded`, then those of which `find` gives the chunk and its second argument.
+local function requirer(loaded, find)
+    return function(name)
+        if type(name) ~= "string" then
+            error("bad argument #1 to 'require' (string expected, got " .. type(name) .. ")", 2)
+        end
+        local found = loaded[name]
+        if found == LOADING then
+            error("loop or previous error loading module '" .. name .. "'", 2)
+        elseif found ~= nil then
+            return found
+        end
+        local chunk, argument = find(name)
+        if not chunk then
+            error(native.missing_module(name), 2)
+        end
+        loaded[name] = LOADING
+        local ok, result = library.basics.pcall(chunk, name, argument)
+        if not ok then
+            loaded[name] = nil
+            error(result, 0)
+        end
+        if result ~= nil then
+            loaded[name] = result
+        elseif loaded[name] == LOADING then
+            loaded[name] = true
+        end
+        return loaded[name]
     end
-    local found = loaded[name]
-    if found == LOADING then
-        error("loop or previous error loading module '" .. name .. "'", 2)
-    elseif found ~= nil then
-        return found
+end
+
+-- The modules of the library, as they see each other. Only they get the functions of Rust.
+local own_modules = {
+    string = shared.string, table = shared.table, math = shared.math, bit = shared.bit, os = shared.os,
+    coroutine = shared.coroutine, ngx = ngx,
+}
+shared.require = requirer(own_modules, function(name) return native.find_own_module(name, shared), native end)
+
+-- The globals of one program: `own`, with the functions of the library and views of its tables. `find` gives the chunks of
+-- modules that are not of the library.
+local function globals(own, find)
+    local view = views()
+    local preloaded = {}
+    local loaded = setmetatable({ _G = own }, {
+        __index = function(modules, name)
+            local found = own_modules[name]
+            if found == nil and type(name) == "string" and native.is_own_module(name) then
+                found = shared.require(name)
+            end
+            if type(found) == "table" then
+                found = view(found)
+            end
+            rawset(modules, name, found)
+            return found
+        end,
+    })
+    local special = {
+        _G = own, load = loader(own), require = requirer(loaded, function(name) return preloaded[name] or find(name) end),
+        package = { loaded = loaded, preload = preloaded, path = "", cpath = "" },
+    }
+    special.loadstring = special.load
+    return function(_, name)
+        local value = special[name]
+        if value == nil then
+            value = shared[name]
+            if type(value) == "table" then
+                value = view(value)
+            end
+        end
+        rawset(own, name, value)
+        return value
     end
-    local chunk = shared.package.preload[name] or native.find_module(name, shared)
-    if not chunk then
-        error(native.missing_module(name), 2)
+end
+
+-- Modules of files are loaded once for all programs, which share what they keep in them.
+local files = {}
+setmetatable(files, { __index = globals(files, function(name) return native.find_file(name, files) end) })
+local function find_in_files(name)
+    if not native.is_file(name) then
+        return nil
     end
-    loaded[name] = LOADING
-    local ok, result = library.basics.pcall(chunk, name, native)
-    if not ok then
-        loaded[name] = nil
-        error(result, 0)
-    end
-    if result ~= nil then
-        loaded[name] = result
-    elseif loaded[name] == LOADING then
-        loaded[name] = true
-    end
-    return loaded[name]
+    return function() return files.require(name) end
 end
 
 local warned = 0
 local function environment(program)
-    return setmetatable({}, {
-        __index = shared,
-        __newindex = function(own, name, value)
+    local own = {}
+    return setmetatable(own, {
+        __index = globals(own, find_in_files),
+        __newindex = function(_, name, value)
             if warned < 16 then
                 warned = warned + 1
                 native.ngx_log(5, "writing a global Lua variable ('" .. tostring(name) .. "') in " .. program

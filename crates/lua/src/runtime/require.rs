@@ -75,16 +75,31 @@ fn read_folder(
 pub(super) fn install(lua: &Lua, native: &Table, _: &Json) -> mlua::Result<()> {
     let find = lua.create_function(|lua, (name, globals): (LuaString, Table)| {
         let name = name.to_string_lossy();
-        if let Some(source) = modules::source(&name) {
-            return compile(lua, source.as_bytes(), &format!("={name}"), globals).map(Value::Function);
-        }
-        let files = FILES.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-        match files.get(&*name) {
-            Some(source) => compile(lua, source, &format!("@{name}"), globals).map(Value::Function),
+        match modules::source(&name) {
+            Some(source) => {
+                compile(lua, source.as_bytes(), &format!("={name}"), globals).map(Value::Function)
+            }
             None => Ok(Value::Nil),
         }
     })?;
-    native.raw_set("find_module", find)?;
+    native.raw_set("find_own_module", find)?;
+    let is_own = |_: &Lua, name: LuaString| Ok(modules::source(&name.to_string_lossy()).is_some());
+    native.raw_set("is_own_module", lua.create_function(is_own)?)?;
+    let find = lua.create_function(|lua, (name, globals): (LuaString, Table)| {
+        let files = FILES.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match files.get(&*name.to_string_lossy()) {
+            Some(source) => {
+                compile(lua, source, &format!("@{}", name.to_string_lossy()), globals).map(Value::Function)
+            }
+            None => Ok(Value::Nil),
+        }
+    })?;
+    native.raw_set("find_file", find)?;
+    let is_file = |_: &Lua, name: LuaString| {
+        let files = FILES.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(files.contains_key(&*name.to_string_lossy()))
+    };
+    native.raw_set("is_file", lua.create_function(is_file)?)?;
     native.raw_set("missing_module", lua.create_function(|_, name: String| Ok(modules::missing(&name)))?)?;
     let load = lua.create_function(|lua, (text, name, globals): (LuaString, Option<String>, Table)| {
         let text = text.as_bytes();

@@ -103,6 +103,11 @@ impl State {
         self.session.with(work)
     }
 
+    /// Whether a call runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.call.borrow().is_some()
+    }
+
     /// The call that runs.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 
 mod apisix;
 mod clients;
+mod isolation;
 mod natives;
 mod reference;
 mod texts;

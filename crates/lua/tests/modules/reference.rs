@@ -186,8 +186,12 @@ fn page(engine: &Engine) -> String {
         writeln!(page, "| `{name}` | {about} |").unwrap();
     }
     page.push_str(
-        "\nThe tables `string`, `table`, `math`, `bit` and `coroutine` are those of Lua 5.1 with LuaJIT's `bit`; `os` has `clock`, \
-         `date`, `difftime` and `time`. Byte code, `io`, `debug`, `dofile`, `loadfile`, `setfenv` and `getfenv` are not there.\n\n\
+        "\nThe tables `string`, `table`, `math`, `bit` and `coroutine` are those of Lua 5.1 with LuaJIT's `bit` \
+         and what OpenResty's LuaJIT has of Lua 5.2 (`table.pack`, `string.rep` with a separator, `rawlen`, \
+         `__len` and `__pairs` of tables, `goto`, empty statements). Each program has tables of its own, so that \
+         a change of one reaches no other program; modules of files are shared. `os` has `clock`, `date`, \
+         `difftime` and `time`. Byte code, `io`, `debug`, `dofile`, `loadfile`, `setfenv` and `getfenv` are not \
+         there.\n\n\
          ## Not there\n\n| module | reason |\n|---|---|\n",
     );
     for (name, reason) in absent() {

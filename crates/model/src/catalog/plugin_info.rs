@@ -172,11 +172,12 @@ impl fmt::Debug for PluginInfo {
     }
 }
 
-/// The key by which a plugin finds the consumer with this configuration: the value of its one field, or of several fields
-/// the values with a NUL behind each but the last. None where a value is missing or no text.
+/// The key by which a plugin finds the consumer with this configuration: the value of its one field, or of
+/// several fields the values with a NUL behind each but the last. None where a value is missing, empty or no
+/// text: a client that sends nothing must not find a consumer.
 #[must_use]
 pub fn consumer_key<'c>(fields: &[&str], config: &'c Value) -> Option<Cow<'c, str>> {
-    let value = |field: &str| config.get(field).and_then(Value::as_str);
+    let value = |field: &str| config.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     match fields {
         [] => None,
         [field] => value(field).map(Cow::Borrowed),

@@ -63,7 +63,25 @@ fn host(upstream: &Value, pointer: &str, findings: &mut Findings) {
     if rewrites && empty {
         let reason = "`upstream_host` can't be empty when `pass_host` is `rewrite`";
         findings.add(Stage::Upstream, below(pointer, "upstream_host"), reason);
+    } else if rewrites && !is_host(upstream["upstream_host"].as_str().unwrap_or_default()) {
+        let reason = "`upstream_host` is not a host name or an address, perhaps with a port";
+        findings.add(Stage::Upstream, below(pointer, "upstream_host"), reason);
     }
+}
+
+/// Whether requests may name this host: a name without `*`, an address, an IPv6 one in brackets, perhaps with
+/// a port. The schema has seen the letters.
+fn is_host(text: &str) -> bool {
+    let (host, rest) = match text.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
+        Some((address, rest)) => (address.parse::<std::net::Ipv6Addr>().is_ok().then_some(address), rest),
+        None => {
+            let end = text.find(':').unwrap_or(text.len());
+            let name = Some(&text[..end]).filter(|name| !name.is_empty() && !name.contains(['[', ']', '*']));
+            (name, &text[end..])
+        }
+    };
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    host.is_some() && (rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port))
 }
 
 /// A key to hash, of a form that the place it is taken from allows.

@@ -75,3 +75,14 @@ fn only_a_json_object_is_consent() {
     check("<html>", false);
     check("", false);
 }
+
+#[test]
+fn form_type_is_read_without_case_and_parameters() {
+    let check = |kind: &str, expected: bool| assert_eq!(is_form(kind.as_bytes()), expected, "{kind}");
+    check("application/x-www-form-urlencoded", true);
+    check("application/x-www-form-urlencoded; charset=utf-8", true);
+    check("Application/X-WWW-Form-Urlencoded ;charset=utf-8", true);
+    check("application/x-www-form-urlencodedx", false);
+    check("application/json", false);
+    check("", false);
+}

@@ -14,6 +14,7 @@ fn configurations() {
     check(json!({"key": "k", "expires": -1, "name": "X-CSRF"}), None);
     check(json!({}), Some("property \"key\" is required"));
     check(json!({"key": 1}), Some("key"));
+    check(json!({"key": ""}), Some("key"));
     check(json!({"key": "k", "expires": 1.5}), Some("expires"));
     check(json!({"key": "k", "name": "a b"}), Some("name: `a b`"));
     check(json!({"key": "k", "name": ""}), Some("name"));
@@ -38,6 +39,13 @@ fn check(config: &str, method: &str, fields: &str, refusal: Option<&str>) {
     );
 }
 
+/// A token that was made `ahead_s` seconds from now.
+fn made(ahead_s: i64) -> String {
+    let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let csrf = compile(&serde_json::from_str(CONFIG).unwrap()).unwrap();
+    csrf.token(now_s.checked_add_signed(ahead_s).unwrap())
+}
+
 fn both(token: &str) -> String {
     format!("T: {token}\r\nCookie: a=b; t={token}\r\n")
 }
@@ -49,7 +57,7 @@ fn changing_requests_need_field_and_cookie() {
     }
     for method in ["POST", "PUT", "DELETE", "PATCH", "PROPFIND"] {
         check(CONFIG, method, "", Some("no csrf token in headers"));
-        check(CONFIG, method, &both(LATE), None);
+        check(CONFIG, method, &both(&made(0)), None);
     }
     let check = |fields: &str, refusal: Option<&str>| check(CONFIG, "POST", fields, refusal);
     check("T:\r\n", Some("no csrf token in headers"));
@@ -60,11 +68,32 @@ fn changing_requests_need_field_and_cookie() {
 }
 
 #[test]
+fn token_from_the_future_is_refused() {
+    let unsigned = Some("Failed to verify the csrf token signature");
+    for expires in ["7200", "0"] {
+        let config = format!(r#"{{"key": "userkey", "name": "t", "expires": {expires}}}"#);
+        check(&config, "POST", &both(&made(30)), None);
+        check(&config, "POST", &both(&made(300)), unsigned);
+        check(&config, "POST", &both(LATE), unsigned);
+        let csrf = compile(&serde_json::from_str(&config).unwrap()).unwrap();
+        for made in ["1e308", "1e999", "32503680000"] {
+            let sign = csrf.sign("0.1", made);
+            let json = format!("{{\"random\":0.1,\"expires\":{made},\"sign\":\"{sign}\"}}");
+            check(&config, "POST", &both(&BASE64.encode(json.as_bytes())), unsigned);
+        }
+    }
+}
+
+#[test]
 fn token_must_be_signed_and_not_expired() {
     let unsigned = Some("Failed to verify the csrf token signature");
     check(CONFIG, "POST", &both(EARLY), unsigned);
     check(r#"{"key": "userkey", "name": "t", "expires": 0}"#, "POST", &both(EARLY), None);
-    check(r#"{"key": "userkez", "name": "t"}"#, "POST", &both(LATE), unsigned);
+    check(r#"{"key": "userkez", "name": "t"}"#, "POST", &both(&made(0)), unsigned);
+    let csrf = compile(&serde_json::from_str(CONFIG).unwrap()).unwrap();
+    for (now_s, is_good) in [(1_900_000_000, true), (1_900_007_200, true), (1_900_007_201, false)] {
+        assert_eq!(csrf.is_good(LATE.as_bytes(), now_s), is_good, "{now_s}");
+    }
     let forge = |json: &str| both(&BASE64.encode(json.as_bytes()));
     for json in [
         "[]",

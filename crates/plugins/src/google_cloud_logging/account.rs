@@ -13,9 +13,9 @@ use crate::shared::{config, config_file};
 attributes! {
     pub(crate) struct AuthConfig {
         /// The e-mail address of the service account.
-        client_email: String;
+        client_email: String, { "minLength": 1 };
         /// The private key of the service account, in PEM.
-        private_key: String;
+        private_key: String, { "minLength": 1 };
         /// The project that entries belong to.
         project_id: String;
         /// The endpoint for tokens.

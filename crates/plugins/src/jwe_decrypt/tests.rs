@@ -34,6 +34,7 @@ fn configurations() {
     );
     credential(json!({"key": "k", "secret": "$env://SECRET"}), None);
     credential(json!({"secret": SECRET}), Some("property \"key\" is required"));
+    credential(json!({"key": "", "secret": SECRET}), Some("key"));
     credential(json!({"key": 123, "secret": SECRET}), Some("wrong type: expected string, got number"));
     credential(
         json!({"key": "k", "secret": "1234567890123456789012345678901"}),
@@ -103,13 +104,27 @@ fn other_requests_are_refused() {
     check(&UNBOUND.replace("MTIzNDU2Nzg5MDEy", "MTIz"), invalid);
     check(&header("[]"), invalid);
     check(&header(r#"{"alg":"RSA-OAEP","kid":"user-key"}"#), invalid);
-    check(&header(r#"{"enc":"A128GCM","kid":"user-key"}"#), invalid);
-    check(&header(r#"{"alg":"dir"}"#), "missing kid in JWE token");
-    check(&header(r#"{"kid":"joe"}"#), "invalid kid in JWE token");
+    let direct = |rest: &str| header(&format!(r#"{{"alg":"dir","enc":"A256GCM"{rest}}}"#));
+    for malformed in [
+        r#"{"alg":"dir","enc":"A128GCM","kid":"user-key"}"#,
+        r#"{"alg":"dir","kid":"user-key"}"#,
+        r#"{"enc":"A256GCM","kid":"user-key"}"#,
+        r#"{"kid":"user-key"}"#,
+    ] {
+        check(&header(malformed), invalid);
+    }
+    for extension in [r#","zip":"DEF""#, r#","zip":"""#, r#","zip":null"#, r#","crit":["b64"]"#] {
+        check(&direct(&format!(r#","kid":"user-key"{extension}"#)), invalid);
+    }
+    check(&STANDARD.replace("..", ".a."), invalid);
+    check(&UNBOUND.replace("..", ".YWJj."), invalid);
+    check(&direct(""), "missing kid in JWE token");
+    check(&direct(r#","kid":"joe""#), "invalid kid in JWE token");
+    check(&direct(r#","kid":"""#), "invalid kid in JWE token");
     let undecrypted = "failed to decrypt JWE token";
-    check(&header(r#"{"kid":"bare"}"#), undecrypted);
+    check(&direct(r#","kid":"bare""#), undecrypted);
     // The header of a standard token is part of what its tag protects.
-    check(&header(r#"{"alg":"dir","kid":"user-key"}"#), undecrypted);
+    check(&direct(r#","kid":"user-key""#), undecrypted);
     check(&UNBOUND.replace("6JeRgm0", "6JeRgmw"), undecrypted);
     check(TWO_LINES, undecrypted);
     refused(json!({}), &format!("Authorization: {UNBOUND}\r\nAuthorization: x\r\n"), 400, invalid);

@@ -26,11 +26,17 @@ impl<'t> EncryptedToken<'t> {
             return None;
         }
         let segments: Vec<&[u8]> = raw.splitn(6, |byte| *byte == b'.').collect();
-        let [protected, _key, nonce, ciphertext, tag] = segments[..] else { return None };
+        let [protected, key, nonce, ciphertext, tag] = segments[..] else { return None };
         let decode = |segment: &[u8]| BASE64URL_NOPAD.decode(segment).ok();
         let header: Value = jsonx::read(&decode(protected)?, Bounds::SMALL).ok()?;
-        let is = |name: &str, only: &str| header.get(name).is_none_or(|value| value == only);
-        if !header.is_object() || !is("alg", "dir") || !is("enc", "A256GCM") || header.get("crit").is_some() {
+        let is = |name: &str, only: &str| header.get(name).is_some_and(|value| value == only);
+        // `alg` and `enc` must be there (RFC 7516 sections 4.1.1 and 4.1.2), and a key that is used directly
+        // leaves the part of the encrypted key empty (section 5.1, step 5).
+        if !is("alg", "dir") || !is("enc", "A256GCM") || !key.is_empty() {
+            return None;
+        }
+        // Compressed bytes would be forwarded as the content, and a critical extension has to be understood.
+        if ["zip", "crit"].into_iter().any(|name| header.get(name).is_some()) {
             return None;
         }
         let mut sealed = decode(ciphertext)?;

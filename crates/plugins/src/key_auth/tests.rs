@@ -27,6 +27,7 @@ fn configurations() {
     check(route, json!({"key": "on the wrong object"}), Some("key"));
     check(SchemaType::Consumer, json!({"key": "k"}), None);
     check(SchemaType::Consumer, json!({}), Some("property \"key\" is required"));
+    check(SchemaType::Consumer, json!({"key": ""}), Some("key"));
     check(SchemaType::Consumer, json!({"key": 123}), Some("wrong type: expected string, got number"));
 }
 
@@ -37,6 +38,7 @@ fn scene() -> Scene {
     Scene::new()
         .with_consumer(NAME, "k-jack", consumer("jack"))
         .with_consumer(NAME, "k jill", labelled)
+        .with_consumer(NAME, "", consumer("joe"))
         .with_consumer(NAME, "$env://KEY", consumer("joan"))
         .with_consumer(NAME, "$Secret://vault/1/joan/key", consumer("joan"))
         .with_named_consumer(consumer("guest"))
@@ -79,11 +81,19 @@ fn keys_are_found_in_field_or_query() {
     check(json!({}), "/", "apikey: K-JACK\r\n", unknown);
     check(json!({}), "/", "apikey:\r\n", unknown);
     check(json!({}), "/?apikey", "", unknown);
+    check(json!({}), "/?apikey=", "", unknown);
     check(json!({}), "/?apikey=%ff", "", unknown);
     check(json!({}), "/", "apikey: $env://KEY\r\n", unknown);
     check(json!({}), "/?apikey=$Secret://vault/1/joan/key", "", unknown);
     // The field takes precedence over the query.
     check(json!({}), "/?apikey=k-jack", "apikey: wrong\r\n", unknown);
+    check(json!({}), "/?apikey=k-jack", "apikey:\r\n", unknown);
+    check(
+        json!({"bearer_token": true}),
+        "/",
+        "Authorization: Bearer \r\n",
+        Err("Invalid Bearer token format"),
+    );
 }
 
 #[test]

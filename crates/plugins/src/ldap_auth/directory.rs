@@ -8,7 +8,7 @@ use exchange::local::Local;
 use exchange::plugin::outbound::{OutboundStream, OutboundTls, StreamDestination};
 use exchange::plugin::services::Services;
 
-use super::message::{MESSAGE_BYTES_MAX, bind_request, bind_result};
+use super::message::{MESSAGE_BYTES_MAX, MESSAGE_ID_MAX, bind_request, bind_result};
 
 /// The time of a bind with everything it needs, in milliseconds: that of APISIX.
 const BIND_MS: u64 = 10_000;
@@ -40,10 +40,18 @@ pub(super) struct Directory {
     under_way: AtomicUsize,
 }
 
+/// A connection to a server.
+struct LdapConnection {
+    stream: OutboundStream,
+    /// The id of the last message. Each bind has one of its own (RFC 4511 section 4.1.1.1), so that a
+    /// response that comes late is not taken for that of the next bind.
+    message_id: u32,
+}
+
 struct Idle {
     number: u64,
     since_ms: u64,
-    stream: OutboundStream,
+    connection: LdapConnection,
 }
 
 thread_local! {
@@ -101,28 +109,31 @@ impl Directory {
     pub(super) async fn bind(&self, worker: &Local, name: &str, password: &[u8]) -> Result<bool, String> {
         let _under_way = UnderWay::begin(&self.under_way)?;
         let deadline_ms = worker.now_ms() + BIND_MS;
-        let request = bind_request(name, password);
+        let bind = Bind { name, password, deadline_ms };
         // A kept connection may be closed by the server at any time; a bind may be repeated.
         while let Some(kept) = take(self.number, worker.now_ms()) {
-            if let Ok(code) = self.exchange(worker, kept, &request, deadline_ms).await {
+            if let Ok(code) = self.exchange(worker, kept, &bind).await {
                 return verdict(code);
             }
         }
         let fresh = self.destination.connect(left(worker, deadline_ms)).await;
-        let fresh = fresh.map_err(|error| error.to_string())?;
-        verdict(self.exchange(worker, fresh, &request, deadline_ms).await?)
+        let stream = fresh.map_err(|error| error.to_string())?;
+        verdict(self.exchange(worker, LdapConnection { stream, message_id: 0 }, &bind).await?)
     }
 
     /// Sends a bind and gives the code of its result. The connection is kept if it is of further use.
     async fn exchange(
         &self,
         worker: &Local,
-        mut stream: OutboundStream,
-        request: &[u8],
-        deadline_ms: u64,
+        mut connection: LdapConnection,
+        bind: &Bind<'_>,
     ) -> Result<u32, String> {
         let broken = |error| self.destination.broken(&error).to_string();
-        stream.write_all(request, left(worker, deadline_ms)).await.map_err(broken)?;
+        let deadline_ms = bind.deadline_ms;
+        connection.message_id += 1;
+        let request = bind_request(connection.message_id, bind.name, bind.password);
+        let stream = &mut connection.stream;
+        stream.write_all(&request, left(worker, deadline_ms)).await.map_err(broken)?;
         let (mut received, mut room) = (Vec::new(), [0; 1_024]);
         loop {
             let count = stream.read(&mut room, left(worker, deadline_ms)).await.map_err(broken)?;
@@ -131,11 +142,11 @@ impl Directory {
             }
             received.extend_from_slice(&room[..count]);
             let fault = |fault: &str| broken(std::io::Error::other(fault));
-            match bind_result(&received).map_err(fault)? {
+            match bind_result(connection.message_id, &received).map_err(fault)? {
                 Some((code, length)) => {
                     // Bytes after the response would be read as the next one.
-                    if length == received.len() {
-                        keep(Idle { number: self.number, since_ms: worker.now_ms(), stream });
+                    if length == received.len() && connection.message_id < MESSAGE_ID_MAX {
+                        keep(Idle { number: self.number, since_ms: worker.now_ms(), connection });
                     }
                     return Ok(code);
                 }
@@ -161,11 +172,19 @@ fn left(worker: &Local, deadline_ms: u64) -> u64 {
     deadline_ms.saturating_sub(worker.now_ms()).max(1)
 }
 
-/// The youngest idle connection to a server; connections that were idle for too long are closed.
-fn take(number: u64, now_ms: u64) -> Option<OutboundStream> {
+/// The youngest idle connection to a server. Connections that were idle for too long are closed, and those
+/// that bytes have come on: no bind has asked for them.
+fn take(number: u64, now_ms: u64) -> Option<LdapConnection> {
     let mut idle = IDLE.take();
     idle.retain(|kept| now_ms.saturating_sub(kept.since_ms) < IDLE_MS);
-    let found = idle.iter().rposition(|kept| kept.number == number).map(|at| idle.remove(at).stream);
+    let mut found = None;
+    while let Some(at) = idle.iter().rposition(|kept| kept.number == number) {
+        let mut kept = idle.remove(at).connection;
+        if kept.stream.is_quiet() {
+            found = Some(kept);
+            break;
+        }
+    }
     IDLE.set(idle);
     found
 }
@@ -178,6 +197,13 @@ fn keep(stream: Idle) {
     }
     idle.push(stream);
     IDLE.set(idle);
+}
+
+/// What a bind says, and when it has to be over.
+struct Bind<'b> {
+    name: &'b str,
+    password: &'b [u8],
+    deadline_ms: u64,
 }
 
 /// A bind under way, counted until it ends or is dropped.
@@ -201,6 +227,8 @@ impl Drop for UnderWay<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+
     use super::*;
 
     #[test]
@@ -220,6 +248,46 @@ mod tests {
         for bad in ["", ":389", "a:", "a:0", "a:b", "a:65536", "ldap://", "a/b", "ldap://u@a", "http://a"] {
             check(bad, false, None);
         }
+    }
+
+    /// The response to message `id`, with `code`.
+    fn response(id: u8, code: u8) -> [u8; 14] {
+        [0x30, 12, 2, 1, id, 0x61, 7, 0x0a, 1, code, 4, 0, 4, 0]
+    }
+
+    /// A server refuses each bind, and says once more afterwards that the first one was good.
+    #[test]
+    fn late_response_answers_no_other_bind() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = listener.local_addr().unwrap().to_string();
+        let (sent, was_sent) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for mut client in listener.incoming().map_while(Result::ok) {
+                let sent = sent.clone();
+                std::thread::spawn(move || {
+                    let mut request = [0; 64];
+                    // The id is the first element of a message this short.
+                    while client.read(&mut request).is_ok_and(|count| count > 4) {
+                        client.write_all(&response(request[4], 49)).unwrap();
+                        let _ = client.write_all(&response(1, 0));
+                        let _ = sent.send(());
+                    }
+                });
+            }
+        });
+        let services = exchange::testing::services();
+        let directory = Directory::new(&services, &Server::read(&place, false).unwrap(), false).unwrap();
+        let mut scene = exchange::testing::Scene::new();
+        let worker = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").local().clone();
+        let verdicts = net::env::block_on(async {
+            let mut verdicts = Vec::new();
+            for _ in 0..6 {
+                verdicts.push(directory.bind(&worker, "cn=a", b"bad").await);
+                was_sent.recv().unwrap();
+            }
+            verdicts
+        });
+        assert_eq!(verdicts.unwrap(), vec![Ok(false); 6]);
     }
 
     #[test]

@@ -16,24 +16,28 @@ const BIND_RESPONSE: u8 = 0x61;
 const SIMPLE: u8 = 0x80;
 /// The only version of the protocol in use.
 const VERSION: u8 = 3;
-/// The id of each message: there is one request at a time on a connection.
-const MESSAGE_ID: u8 = 1;
+/// The largest id of a message (RFC 4511 section 4.1.1).
+pub(super) const MESSAGE_ID_MAX: u32 = i32::MAX as u32;
 
-/// The message of a bind as `name` with `password`.
-pub(super) fn bind_request(name: &str, password: &[u8]) -> Vec<u8> {
+/// The message `id` of a bind as `name` with `password`.
+pub(super) fn bind_request(id: u32, name: &str, password: &[u8]) -> Vec<u8> {
     let mut bind = element(INTEGER, &[VERSION]);
     bind.extend(element(OCTET_STRING, name.as_bytes()));
     bind.extend(element(SIMPLE, password));
-    let mut message = element(INTEGER, &[MESSAGE_ID]);
+    let bytes = id.to_be_bytes();
+    // The shortest form; a first bit that is set would make the number negative.
+    let first = (0..3).find(|at| bytes[*at] != 0 || bytes[at + 1] >= 0x80).unwrap_or(3);
+    let mut message = element(INTEGER, &bytes[first..]);
     message.extend(element(BIND_REQUEST, &bind));
     element(SEQUENCE, &message)
 }
 
-/// The result code at the beginning of `received`, and the length of its message; none while bytes are missing.
+/// The result code at the beginning of `received`, and the length of its message; none while bytes are
+/// missing. It answers the message `id`.
 ///
 /// # Errors
-/// The bytes are no response to a bind, in words.
-pub(super) fn bind_result(received: &[u8]) -> Result<Option<(u32, usize)>, &'static str> {
+/// The bytes are no response to this bind, in words.
+pub(super) fn bind_result(id: u32, received: &[u8]) -> Result<Option<(u32, usize)>, &'static str> {
     if received.first().is_some_and(|tag| *tag != SEQUENCE) {
         return Err("the answer is no LDAP message");
     }
@@ -41,8 +45,8 @@ pub(super) fn bind_result(received: &[u8]) -> Result<Option<(u32, usize)>, &'sta
         return Ok(None);
     };
     let whole = received.len() - rest.len();
-    let (id, operation) = expect(message, INTEGER)?;
-    if integer(id)? != u32::from(MESSAGE_ID) {
+    let (answered, operation) = expect(message, INTEGER)?;
+    if integer(answered)? != id {
         return Err("the answer belongs to another request");
     }
     let (response, _controls) = expect(operation, BIND_RESPONSE)?;
@@ -129,28 +133,50 @@ mod tests {
     #[test]
     fn request_has_the_bytes_of_the_standard() {
         let expected = b"\x30\x13\x02\x01\x01\x60\x0e\x02\x01\x03\x04\x04cn=a\x80\x03pwd";
-        assert_eq!(bind_request("cn=a", b"pwd"), expected);
-        let long = bind_request("cn=a", &[b'x'; 300]);
+        assert_eq!(bind_request(1, "cn=a", b"pwd"), expected);
+        let long = bind_request(1, "cn=a", &[b'x'; 300]);
         assert_eq!(&long[..4], b"\x30\x82\x01\x40");
         assert_eq!(&long[20..24], b"\x80\x82\x01\x2c");
         assert_eq!(long.len(), 4 + 0x140);
     }
 
     #[test]
+    fn ids_have_their_shortest_form_and_count() {
+        let check = |id: u32, expected: &[u8]| {
+            let request = bind_request(id, "cn=a", b"pwd");
+            assert_eq!(
+                &request[2..4 + expected.len()],
+                [&[INTEGER, expected.len() as u8], expected].concat()
+            );
+        };
+        check(1, &[1]);
+        check(127, &[127]);
+        check(128, &[0, 128]);
+        check(0x1234, &[0x12, 0x34]);
+        check(0x0080_0000, &[0, 0x80, 0, 0]);
+        check(MESSAGE_ID_MAX, &[0x7f, 0xff, 0xff, 0xff]);
+        let success = response(7, 0, "");
+        assert_eq!(bind_result(7, &success), Ok(Some((0, success.len()))));
+        for other in [1, 6, 8] {
+            assert!(bind_result(other, &success).is_err(), "{other}");
+        }
+    }
+
+    #[test]
     fn responses_are_read_or_refused() {
         let success = b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x00\x04\x00\x04\x00";
-        assert_eq!(bind_result(success), Ok(Some((0, success.len()))));
+        assert_eq!(bind_result(1, success), Ok(Some((0, success.len()))));
         let refused = response(1, 49, &"x".repeat(1_000));
-        assert_eq!(bind_result(&refused), Ok(Some((49, refused.len()))));
+        assert_eq!(bind_result(1, &refused), Ok(Some((49, refused.len()))));
         for length in 0..refused.len() {
-            assert_eq!(bind_result(&refused[..length]), Ok(None), "{length}");
+            assert_eq!(bind_result(1, &refused[..length]), Ok(None), "{length}");
         }
         let mut more = refused.clone();
         more.extend_from_slice(b"more");
-        assert_eq!(bind_result(&more), Ok(Some((49, refused.len()))));
+        assert_eq!(bind_result(1, &more), Ok(Some((49, refused.len()))));
         let long_lengths =
             b"\x30\x84\x00\x00\x00\x10\x02\x01\x01\x61\x84\x00\x00\x00\x07\x0a\x01\x00\x04\x00\x04\x00";
-        assert_eq!(bind_result(long_lengths).unwrap(), Some((0, long_lengths.len())));
+        assert_eq!(bind_result(1, long_lengths).unwrap(), Some((0, long_lengths.len())));
         let faults: [&[u8]; 8] = [
             b"HTTP/1.1 400 Bad Request\r\n",
             b"\x30\x80",
@@ -162,10 +188,10 @@ mod tests {
             b"\x30\x0c\x02\x01\x01\x61\x07\x0a\x01\x80\x04\x00\x04\x00",
         ];
         for fault in faults {
-            assert!(bind_result(fault).is_err(), "{fault:x?}");
+            assert!(bind_result(1, fault).is_err(), "{fault:x?}");
         }
         // The notice of disconnection has the id 0.
-        assert!(bind_result(&response(0, 0, "")).is_err());
+        assert!(bind_result(1, &response(0, 0, "")).is_err());
     }
 
     /// Flips, cuts and inserts bytes of responses at random: none is read as a success that was none, and none panics.
@@ -186,7 +212,7 @@ mod tests {
                     _ => {}
                 }
             }
-            if let Ok(Some((read, length))) = bind_result(&bytes) {
+            if let Ok(Some((read, length))) = bind_result(1, &bytes) {
                 assert!(length <= bytes.len(), "{bytes:x?}");
                 assert_ne!(read, 0, "{bytes:x?}");
             }
@@ -194,7 +220,7 @@ mod tests {
         for _ in 0..200_000 {
             let length = random.usize(..40);
             let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(length).collect();
-            let _ = bind_result(&bytes);
+            let _ = bind_result(1, &bytes);
         }
     }
 }

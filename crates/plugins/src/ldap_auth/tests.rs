@@ -22,6 +22,7 @@ fn configurations() {
     let on_consumer = |config, fault| check_configuration(&KIND, SchemaType::Consumer, &config, fault);
     on_consumer(json!({"user_dn": "cn=user01,ou=users,dc=example,dc=org"}), None);
     on_consumer(json!({}), Some("user_dn"));
+    on_consumer(json!({"user_dn": ""}), Some("user_dn"));
     on_consumer(json!({"user_dn": 1}), Some("user_dn"));
 }
 

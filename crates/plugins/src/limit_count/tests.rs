@@ -206,6 +206,17 @@ fn group_shares_counters_and_configuration() {
     assert_eq!(faults(&changed), ["group conf mismatched"]);
     drop((first, second));
     assert_eq!(faults(&changed), Vec::<String>::new());
+    // Where the counters are is a part of the configuration too.
+    let at = |database: u64, host: &str| {
+        json!({
+            "count": 1, "time_window": 60, "group": "r", "policy": "redis", "redis_host": host,
+            "redis_database": database,
+        })
+    };
+    let _running = scene.build(&KIND, &at(1, "127.0.0.1"));
+    assert_eq!(faults(&at(1, "127.0.0.1")), Vec::<String>::new());
+    assert_eq!(faults(&at(2, "127.0.0.1")), ["group conf mismatched"]);
+    assert_eq!(faults(&at(1, "127.0.0.2")), ["group conf mismatched"]);
 }
 
 #[test]

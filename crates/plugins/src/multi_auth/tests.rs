@@ -83,3 +83,32 @@ fn first_method_that_accepts_decides() {
     assert_eq!(ask(anonymous.clone(), ""), Ok("guest".to_owned()));
     assert_eq!(ask(anonymous, basic), Ok("jill".to_owned()));
 }
+
+/// Two credentials in one place end the request, whichever methods stand behind.
+#[test]
+fn doubled_credential_is_final() {
+    let (basic, key) = ("Authorization: Basic Zm9vOmJhcg==\r\n", "apikey: k-jack\r\n");
+    let two = |name: &str, value: &str| format!("{name}: {value}\r\n{name}: {value}\r\n");
+    let ldap = json!({"base_dn": "ou=u", "ldap_uri": "127.0.0.1:1"});
+    let guest = json!({"anonymous_consumer": "guest"});
+    let check = |first: Value, fields: &str, other: &str| {
+        for last in [json!({"key-auth": guest}), json!({"basic-auth": guest})] {
+            let mut scene = scene();
+            let plugin = scene.build(&KIND, &json!({"auth_plugins": [first, last]}));
+            let text = format!("GET /?jwt=a&jwt=b HTTP/1.1\r\nHost: a\r\n{fields}{other}\r\n");
+            let mut exchange = scene.exchange(text.as_bytes());
+            let reply = decide(plugin.rewrite(&mut exchange)).expect("a refusal");
+            assert!(reply.is_final && matches!(reply.status, 400 | 401), "{first} {last} {fields:?}");
+            assert!(exchange.consumer().is_none());
+        }
+    };
+    check(json!({"key-auth": {}}), &two("apikey", "k-jack"), basic);
+    check(json!({"key-auth": guest}), &two("apikey", "k-jack"), basic);
+    check(json!({"basic-auth": {}}), &two("Authorization", "Basic Zm9vOmJhcg=="), key);
+    check(json!({"hmac-auth": {}}), &two("Authorization", "Signature keyId=\"a\""), key);
+    check(json!({"jwt-auth": {}}), &two("Authorization", "Bearer a.b.c"), key);
+    check(json!({"jwt-auth": {"query": "jwt"}}), "", key);
+    check(json!({"jwt-auth": {}}), "Cookie: jwt=a; jwt=b\r\n", key);
+    check(json!({"jwe-decrypt": {}}), &two("Authorization", "a.b.c.d.e"), key);
+    check(json!({"ldap-auth": ldap}), &two("Authorization", "Basic Zm9vOmJhcg=="), key);
+}

@@ -15,11 +15,15 @@ pub(super) enum Verdict {
 /// Names and values of fields.
 pub(super) type Fields = Vec<(String, String)>;
 
-/// Reads an answer.
+/// Reads an answer with `status`. Only 200 has a decision: a server that fails may answer with a body of
+/// another origin.
 ///
 /// # Errors
 /// It holds no decision: the fault, in words that hold nothing of the answer.
-pub(super) fn read(answer: &[u8]) -> Result<Verdict, String> {
+pub(super) fn read(status: u16, answer: &[u8]) -> Result<Verdict, String> {
+    if status != 200 {
+        return Err(format!("the server answered with status {status}"));
+    }
     let answer = jsonx::parse(answer, Bounds::DEFAULT)
         .map_err(|error| format!("the answer is no JSON: {error}"))?
         .value;

@@ -14,13 +14,14 @@ use serde_json::{Value, json};
 use super::OpenidConnect;
 use super::id_token::unverified;
 use super::keys::algorithm_of;
+use crate::shared::authentication::places::{self, Doubled};
 use crate::shared::jwt::{Algorithm, ClaimRules, Token, VerifiedTokens};
 
 /// The credential of a request.
 pub(super) enum Presented {
     Token(String),
     Nothing,
-    /// Authorization is malformed, or there twice.
+    /// Authorization is malformed, or it or X-Access-Token is there twice.
     Malformed,
 }
 
@@ -47,10 +48,14 @@ impl Refusal {
 
 /// The bearer token of a request: in Authorization or, without that field, in `x_access_token`, which is what the client
 /// has sent as X-Access-Token.
-pub(super) fn presented(headers: &Headers, x_access_token: Option<String>) -> Presented {
+pub(super) fn presented(headers: &Headers, x_access_token: Result<Option<String>, Doubled>) -> Presented {
     let mut values = headers.get_all_known(FieldId::Authorization);
     let Some(value) = values.next() else {
-        return x_access_token.map_or(Presented::Nothing, Presented::Token);
+        return match x_access_token {
+            Ok(Some(token)) => Presented::Token(token),
+            Ok(None) => Presented::Nothing,
+            Err(Doubled) => Presented::Malformed,
+        };
     };
     // Two readers could each take a different one.
     if values.next().is_some() {
@@ -219,10 +224,12 @@ pub(super) fn no_token(realm: &str) -> Reply {
     Reply::status(401).with_header("WWW-Authenticate", format!("Bearer realm=\"{realm}\""))
 }
 
-/// Takes the fields away that only this plugin may set; the X-Access-Token that was among them.
-pub(super) fn take_fields(exchange: &mut Exchange) -> Option<String> {
-    let sent = exchange.request.headers.get("x-access-token");
-    let token = sent.and_then(|value| str::from_utf8(value).ok()).map(str::to_owned);
+/// Takes the fields away that only this plugin may set; the X-Access-Token that was among them, or that it
+/// was there twice.
+pub(super) fn take_fields(exchange: &mut Exchange) -> Result<Option<String>, Doubled> {
+    let sent = places::field(exchange, "x-access-token");
+    let text = |value: &[u8]| str::from_utf8(value).ok().map(str::to_owned);
+    let token = sent.map(|value| value.and_then(text));
     for name in ["X-Access-Token", "X-Userinfo", "X-ID-Token", "X-Refresh-Token", "X-Raw-ID-Token"] {
         exchange.request.headers.remove(name);
     }

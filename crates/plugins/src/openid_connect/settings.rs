@@ -11,9 +11,9 @@ pub(super) use objects::{ClaimValidator, Dpop, Par, ProxyOptions, SessionContent
 attributes! {
     pub(super) struct Config {
         /// The identifier of the client at the provider.
-        client_id: String;
+        client_id: String, { "minLength": 1 };
         /// The secret of the client at the provider.
-        client_secret: Option<String>;
+        client_secret: Option<String>, { "minLength": 1 };
         /// The URL of the provider's discovery document.
         discovery: String;
         /// The scopes that are asked for, separated by spaces.
@@ -74,7 +74,7 @@ attributes! {
         /// Further parameters of the authorization request.
         authorization_params: Option<Map<String, Value>>;
         /// The private key of the client, in PEM, for private_key_jwt.
-        client_rsa_private_key: Option<String>;
+        client_rsa_private_key: Option<String>, { "minLength": 1 };
         /// The identifier of that key, which assertions name as kid.
         client_rsa_private_key_id: Option<String>;
         /// Seconds that a client assertion is valid.

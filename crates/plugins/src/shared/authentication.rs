@@ -35,7 +35,7 @@ pub(crate) struct Authentication {
 pub(crate) struct Refusal {
     /// The message to the client; it says nothing about the credential.
     message: &'static str,
-    /// The request does not pass as the anonymous consumer either.
+    /// The request passes neither as the anonymous consumer nor by another method of `multi-auth`.
     is_final: bool,
 }
 
@@ -55,6 +55,11 @@ impl Refusal {
     /// The message to the client.
     pub(crate) const fn message(&self) -> &'static str {
         self.message
+    }
+
+    /// Whether no other method may accept the request either.
+    pub(crate) const fn is_final(&self) -> bool {
+        self.is_final
     }
 }
 
@@ -80,7 +85,10 @@ impl Authentication {
         hide: impl FnOnce(&mut Exchange),
     ) -> Flow<'static> {
         let Some(name) = self.anonymous_consumer.as_ref().filter(|_| !refusal.is_final) else {
-            return self.refuse_with(refusal.message);
+            return match self.refuse_with(refusal.message) {
+                Flow::Reply(reply) if refusal.is_final => Flow::reply(reply.into_final()),
+                refused => refused,
+            };
         };
         match exchange.consumer_named(name) {
             Some(consumer) => {

@@ -8,6 +8,8 @@ use super::{Value, Variable, VariableError, VariableSource};
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Template {
     pieces: Box<[Piece]>,
+    /// The bytes of the texts between two variables, and [`ESCAPE`]; empty with fewer than two variables.
+    between: Box<[u8]>,
 }
 
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -81,7 +83,7 @@ impl Template {
         }
         plain.push_str(&text[offset..]);
         push_text(&mut pieces, &mut plain);
-        Ok(Self { pieces: pieces.into_boxed_slice() })
+        Ok(Self { between: bytes_between(&pieces), pieces: pieces.into_boxed_slice() })
     }
 
     /// Appends the rendered text; an unset variable is replaced by its default, or by nothing. Returns how many were
@@ -123,6 +125,40 @@ impl Template {
             Piece::Text(text) => TemplatePart::Text(text),
             Piece::Variable(variable, default) => TemplatePart::Variable(variable, default.as_deref()),
         })
+    }
+
+    /// As [`Self::render`], in a form in which different values give different texts: `$a $b` with `x y` and
+    /// `z` is not that with `x` and `y z`. Bytes of values that stand between two variables of the template,
+    /// and `%`, are written as `%` and two digits; `%;` stands behind a value that another variable or a text
+    /// with `%` follows. Other texts are those of [`Self::render`].
+    pub fn render_apart<S: VariableSource + ?Sized>(&self, source: &S, out: &mut Vec<u8>) -> usize {
+        if self.between.is_empty() {
+            return self.render(source, out);
+        }
+        let mut set = 0;
+        let mut follows_variable = false;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(text) => {
+                    if std::mem::take(&mut follows_variable) && text.as_bytes().contains(&ESCAPE) {
+                        out.extend_from_slice(&[ESCAPE, b';']);
+                    }
+                    out.extend_from_slice(text.as_bytes());
+                }
+                Piece::Variable(variable, default) => {
+                    if std::mem::replace(&mut follows_variable, true) {
+                        out.extend_from_slice(&[ESCAPE, b';']);
+                    }
+                    let default = || default.as_deref().map(|text| Value::borrowed(text.as_bytes()));
+                    let Some(value) = source.variable(variable).or_else(default) else { continue };
+                    let begin = out.len();
+                    value.write_to(out);
+                    escape_from(begin, &self.between, out);
+                    set += 1;
+                }
+            }
+        }
+        set
     }
 
     /// The variables in it, in order.
@@ -207,6 +243,43 @@ fn with_default(written: &str) -> (&str, Option<&str>) {
     (parts.next().unwrap_or_default(), parts.next())
 }
 
+/// What the bytes that [`Template::render_apart`] writes in another form begin with.
+const ESCAPE: u8 = b'%';
+
+/// See [`Template::between`].
+fn bytes_between(pieces: &[Piece]) -> Box<[u8]> {
+    let is_variable = |piece: &Piece| matches!(piece, Piece::Variable(..));
+    let (first, last) = (pieces.iter().position(is_variable), pieces.iter().rposition(is_variable));
+    let (Some(first), Some(last)) = (first, last) else { return Box::default() };
+    if first == last {
+        return Box::default();
+    }
+    let mut bytes = vec![ESCAPE];
+    for piece in &pieces[first..last] {
+        if let Piece::Text(text) = piece {
+            bytes.extend_from_slice(text.as_bytes());
+        }
+    }
+    bytes.sort_unstable();
+    bytes.dedup();
+    bytes.into_boxed_slice()
+}
+
+/// Writes the bytes of `out` from `begin` on that are in `escaped` as `%` and two digits.
+fn escape_from(begin: usize, escaped: &[u8], out: &mut Vec<u8>) {
+    if !out[begin..].iter().any(|byte| escaped.contains(byte)) {
+        return;
+    }
+    for byte in out.split_off(begin) {
+        if escaped.contains(&byte) {
+            let digit = |half: u8| b"0123456789ABCDEF"[usize::from(half)];
+            out.extend_from_slice(&[ESCAPE, digit(byte >> 4), digit(byte & 15)]);
+        } else {
+            out.push(byte);
+        }
+    }
+}
+
 fn push_text(pieces: &mut Vec<Piece>, plain: &mut String) {
     if !plain.is_empty() {
         pieces.push(Piece::Text(std::mem::take(plain).into_boxed_str()));
@@ -262,6 +335,46 @@ mod tests {
         check("${arg_x ?? a b ?? c}", "a b", 1);
         check("$arg_x ?? 10", "- ?? 10", 0);
         assert!(Template::compile("${ ?? a}").is_err());
+    }
+
+    /// The first argument stands for `$arg_a`, the second for `$arg_b`.
+    struct TwoValues<'v>([&'v str; 2]);
+
+    impl VariableSource for TwoValues<'_> {
+        fn variable<'a>(&'a self, variable: &Variable) -> Option<Value<'a>> {
+            match variable {
+                Variable::Arg(name) => Some(Value::from(self.0[usize::from(&**name == "b")])),
+                _ => None,
+            }
+        }
+    }
+
+    #[test]
+    fn different_values_render_apart() {
+        let render = |text: &str, values: [&str; 2]| {
+            let mut out = Vec::new();
+            Template::compile(text).unwrap().render_apart(&TwoValues(values), &mut out);
+            String::from_utf8(out).unwrap()
+        };
+        // The usual texts stay as they are.
+        assert_eq!(render("$arg_a $arg_b", ["10.0.0.1", "/a/b"]), "10.0.0.1 /a/b");
+        assert_eq!(render("<$arg_a>", ["x%<>", ""]), "<x%<>>");
+        assert_eq!(render("$arg_a $arg_b", ["x y", "50%"]), "x%20y 50%25");
+        assert_eq!(render("${arg_a}${arg_b}", ["x", "y"]), "x%;y");
+        assert_eq!(render("$arg_a,$arg_c,$arg_b.", ["a,", "b."]), "a%2C,a%2C,b..");
+        for template in
+            ["$arg_a $arg_b", "${arg_a}${arg_b}", "$arg_a%$arg_b", "$arg_a--$arg_b", "$arg_a%;$arg_b"]
+        {
+            let values = [
+                "", "x", " ", "x ", " x", "x x", "%", "%;", "%20", "-", "--", "x-", "-x", ";", "x%;", "x%",
+                "25", "25%",
+            ];
+            let mut seen = std::collections::HashMap::new();
+            for pair in values.iter().flat_map(|a| values.iter().map(move |b| [*a, *b])) {
+                let former = seen.insert(render(template, pair), pair);
+                assert_eq!(former, None, "{template} {pair:?}");
+            }
+        }
     }
 
     #[test]

@@ -64,6 +64,54 @@ fn serverless_functions_run_in_each_phase() {
     while client.request("GET", "/read", &[], b"").text() != "1" {}
 }
 
+/// A variable that a function sets is one for plugins, limits, conditions and logs behind it.
+#[test]
+fn own_variables_of_functions_reach_everything() {
+    let origin =
+        Origin::start(|request| Reply::with(200, &[], request.header("x-tier").unwrap_or("-").as_bytes()));
+    let gold = Origin::answering("gold node");
+    let log = ["--access-log", "stdout", "--access-log-format", "$uri $tier"];
+    let weir = Weir::builder(BINARY).arguments(&log).start();
+    let set = "return function(conf, ctx) ctx.var.tier = ctx.var.arg_t end";
+    let with = |uri: &str, more: Value| {
+        let mut plugins = json!({ "serverless-pre-function": { "phase": "rewrite", "functions": [set] } });
+        plugins.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        weir.put(&format!("routes{uri}"), route(&origin, uri, json!({ "plugins": plugins })));
+    };
+    let ask = |target: &str| {
+        let response = weir.client().request("GET", target, &[], b"");
+        (response.status, response.text(), response.header("x-tier").map(str::to_owned))
+    };
+    with(
+        "/fields",
+        json!({
+            "proxy-rewrite": { "headers": { "set": { "X-Tier": "$tier" } } },
+            "response-rewrite": { "headers": { "set": { "X-Tier": "<$tier>" } } },
+        }),
+    );
+    assert_eq!(ask("/fields?t=a"), (200, "a".to_owned(), Some("<a>".to_owned())));
+    for key in [json!({ "key": "tier" }), json!({ "key_type": "var_combination", "key": "$tier $uri" })] {
+        let mut limit = json!({ "count": 1, "time_window": 3600, "rejected_code": 429 });
+        limit.as_object_mut().unwrap().extend(key.as_object().unwrap().clone());
+        with("/limit", json!({ "limit-count": limit }));
+        let statuses = ["a", "b", "a"].map(|tier| ask(&format!("/limit?t={tier}")).0);
+        assert_eq!(statuses, [200, 200, 429], "{key}");
+    }
+    let node = json!({ "type": "roundrobin", "nodes": { gold.address().to_string(): 1 } });
+    let rule = json!({ "match": [{ "vars": [["tier", "==", "gold"]] }],
+        "weighted_upstreams": [{ "upstream": node, "weight": 1 }] });
+    with("/split", json!({ "traffic-split": { "rules": [rule] } }));
+    assert_eq!((ask("/split?t=gold").1, ask("/split?t=iron").1), ("gold node".to_owned(), "-".to_owned()));
+    let refuse =
+        json!({ "rules": [{ "case": [["tier", "==", "bad"]], "actions": [["return", { "code": 403 }]] }] });
+    with("/flow", json!({ "workflow": refuse }));
+    assert_eq!((ask("/flow?t=bad").0, ask("/flow?t=good").0), (403, 200));
+    testkit::wait_until("the access log has the variable", || {
+        let lines = weir.stdout();
+        ["/fields a", "/split gold", "/flow bad"].iter().all(|wanted| lines.iter().any(|line| line == wanted))
+    });
+}
+
 #[test]
 fn replies_of_functions_are_those_of_apisix() {
     let origin = Origin::answering("upstream");

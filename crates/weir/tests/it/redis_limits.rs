@@ -41,6 +41,31 @@ fn wait_until_told(weir: &Weir, words: &str) {
     });
 }
 
+/// Rules with equal values count apart, as they do in memory.
+#[test]
+fn rules_with_equal_values_count_apart() {
+    let (redis, origin) = (Redis::start(), Origin::answering("passed"));
+    let weir = Weir::start(BINARY);
+    let send = |value: &str| {
+        let fields = [("X-User", value), ("X-Org", value)];
+        weir.client().request("GET", "/", &fields, b"").status
+    };
+    for (value, extra) in [
+        ("fixed", json!({})),
+        ("sliding", json!({"window_type": "sliding"})),
+        ("delayed", json!({"sync_interval": 0.1})),
+    ] {
+        let rule = |key: &str| json!({"count": 2, "time_window": 3600, "key": key});
+        let limit = json!({"rules": [rule("$http_x_user"), rule("$http_x_org")], "rejected_code": 429});
+        route(&weir, &origin, "limit-count", &with(with(limit, &single(&redis)), &extra));
+        assert_eq!([send(value), send(value), send(value)], [200, 200, 429], "{value}");
+    }
+    let rule = |key: &str| json!({"conn": 1, "burst": 0, "key": key});
+    let limit = json!({"rules": [rule("$http_x_user"), rule("$http_x_org")], "default_conn_delay": 0.1});
+    route(&weir, &origin, "limit-conn", &with(limit, &single(&redis)));
+    assert_eq!(send("place"), 200);
+}
+
 #[test]
 fn two_gateways_share_a_count() {
     let (redis, origin) = (Redis::start(), Origin::answering("passed"));

@@ -3,7 +3,7 @@ local concat, format, ipairs, pairs, setmetatable = table.concat, string.format,
 local sort, tostring, type = table.sort, tostring, type
 
 local M = { version = "1.1.0" }
-local of_urls, of_queries = { __index = M }, {}
+local of_urls, of_queries = { __index = M, __metatable = false }, { __metatable = false }
 
 local PORTS = { http = 80, https = 443, ftp = 21, ws = 80, wss = 443 }
 -- Arguments of one query that are read.

@@ -3,7 +3,7 @@ local add_header = require("ngx.resp").add_header
 local setmetatable, tostring = setmetatable, tostring
 
 local Cookies = { _VERSION = "0.1.0" }
-local of_cookies = { __index = Cookies }
+local of_cookies = { __index = Cookies, __metatable = false }
 
 -- Cookies of one request that are read.
 local COOKIES_MAX = 1000

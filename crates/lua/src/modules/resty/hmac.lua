@@ -7,7 +7,7 @@ local Hmac = {
     _VERSION = "0.06",
     ALGOS = { MD5 = "md5", SHA1 = "sha1", SHA224 = "sha224", SHA256 = "sha256", SHA384 = "sha384", SHA512 = "sha512" },
 }
-local of_codes = { __index = Hmac }
+local of_codes = { __index = Hmac, __metatable = false }
 local known = {}
 for _, name in pairs(Hmac.ALGOS) do
     known[name] = true

@@ -5,7 +5,7 @@ local match, setmetatable, sub, tonumber = string.match, setmetatable, string.su
 local tostring, type, upper = tostring, type, string.upper
 
 local Http = { _VERSION = "0.17.2" }
-local of_clients = { __index = Http }
+local of_clients = { __index = Http, __metatable = false }
 
 local PORTS = { http = 80, https = 443 }
 local AGENT = "lua-resty-http/" .. Http._VERSION .. " (Lua) Weir"
@@ -228,7 +228,7 @@ function Http:send_request(params)
 end
 
 local Response = {}
-local of_responses = { __index = Response }
+local of_responses = { __index = Response, __metatable = false }
 
 -- The whole body; empty where there is none.
 function Response:read_body()

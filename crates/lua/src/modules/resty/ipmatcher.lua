@@ -3,7 +3,7 @@ local _, native = ...
 local ipairs, pairs, setmetatable, type = ipairs, pairs, setmetatable, type
 
 local Matcher = { _VERSION = "0.6.1" }
-local of_matchers = { __index = Matcher }
+local of_matchers = { __index = Matcher, __metatable = false }
 
 -- The address as a number, or false.
 function Matcher.parse_ipv4(text)

@@ -2,7 +2,7 @@
 local min, setmetatable, tostring, type = math.min, setmetatable, tostring, type
 
 local Lock = { _VERSION = "0.09" }
-local of_locks = { __index = Lock }
+local of_locks = { __index = Lock, __metatable = false }
 
 function Lock:new(name, options)
     local dictionary = ngx.shared[name]

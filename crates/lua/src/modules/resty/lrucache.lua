@@ -2,7 +2,7 @@
 local now, setmetatable, type = ngx.now, setmetatable, type
 
 local Cache = { _VERSION = "0.13" }
-local of_caches = { __index = Cache }
+local of_caches = { __index = Cache, __metatable = false }
 
 -- A ring of entries in the order of their use, with the cache's `ring` before the first.
 local function unlink(entry)

@@ -12,6 +12,7 @@ local DEPTH_MAX, ELEMENTS_MAX, TEXT_BYTES_MAX = 8, 100000, 16777216
 local PIPELINE_MAX = 10000
 
 local of_connections = {
+    __metatable = false,
     -- Each other name is a command.
     __index = function(self, name)
         local known = Redis[name]

@@ -3,7 +3,7 @@ local concat, setmetatable, tostring, type = table.concat, setmetatable, tostrin
 
 return function(digest)
     local Digest = { _VERSION = "0.16" }
-    local of_digests = { __index = Digest }
+    local of_digests = { __index = Digest, __metatable = false }
 
     function Digest.new()
         return setmetatable({ parts = {} }, of_digests)

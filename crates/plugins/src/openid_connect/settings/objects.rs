@@ -138,7 +138,7 @@ attributes! {
         /// The algorithm of the proofs.
         signing_alg: String = "ES256".to_owned(), { "enum": ["ES256", "RS256", "PS256"] };
         /// The private key, in PEM.
-        private_key: Option<String>;
+        private_key: Option<String>, { "minLength": 1 };
         /// The public key that belongs to it, as a JWK.
         public_jwk: Option<Map<String, Value>>, {
             "not": { "anyOf": [

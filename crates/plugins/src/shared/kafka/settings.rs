@@ -24,9 +24,9 @@ attributes! {
         /// How the user proves the password.
         mechanism: Mechanism = Mechanism::Plain;
         /// The user.
-        user: Box<str>;
+        user: Box<str>, { "minLength": 1 };
         /// The password.
-        password: Box<str>;
+        password: Box<str>, { "minLength": 1 };
     }
 }
 

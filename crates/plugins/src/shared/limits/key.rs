@@ -66,7 +66,7 @@ impl LimitKey {
             LimitKey::ClientAddress => write_octets(client, out),
             LimitKey::Constant(_) => {}
             LimitKey::Rendered(template) => {
-                if template.render(source, out) == 0 {
+                if template.render_apart(source, out) == 0 {
                     out.clear();
                     write_octets(client, out);
                 }
@@ -74,15 +74,17 @@ impl LimitKey {
             LimitKey::RenderedOrSkip(template) => {
                 // Rules share a table, so each key begins with the number of its rule.
                 out.extend_from_slice(&rule.to_be_bytes());
-                return template.render(source, out) > 0;
+                return template.render_apart(source, out) > 0;
             }
         }
         true
     }
 
-    /// Appends the key as the text that a shared store holds; false if the rule does not apply. It is the text that APISIX
-    /// uses, so that gateways of both kinds count together.
-    pub(crate) fn write_shared(&self, exchange: &Exchange, out: &mut Vec<u8>) -> bool {
+    /// Appends the key of rule `rule` as the text that a shared store holds; false if the rule does not
+    /// apply. Without rules it is the text that APISIX uses, so that gateways of both kinds count together,
+    /// unless values of variables hold what stands between these in the key. Rules share a store, so each of
+    /// their keys begins with the number of its rule.
+    pub(crate) fn write_shared(&self, rule: usize, exchange: &Exchange, out: &mut Vec<u8>) -> bool {
         let address = |out: &mut Vec<u8>| {
             // Writing into memory does not fail.
             let _ = write!(out, "{}", exchange.client_address());
@@ -92,12 +94,16 @@ impl LimitKey {
             LimitKey::Constant(text) => out.extend_from_slice(text),
             LimitKey::Rendered(template) => {
                 let begin = out.len();
-                if template.render(exchange, out) == 0 {
+                if template.render_apart(exchange, out) == 0 {
                     out.truncate(begin);
                     address(out);
                 }
             }
-            LimitKey::RenderedOrSkip(template) => return template.render(exchange, out) > 0,
+            LimitKey::RenderedOrSkip(template) => {
+                // Writing into memory does not fail.
+                let _ = write!(out, "rule{}:", rule + 1);
+                return template.render_apart(exchange, out) > 0;
+            }
         }
         true
     }
@@ -151,7 +157,7 @@ mod tests {
         let exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\nA: 1\r\n\r\n");
         let check = |key: LimitKey, expected: Option<&str>| {
             let mut out = b"prefix:".to_vec();
-            let applies = key.write_shared(&exchange, &mut out);
+            let applies = key.write_shared(1, &exchange, &mut out);
             let text = String::from_utf8(out).unwrap();
             assert_eq!(applies.then_some(&*text), expected.map(|key| format!("prefix:{key}")).as_deref());
         };
@@ -160,7 +166,8 @@ mod tests {
         check(LimitKey::variable("http_b").unwrap(), Some("127.0.0.1"));
         check(LimitKey::combination("$http_a $http_b").unwrap(), Some("1 "));
         check(LimitKey::combination("$http_b x").unwrap(), Some("127.0.0.1"));
-        check(LimitKey::of_rule("${http_a}").unwrap(), Some("1"));
+        check(LimitKey::combination("$http_a $request").unwrap(), Some("1 GET%20/%20HTTP/1.1"));
+        check(LimitKey::of_rule("${http_a}").unwrap(), Some("rule2:1"));
         check(LimitKey::of_rule("${http_b}").unwrap(), None);
         check(LimitKey::Constant(b"all".as_slice().into()), Some("all"));
     }

@@ -202,7 +202,7 @@ async fn attempt(
     connection: &mut Option<Connection>,
     batch: &mut VecDeque<Job>,
 ) -> Result<(), RedisError> {
-    if connection.as_ref().is_some_and(Connection::has_surplus) {
+    if connection.as_mut().is_some_and(Connection::has_surplus) {
         *connection = None;
     }
     let connection = match connection {

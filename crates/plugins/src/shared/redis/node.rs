@@ -189,8 +189,9 @@ impl Connection {
         }
     }
 
-    /// Whether bytes came that no command asked for.
-    pub(super) fn has_surplus(&self) -> bool {
-        !self.received.is_empty()
+    /// Whether bytes came that no command asked for, or the server has closed the connection. Replies have no
+    /// number, so that such bytes would be read as the reply to the next command.
+    pub(super) fn has_surplus(&mut self) -> bool {
+        !self.received.is_empty() || !self.stream.is_quiet()
     }
 }

@@ -1,7 +1,7 @@
 //! The settings `access_log_format` and `stream_access_log_format`: a template, or fields of a JSON object. Renders nothing.
 
 use router::vars::{BuiltinVariable, Template, Variable};
-use stdx::nearest::nearest;
+use stdx::nearest::misspelt;
 
 use super::single;
 use crate::settings::values::AccessLogFormat;
@@ -79,7 +79,8 @@ fn with_quoted_variables(text: &str) -> String {
     quoted
 }
 
-/// Refuses a template with an unknown variable, because that would be `-` in every line.
+/// Refuses a template with a variable that is nearly a known one, because that would be `-` in every line.
+/// Another unknown name is accepted: a script may set a variable of this name.
 fn check_variables(text: &str, lines: &Lines) -> Result<(), String> {
     let template = Template::compile(text).map_err(|error| error.to_string())?;
     for variable in template.variables() {
@@ -87,9 +88,9 @@ fn check_variables(text: &str, lines: &Lines) -> Result<(), String> {
             && !lines.own.contains(&&**name)
         {
             let known = BuiltinVariable::ALL.iter().map(|known| known.name());
-            let near = nearest(name, known.chain(lines.own.iter().copied()));
-            let hint = near.map_or(String::new(), |near| format!("; did you mean `${near}`?"));
-            return Err(format!("there is no variable `${name}`{hint}"));
+            if let Some(near) = misspelt(name, known.chain(lines.own.iter().copied())) {
+                return Err(format!("there is no variable `${name}`; did you mean `${near}`?"));
+            }
         }
     }
     Ok(())

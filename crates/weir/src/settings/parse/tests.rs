@@ -152,7 +152,11 @@ fn log_formats() {
     check(r#"{"status": $status, "a": "\"$host"}"#, true);
     check(r#"{"status": $status $host}"#, false);
     check(r#"{"status": ${status"#, false);
-    check(r#"{"status": $sta}"#, false);
+    check(r#"{"status": $statuss}"#, false);
+    // A script may set a variable of any name that is not nearly a known one.
+    check("$tier $status", true);
+    check(r#"{"tier": $tier}"#, true);
+    check("$remote_adr", false);
     check("{$status}", false);
     check("a\nb", false);
     check("", false);

@@ -9,6 +9,7 @@ function M.register_var(name, getter, options)
     if type(getter) ~= "function" then
         error("the getter of registered var should be a function", 2)
     end
+    native.register_variable(name)
     native.variables[name] = { getter = getter, is_kept = not (options and options.no_cacheable) }
 end
 

@@ -84,6 +84,7 @@ function M.encode(value, is_forced)
 end
 
 local delayed = {
+    __metatable = false,
     __tostring = function(self)
         local text, reason = M.encode(self.data, self.force)
         if not text then

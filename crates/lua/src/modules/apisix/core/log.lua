@@ -32,6 +32,7 @@ function M.new(prefix)
 end
 
 local delayed = {
+    __metatable = false,
     __tostring = function(self)
         if self.text == nil then
             local value, reason = self.call(unpack(self.arguments, 1, self.count))

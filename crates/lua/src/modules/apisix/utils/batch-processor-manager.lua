@@ -13,7 +13,7 @@ local DROPPED_LOG_SECONDS = 1
 local STALE_SECONDS = 1800
 
 local Manager = {}
-local of_managers = { __index = Manager }
+local of_managers = { __index = Manager, __metatable = false }
 
 function Manager.new(name, plugin_name)
     return setmetatable({

@@ -16,7 +16,7 @@ local schema = {
 }
 
 local Processor = { schema = schema }
-local of_processors = { __index = Processor }
+local of_processors = { __index = Processor, __metatable = false }
 
 -- Runs `call` after `delay` seconds, or at once when the worker ends. False where there is no timer for it.
 local function schedule(delay, call, ...)

@@ -5,7 +5,7 @@ local ipairs, lower, setmetatable, tonumber, tostring, type = ipairs, string.low
 local upper = string.upper
 
 local Expression = {}
-local of_expressions = { __index = Expression }
+local of_expressions = { __index = Expression, __metatable = false }
 
 local function compared(left, right, holds)
     left, right = tonumber(left), tonumber(right)

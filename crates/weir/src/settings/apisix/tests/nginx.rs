@@ -160,10 +160,10 @@ fn log_paths_follow_apisix() {
         &["access_log_format Json([(\"a\", \"$status\")])"],
     );
     told(
-        "nginx_config:\n  error_log: syslog:server=10.0.0.1\n  http:\n    access_log_format: $llm_model\n",
+        "nginx_config:\n  error_log: syslog:server=10.0.0.1\n  http:\n    access_log_format: $remote_adr\n",
         &[
             "2: nginx_config.error_log: warning: there is no syslog target",
-            "4: nginx_config.http.access_log_format: warning: the usual format is written: there is no variable `$llm_model`",
+            "4: nginx_config.http.access_log_format: warning: the usual format is written: there is no variable `$remote_adr`; did you mean `$remote_addr`?",
         ],
     );
 }

@@ -1,0 +1,104 @@
+-- Tables of the library as one program sees them: tables of its own with the functions of the library, so that a program that
+-- changes one changes nothing for others. An entry is taken over when it is read for the first time; after that it is read
+-- as fast as in the table of the library.
+local native = ...
+
+local getmetatable, next, pairs, rawget, rawset = getmetatable, next, pairs, rawget, rawset
+local setmetatable, type = setmetatable, type
+
+-- The metatable of arrays is compared by its identity, and protected by itself.
+local ARRAY = native.array
+
+local NONE = {}
+
+local function has_function(members)
+    for _, value in next, members do
+        if type(value) == "function" then
+            return true
+        end
+    end
+    return false
+end
+
+-- Keys of a metatable that a view has in another form.
+local OWN_KEYS = { __index = true, __newindex = true, __metatable = true, __dynamic = true, __computed = true }
+
+-- What reading an entry of the view of `members` does that was not read before.
+local function reader(members, metatable, view)
+    local fallback = metatable and metatable.__index
+    local dynamic = metatable and metatable.__dynamic or NONE
+    return function(own, name)
+        local get = dynamic[name]
+        if get then
+            return get()
+        end
+        local value = rawget(members, name)
+        if value == nil then
+            if type(fallback) == "function" then
+                return fallback(members, name)
+            elseif not fallback then
+                return nil
+            end
+            value = fallback[name]
+        end
+        if type(value) == "table" then
+            value = view(value)
+        end
+        rawset(own, name, value)
+        return value
+    end
+end
+
+local function metatable_of_view(members, metatable, view)
+    local of_view = { __metatable = false }
+    for name, value in pairs(metatable or NONE) do
+        if not OWN_KEYS[name] then
+            of_view[name] = value
+        end
+    end
+    of_view.__newindex = metatable and metatable.__newindex
+    if metatable and (metatable.__computed or next(members) == nil) then
+        -- All its entries are computed, or made for the table that they are read from.
+        of_view.__index = metatable.__index
+        return of_view
+    end
+    of_view.__index = reader(members, metatable, view)
+    function of_view.__pairs(own)
+        for name in next, members do
+            local _ = own[name]
+        end
+        return next, own, nil
+    end
+    return of_view
+end
+
+-- A function that gives the view of a table, the same one each time.
+local function views()
+    local made = {}
+    local function view(members)
+        if members == ARRAY then
+            return members
+        end
+        local own = made[members]
+        if own then
+            return own
+        end
+        own = {}
+        made[members] = own
+        local metatable = getmetatable(members)
+        if metatable == false then
+            -- An array of the library.
+            setmetatable(own, ARRAY)
+        elseif metatable or has_function(members) then
+            return setmetatable(own, metatable_of_view(members, metatable, view))
+        end
+        -- Data: functions of Rust read it without asking for entries.
+        for name, value in next, members do
+            own[name] = type(value) == "table" and view(value) or value
+        end
+        return own
+    end
+    return view
+end
+
+return { views = views }
