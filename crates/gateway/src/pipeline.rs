@@ -242,8 +242,8 @@ pub(crate) async fn refuse<S: DownstreamStream>(
     Served { outcome, log: LogChains { generation, merged: None } }
 }
 
-/// Logs a request with a malformed head whose stream was reset, as one that was answered with the status of
-/// `failure`.
+/// Logs a request with a malformed head after its stream was reset, as one that was answered with the
+/// status of `failure`.
 pub(crate) fn log_refused(context: &WorkerContext, exchange: &mut Exchange, failure: Failure) {
     let generation = context.generation();
     begin_refused(exchange, &generation);

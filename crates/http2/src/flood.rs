@@ -96,7 +96,7 @@ const EMPTY_DATA: &str = "too many empty DATA frames";
 const UNKNOWN: &str = "too many unknown frames";
 const LATE_FRAMES: &str = "too many frames for closed streams";
 
-/// What a client may send, in the order of [`Cost`].
+/// The budgets of a client, in the order of [`Cost`].
 static CLIENT_RATES: [Rate; COSTS] = [
     rate(Limits::RATE_PEER_RESETS, 1, 0, PEER_RESETS),
     rate(Limits::RATE_LOCAL_RESETS, 0, 0, LOCAL_RESETS),
@@ -109,7 +109,7 @@ static CLIENT_RATES: [Rate; COSTS] = [
     rate(Limits::RATE_LATE_FRAMES, 4, 1, LATE_FRAMES),
 ];
 
-/// What a server may send, in the order of [`Cost`]. Its resets, faulty streams and empty frames are bounded
+/// The budgets of a server, in the order of [`Cost`]. Its resets, faulty streams and empty frames are bounded
 /// by the streams that this side started, so that they have no budget: they are not counted.
 static SERVER_RATES: [Rate; COSTS] = [
     rate(0, 0, 0, PEER_RESETS),

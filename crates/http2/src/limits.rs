@@ -24,8 +24,8 @@ impl Limits {
     /// CONTINUATION frames of one head: four of the largest size fill [`Limits::HEAD_BLOCK_BYTES`]; many small ones only
     /// cost time (CVE-2024-27316 and its relatives).
     pub const CONTINUATION_FRAMES: u32 = 64;
-    /// The same from a server, whose connection other requests share: one block may cost more before it ends
-    /// them all.
+    /// The same from a server, because other requests share its connection: one block may cost more before
+    /// it ends them all.
     pub const SERVER_CONTINUATION_FRAMES: u32 = 1_024;
     /// A compressed header block from a server: up to this size one that is too large ends its stream only,
     /// because it is decoded, so that the table of the connection follows.
@@ -42,14 +42,14 @@ impl Limits {
     /// Acknowledgements, resets and window updates that wait in the output: a peer that sends and does not read would make
     /// them grow (CVE-2019-9512, CVE-2019-9515).
     pub const CONTROL_OUTPUT_BYTES: usize = 32 * 1024;
-    /// The same of a server, whose connection other requests share: the answers to all that is read at once,
-    /// 256 KiB of PING frames, fit twice.
+    /// The same of a server, because other requests share its connection: the answers to all that is read at
+    /// once, 256 KiB of PING frames, fit twice.
     pub const SERVER_CONTROL_OUTPUT_BYTES: usize = 512 * 1024;
     /// PRIORITY_UPDATE frames kept for streams that do not exist yet (RFC 9218 section 7.1 asks for a bound).
     pub const EARLY_PRIORITIES: usize = 16;
     /// Identifiers of streams that were reset, kept to tell late frames from faults.
     pub const RESET_RECORDS: usize = 128;
-    /// Malformed requests whose texts wait for the driver's log; those of further ones are dropped. As many
+    /// Malformed requests that wait for the driver's log; further ones are dropped. As many
     /// as end a connection.
     pub const REFUSED_REQUESTS: usize = 200;
     /// Slots for streams, times the limit of open ones: streams that are complete and not released, for
@@ -79,7 +79,7 @@ impl Limits {
     /// The same in a row on one stream of a client; one more ends that stream. DATA with data begins the row
     /// anew.
     pub const EMPTY_DATA: u32 = 200;
-    /// The same from a server: servers whose application flushes without data send a few of them in a row.
+    /// The same from a server: one with an application that flushes without data sends a few in a row.
     pub const SERVER_EMPTY_DATA: u32 = 1_000;
     /// Frames of unknown types: browsers send a few to keep servers tolerant (RFC 8701).
     pub const RATE_UNKNOWN: u32 = 200;

@@ -185,7 +185,7 @@ pub(super) fn body_guard(run: &Run<'_>, read_ms: u64) -> MinRateGuard {
     }
 }
 
-/// Notes that the body may be a stream of messages, whose client waits for the endpoint: one of unknown
+/// Notes that the body may be a stream of messages, with a client that waits for the endpoint: one of unknown
 /// length over HTTP/2 or HTTP/3, as every call of gRPC is. A client of HTTP/1 that waits for a response has
 /// sent its request. Called again when the route is known, which says how long its endpoint may be silent.
 #[inline]

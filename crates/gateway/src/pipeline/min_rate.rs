@@ -57,7 +57,7 @@ impl MinRateGuard {
         MinRateGuard::new(limits.body_timeout_ms, limits.min_body_rate, limits.rate_window_ms, true)
     }
 
-    /// A guard for a client whose body may be a stream of messages, such as a call of gRPC: its client may be
+    /// A guard for a client with a body that may be a stream of messages, such as a call of gRPC: it may be
     /// silent as long as the endpoint may, `read_ms` between two pieces, and no rate is asked of it.
     pub(super) fn for_stream(read_ms: u64, limits: &Limits) -> MinRateGuard {
         let guard = MinRateGuard::new(read_ms, 0, limits.rate_window_ms, true);

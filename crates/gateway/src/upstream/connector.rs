@@ -331,7 +331,7 @@ impl Connector {
     }
 
     /// Closes every idle connection, and from now on those that become idle. Requests that still come, on
-    /// connections whose clients do not know of the drain yet, share the others and open new ones.
+    /// connections of clients that do not know of the drain yet, share the others and open new ones.
     pub(crate) fn drain(&self) {
         self.is_draining.set(true);
         self.close_idle();

@@ -73,7 +73,7 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
     pipeline::log(&context, exchange, log);
 }
 
-/// Logs the malformed requests of a connection, whose streams were reset.
+/// Logs the malformed requests of a connection; their streams were reset.
 #[cold]
 pub(super) fn log_refused(link: &Link, connection: &ConnectionContext) {
     let context = &link.context;
