@@ -78,11 +78,11 @@ fn context_field(state: &State, lua: &Lua, name: &str) -> mlua::Result<MultiValu
                 Value::Table(table)
             }
             ("external_user", _) => match exchange.decision.external_user.as_deref() {
-                Some(user) => value_of(lua, &user.to_string())?,
+                Some(user) => value_of(lua, user.to_string().as_bytes())?,
                 None => Value::Nil,
             },
             ("jwt_auth_payload", _) => match &exchange.decision.claims {
-                Some(claims) => value_of(lua, &serde_json::to_string(&**claims).map_err(Error::external)?)?,
+                Some(claims) => value_of(lua, &claims.to_json())?,
                 None => Value::Nil,
             },
             _ => crate::access::field(lua, exchange, name)?,
@@ -94,9 +94,9 @@ fn context_field(state: &State, lua: &Lua, name: &str) -> mlua::Result<MultiValu
 }
 
 /// A text in JSON as a value of Lua.
-fn value_of(lua: &Lua, json: &str) -> mlua::Result<Value> {
+fn value_of(lua: &Lua, json: &[u8]) -> mlua::Result<Value> {
     let codec = Json::new(lua.create_table()?);
-    codec.read(lua, json.as_bytes(), &|| Ok(())).map_err(Error::runtime)
+    codec.read(lua, json, &|| Ok(())).map_err(Error::runtime)
 }
 
 /// A value of Lua as JSON.
@@ -108,7 +108,7 @@ fn json_of(lua: &Lua, value: &Value) -> mlua::Result<serde_json::Value> {
 /// An object as APISIX shows it in a context: its value and its key.
 fn matched(lua: &Lua, written: &str, key: &str) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    table.raw_set("value", value_of(lua, written)?)?;
+    table.raw_set("value", value_of(lua, written.as_bytes())?)?;
     table.raw_set("key", key)?;
     table.raw_set("has_domain", false)?;
     Ok(table)
