@@ -100,6 +100,7 @@ impl Matcher {
             multi_line: options.multi_line,
             dot_all: options.dot_all,
             extended: options.extended,
+            unicode: false,
         };
         let regex = BacktrackingRegex::compile(source, options, PROGRAM_BYTES_MAX, CACHE_BYTES_MAX)?;
         Ok(Matcher { engine: Engine::Backtracking(Box::new(regex)) })
