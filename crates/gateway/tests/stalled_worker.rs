@@ -32,9 +32,6 @@ fn gate() -> Gate {
     (open, Mutex::new(gate))
 }
 
-/// One test at a time uses the gate.
-static ONE_TEST: Mutex<()> = Mutex::new(());
-
 /// Blocks its worker until the test lets it continue, as an endless computation would.
 struct Stands;
 

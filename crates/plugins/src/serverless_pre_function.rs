@@ -145,7 +145,7 @@ mod tests {
         end";
         let plugin = scene.build(&KIND, &json!({ "functions": [function] }));
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        let claims = json!({ "sub": "jack" }).as_object().unwrap().clone();
+        let claims = jsonx::parse(br#"{"sub":"jack"}"#, jsonx::Bounds::SMALL).unwrap().value;
         exchange.decision.claims = Some(std::rc::Rc::new(claims));
         assert!(decide(plugin.access(&mut exchange)).is_none());
         let user = exchange.decision.external_user.clone();

@@ -1,5 +1,6 @@
 //! Secrets in environment variables, which are read at each lookup.
 
+use jsonx::Bounds;
 use model::lenient_json;
 
 use super::cache;
@@ -13,8 +14,10 @@ pub(super) fn value(lookup: Environment, name: &str, key: Option<&str>) -> Resul
     let value = match key {
         None => Some(text),
         Some(key) => {
-            let object: serde_json::Value = lenient_json::from_slice(text.as_bytes())
-                .map_err(|_| "the environment variable holds no JSON")?;
+            let text = lenient_json::escape_controls(text.as_bytes());
+            let object = jsonx::parse(&text, Bounds::SMALL)
+                .map_err(|_| "the environment variable holds no JSON")?
+                .value;
             object.get(key).and_then(cache::text_of)
         }
     };

@@ -63,7 +63,6 @@ const ROUNDS: usize = 3;
 mod tests {
     use serde_json::json;
 
-    use super::*;
     use crate::check::tests::catalog;
     use crate::{Key, Kind, check};
 

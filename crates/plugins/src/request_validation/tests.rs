@@ -120,6 +120,7 @@ fn body_of_too_many_values_is_refused() {
         &UserSchema::compile(&json!({"type": "object"})).unwrap(),
         None,
         format!("{{\"a\":[{}0]}}", "0,".repeat(200_000)).as_bytes(),
+        &mut SchemaSteps::on_worker(),
     );
     assert_eq!(fault, Err("the body has more than 200000 values".to_owned()));
 }

@@ -215,40 +215,6 @@ mod tests {
     }
 
     #[test]
-    fn dead_node_is_not_the_first_of_every_request() {
-        // nodes, of which the first is dead → requests of 120 that meet it, and those that each other node
-        // serves
-        for (count, met, served) in [(2, 60, 120), (3, 30, 60), (4, 20, 40)] {
-            let mut bench = Bench::new(&KIND, set(&vec![1; count]));
-            let (mut dead, mut shares) = (0, vec![0; count]);
-            for _ in 0..120 {
-                let mut node = bench.choose().unwrap();
-                if node == 0 {
-                    dead += 1;
-                    node = bench.choose_untried(&[0]).unwrap();
-                }
-                shares[node] += 1;
-            }
-            assert!(dead <= met, "{count}: {dead}");
-            assert!(
-                shares[1..].iter().all(|share| served - 2 <= *share && *share <= served + 2),
-                "{shares:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn all_nodes_dead_are_chosen_on() {
-        let mut bench = Bench::new(&KIND, set(&[1, 1]));
-        for _ in 0..10 {
-            let first = bench.choose().unwrap() as u64;
-            let second = bench.choose_untried(&[first]).unwrap() as u64;
-            assert_ne!(first, second);
-            assert_eq!(bench.choose_untried(&[first, second]), None);
-        }
-    }
-
-    #[test]
     fn frequent_changes_of_the_set_favour_no_node() {
         let mut bench = Bench::new(&KIND, set(&[1; 10]));
         let mut shares = [0; 10];
