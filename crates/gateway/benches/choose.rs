@@ -51,7 +51,16 @@ fn choice_ns(kind: &BalancerKind, set: &NodeSet, group: &Group) -> f64 {
         // Keys and random numbers spread by a multiplication (Fibonacci hashing).
         let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let key_hash = (random >> 32) as u32;
-        let choice = Choice { set, group, loads: &loads, key_hash, random, now_ms: number >> 10, tried: &[], failed: None };
+        let choice = Choice {
+            set,
+            group,
+            loads: &loads,
+            key_hash,
+            random,
+            now_ms: number >> 10,
+            tried: &[],
+            failed: None,
+        };
         let member = black_box(balancer.choose(&choice)).expect("every node may be chosen");
         let ended = std::mem::replace(&mut in_flight[number as usize % IN_FLIGHT], member);
         let active = loads.started(group.node(member));

@@ -19,7 +19,8 @@ use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
 pub use plugin_info::{
-    Check, CheckProto, CheckRunning, CheckWithMetadata, PluginInfo, RunPolicy, SchemaType, Subsystem, consumer_key,
+    Check, CheckProto, CheckRunning, CheckWithMetadata, PluginInfo, RunPolicy, SchemaType, Subsystem,
+    consumer_key,
 };
 pub use stream_ports::StreamPorts;
 

@@ -326,7 +326,10 @@ mod tests {
         let key = Key::new(Kind::PluginMetadata, "log").unwrap();
         let check = |text: &str, expected: &str| assert_eq!(with_id(&key, text).get(), expected);
         check("{}", r#"{"id":"log"}"#);
-        check(r#" {"a": 0.10000000000000000555, "b": {"id": 1}} "#, r#"{"id":"log","a": 0.10000000000000000555, "b": {"id": 1}}"#);
+        check(
+            r#" {"a": 0.10000000000000000555, "b": {"id": 1}} "#,
+            r#"{"id":"log","a": 0.10000000000000000555, "b": {"id": 1}}"#,
+        );
         check(r#"{"id":"log","a":1}"#, r#"{"id":"log","a":1}"#);
         check("broken", r#""broken""#);
     }

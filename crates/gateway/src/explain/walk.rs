@@ -103,7 +103,8 @@ impl Walk {
                 }
             };
             if explained.would.as_ref().is_some_and(|would| would.action == Action::Choose) {
-                self.choices = if explained.choices.len() > 1 { explained.choices.clone() } else { Vec::new() };
+                self.choices =
+                    if explained.choices.len() > 1 { explained.choices.clone() } else { Vec::new() };
             }
             if explained.ends() {
                 self.ended_by = Some(instance.name);

@@ -102,7 +102,7 @@ fn value_of(lua: &Lua, json: &[u8]) -> mlua::Result<Value> {
 /// A value of Lua as JSON.
 fn json_of(lua: &Lua, value: &Value) -> mlua::Result<serde_json::Value> {
     let text = Json::new(lua.create_table()?).write(value).map_err(Error::runtime)?;
-    serde_json::from_slice(&text).map_err(Error::external)
+    jsonx::read(&text, jsonx::Bounds::DEFAULT).map_err(Error::external)
 }
 
 /// An object as APISIX shows it in a context: its value and its key.

@@ -10,10 +10,7 @@ use crate::Refusal;
 ///
 /// # Errors
 /// Those of the check.
-pub(super) fn checked<T>(
-    value: &Value,
-    check: impl Fn(&Value) -> Result<T, Refusal>,
-) -> Result<T, Refusal> {
+pub(super) fn checked<T>(value: &Value, check: impl Fn(&Value) -> Result<T, Refusal>) -> Result<T, Refusal> {
     let refusal = match check(value) {
         Ok(checked) => return Ok(checked),
         Err(refusal) => refusal,
@@ -74,7 +71,11 @@ mod tests {
             (Kind::Route, json!({"uri": "/", "upstream": upstream, "plugins": []}), true),
             (Kind::Route, json!({"uri": "/", "upstream": upstream, "vars": {}}), true),
             (Kind::Route, json!({"uri": "/", "upstream": upstream, "labels": []}), true),
-            (Kind::Route, json!({"uri": "/", "upstream": {"nodes": {"a.example:80": 1}, "labels": []}}), true),
+            (
+                Kind::Route,
+                json!({"uri": "/", "upstream": {"nodes": {"a.example:80": 1}, "labels": []}}),
+                true,
+            ),
             (Kind::Consumer, json!({"username": "a", "plugins": []}), true),
             (Kind::GlobalRule, json!({"id": "1", "plugins": []}), true),
             // One that holds anything is no other form, and other types stay faults.

@@ -65,7 +65,7 @@ impl Snapshot {
         self.apply_read(&self.catalog(catalog), read, revision, Policy::Lenient)
     }
 
-    /// What a plugin's configuration leaves to its metadata is there. Objects that are there already stay in force when
+    /// Parts that a plugin's configuration leaves to its metadata are there. Objects that were stored before stay in force when
     /// metadata go: the compiler reports them.
     fn suit_metadata(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
         if matches!(key.kind, Kind::Consumer | Kind::Credential) {

@@ -43,12 +43,7 @@ pub(super) fn add_missing(reference: &Reference, findings: &mut Findings) {
 
 /// Adds a fault where a subordinate stream route has another protocol than its superior, which is in force. A superior without a
 /// protocol fits any.
-pub(super) fn add_mismatch(
-    snapshot: &Snapshot,
-    key: &Key,
-    resource: &Resource,
-    findings: &mut Findings,
-) {
+pub(super) fn add_mismatch(snapshot: &Snapshot, key: &Key, resource: &Resource, findings: &mut Findings) {
     add_wrong_certificate(snapshot, key, resource, findings);
     let Resource::StreamRoute(route) = resource else { return };
     let Some(own) = &route.protocol else { return };

@@ -12,7 +12,8 @@ fn catalog() -> Catalog {
     auth.consumer_key = &["key"];
     let mut sink = PluginInfo::new("sink", 3, json!({"type": "object"}));
     sink.check_with_metadata = |config, metadata| {
-        let is_there = [Some(config), metadata].into_iter().flatten().any(|place| place.get("path").is_some());
+        let is_there =
+            [Some(config), metadata].into_iter().flatten().any(|place| place.get("path").is_some());
         if is_there { Ok(()) } else { Err("a path is needed".to_owned()) }
     };
     Catalog::new(vec![auth, PluginInfo::new("split", 2, json!({"type": "object"})), sink]).unwrap()

@@ -48,7 +48,7 @@ impl Default for Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BudgetSpent;
 
-/// What is left of the budget of the check in progress on this thread.
+/// The rest of the budget of the check in progress on this thread.
 #[derive(Clone, Copy)]
 struct Left {
     steps: u64,

@@ -1,7 +1,7 @@
 //! A schema that a user wrote for their own data, such as request bodies. It is of the draft that its
 //! `$schema` names, refers to nothing outside itself, and its check has a budget: the schema is refused where
-//! it is written if one value meets too many of its parts, and a value whose check takes too many steps
-//! breaks it. Knows no schema of ours.
+//! it is written if one value meets too many of its parts, and a value that takes too many steps to
+//! check breaks it. Knows no schema of ours.
 
 mod expansion;
 mod patterns;
@@ -22,7 +22,7 @@ pub struct UserSchema {
     compiled: jsonschema::Validator<MeteredJson>,
     /// The schema as it was compiled, to which the places of faults refer.
     schema: Arc<Value>,
-    /// What names of properties cost.
+    /// The cost of names of properties.
     budget: Budget,
 }
 
@@ -119,7 +119,7 @@ impl UserSchema {
     }
 
     /// The first fault of `value`, in the words of APISIX's validator; none if it obeys the schema. A value
-    /// whose check needs more than the steps that are left breaks the schema.
+    /// that needs more than the remaining steps breaks the schema.
     #[must_use]
     pub fn fault(&self, value: &Value, steps: &mut SchemaSteps) -> Option<String> {
         self.fault_unless(value, steps, |_| false)
@@ -217,7 +217,7 @@ const ERROR_STEPS: u64 = 500_000;
 const CLIENT_PATTERN_BYTES_MAX: usize = 4 * 1024;
 /// The words for a value that breaks the schema without an error of its own.
 const UNNAMED: &str = "the value does not match the schema";
-/// The words for a value whose check was given up.
+/// The words for a value that was not checked to its end.
 const TOO_MANY_STEPS: &str = "the check of the value takes too many steps (a pattern with look-around or \
     back-references is searched in 4096 bytes at most)";
 

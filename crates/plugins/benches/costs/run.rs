@@ -251,7 +251,7 @@ fn once(bench: &Bench, exchange: &mut Exchange) -> End {
 fn is_done(step: Step<'_>) -> bool {
     match step {
         Step::Done => true,
-        Step::Failed(_) => false,
+        Step::Failed(_) | Step::FailedBecause(..) => false,
         Step::Wait(future) => pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready(),
     }
 }

@@ -199,7 +199,7 @@ fn keep(stream: Idle) {
     IDLE.set(idle);
 }
 
-/// What a bind says, and when it has to be over.
+/// The content of a bind, and the time at which it has to be over.
 struct Bind<'b> {
     name: &'b str,
     password: &'b [u8],

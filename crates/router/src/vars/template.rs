@@ -243,7 +243,7 @@ fn with_default(written: &str) -> (&str, Option<&str>) {
     (parts.next().unwrap_or_default(), parts.next())
 }
 
-/// What the bytes that [`Template::render_apart`] writes in another form begin with.
+/// The first byte of each form that [`Template::render_apart`] writes in place of a byte.
 const ESCAPE: u8 = b'%';
 
 /// See [`Template::between`].

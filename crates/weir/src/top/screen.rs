@@ -259,8 +259,11 @@ mod tests {
                 link: "/upstreams/orders".into(),
             }],
         };
-        let top =
-            Top { list: vec![row("shop", 4_210.0, 0.02), row("checkout", 1_906.0, 1.84)], window_s: 55.2, ..Top::default() };
+        let top = Top {
+            list: vec![row("shop", 4_210.0, 0.02), row("checkout", 1_906.0, 1.84)],
+            window_s: 55.2,
+            ..Top::default()
+        };
         let mut state = State::new(Tab::Routes, false);
         state.take(Tab::Routes, Ok((overview, top)));
         state

@@ -20,7 +20,7 @@ const DEPTH_MAX: u64 = 200;
 /// Schemas of their own (`$id`) inside of one: the library compiles a part anew for each way through them.
 const RESOURCES_MAX: usize = 4;
 
-/// Keywords whose schemas check the same value: one schema, a list of them, and some by name.
+/// Keywords with schemas that check the same value: one schema, a list of them, and some by name.
 const SAME_VALUE: [&str; 4] = ["not", "if", "then", "else"];
 const SAME_VALUE_LISTS: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const SAME_VALUE_NAMED: [&str; 2] = ["dependencies", "dependentSchemas"];

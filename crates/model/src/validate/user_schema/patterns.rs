@@ -51,7 +51,7 @@ const NAME_STEPS: u64 = 2_000;
 pub(super) struct SchemaPatterns {
     /// The engine for names of properties, and for small patterns.
     pub(super) engine: NameEngine,
-    /// What the patterns cost, without a limit of steps.
+    /// The cost of the patterns, without a limit of steps.
     pub(super) budget: Budget,
 }
 

@@ -86,9 +86,12 @@ impl Journey {
         }
         for choice in &self.choices {
             match &choice.upstream {
-                Some(upstream) => upstream.render(&format!(", {} % of such requests", choice.share), text, paint),
+                Some(upstream) => {
+                    upstream.render(&format!(", {} % of such requests", choice.share), text, paint)
+                }
                 None => {
-                    let _ = writeln!(text, "\n{} {} % have no upstream", paint.faint("upstream "), choice.share);
+                    let _ =
+                        writeln!(text, "\n{} {} % have no upstream", paint.faint("upstream "), choice.share);
                 }
             }
         }

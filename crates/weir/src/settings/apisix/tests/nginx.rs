@@ -67,7 +67,7 @@ fn keys_become_settings_of_same_meaning() {
         check(
             &format!("apisix: {{max_post_args_readable_size: {mib}}}\ngraphql: {{max_size: 10}}\n"),
             &[&format!("max_matched_body_bytes {bytes}")],
-            if is_told { &[told] } else { &[] },
+            &[told][..usize::from(is_told)],
             &[],
         );
     }
