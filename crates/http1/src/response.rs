@@ -75,7 +75,9 @@ pub fn parse_response(
     }
     let (mut stack, mut heap): (FieldSlots<'_>, _) =
         ([const { std::mem::MaybeUninit::uninit() }; Limits::FIELDS_ON_STACK], Vec::new());
-    let slots = line::field_slots(&mut stack, &mut heap, limits.max_fields);
+    // The lenient reader takes heads with more fields, so that any number costs no memory before it is there.
+    let count = limits.max_fields.min(Limits::FIELDS_ON_STACK);
+    let slots = line::field_slots(&mut stack, &mut heap, count);
     let mut parsed = httparse::Response::new(&mut []);
     let status = httparse::ParserConfig::default()
         .parse_response_with_uninit_headers(&mut parsed, input, slots)

@@ -2,7 +2,7 @@
 //! wildcard before none, then a condition on ALPN or the first bytes, the port, the server's address, the
 //! client's, and at last the id. Built anew when a stream route changes; a search is a few look-ups and looks
 //! at the routes of one name or port. A route that asks for first bytes and names no port is not asked at
-//! ports with a plain route: see decision 0067.
+//! ports with a plain route: see decision 0058.
 
 use std::sync::Arc;
 

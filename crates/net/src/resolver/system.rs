@@ -1,5 +1,5 @@
 //! Lookups by `/etc/hosts`, then the name servers of `/etc/resolv.conf` or those that a setting names. Of the
-//! addresses of a name it answers those that are used: see decision 0067.
+//! addresses of a name it answers those that are used: see decision 0058.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //! its weight, and the one that is due first is chosen. First turns are spread over the members, so that the
 //! turns of a heavy node and of many light ones are spread evenly. A heap makes a turn cost the same step
 //! among three nodes and among thousands. A member at which an attempt failed loses its next turn. See
-//! decisions 0041 and 0067.
+//! decisions 0041 and 0058.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
