@@ -46,6 +46,9 @@ pub fn install(lua: &Lua, native: &Table) -> mlua::Result<()> {
     network::install(lua, native)?;
     schema::install(lua, native)?;
     signature::install(lua, native)?;
+    // Copies of objects of the library have their methods, and scripts do not see the metatables.
+    let copy = lua.create_function(|_, (from, to): (Table, Table)| to.set_metatable(from.metatable()))?;
+    native.raw_set("copy_metatable", copy)?;
     lua.load(include_str!("natives/support.lua")).set_name("=support").call(native)
 }
 

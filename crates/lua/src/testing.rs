@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use mlua::{MultiValue, Value};
+use mlua::{MultiValue, Table, Value};
 
 use crate::runtime::call::Call;
 use crate::runtime::engine;
@@ -29,6 +29,29 @@ impl Engine {
     /// # Errors
     /// The function's, as a sentence.
     pub fn run(&self, source: &str) -> Result<String, String> {
+        match self.value_of(source)? {
+            Value::Nil => Ok("nil".to_owned()),
+            value => value.to_string().map_err(|error| crate::describe(&error)),
+        }
+    }
+
+    /// The names of the methods of the object that `source` returns, in order.
+    /// Scripts do not see its metatable.
+    ///
+    /// # Errors
+    /// The function's, or the reason for which the object has no methods, as a sentence.
+    pub fn methods_of(&self, source: &str) -> Result<Vec<String>, String> {
+        let Value::Table(object) = self.value_of(source)? else { return Err("it is no object".to_owned()) };
+        let metatable = object.metatable().ok_or("the object has no metatable")?;
+        let methods: Table = metatable.raw_get("__index").map_err(|error| crate::describe(&error))?;
+        let names: mlua::Result<Vec<String>> =
+            methods.pairs::<String, Value>().map(|pair| pair.map(|(name, _)| name)).collect();
+        let mut names = names.map_err(|error| crate::describe(&error))?;
+        names.sort();
+        Ok(names)
+    }
+
+    fn value_of(&self, source: &str) -> Result<Value, String> {
         let services = exchange::testing::services();
         let script = Script::compile("script", format!("return function(...) {source}\nend").into_bytes())?;
         let program = Program::new("test", Form::Functions, vec![script], Outside::new("test", &services));
@@ -42,9 +65,6 @@ impl Engine {
         let local = tokio::task::LocalSet::new();
         let poll = std::future::poll_fn(|cx| run.poll(cx, &mut Reach::None));
         let mut values: MultiValue = local.block_on(&runtime, poll)?;
-        match values.pop_front() {
-            None | Some(Value::Nil) => Ok("nil".to_owned()),
-            Some(value) => value.to_string().map_err(|error| crate::describe(&error)),
-        }
+        Ok(values.pop_front().unwrap_or(Value::Nil))
     }
 }

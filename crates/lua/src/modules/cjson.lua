@@ -14,7 +14,7 @@ end
 
 local function ignore() end
 
-return native.complete("cjson", {
+local M = native.complete("cjson", {
     _NAME = "cjson", _VERSION = "2.1.0",
     null = native.null, array_mt = native.array_mt, empty_array_mt = native.array_mt,
     empty_array = setmetatable({}, native.array_mt),
@@ -25,3 +25,6 @@ return native.complete("cjson", {
     decode_max_depth = ignore, encode_invalid_numbers = ignore, decode_invalid_numbers = ignore,
     new = function() return require("cjson") end,
 })
+native.returns_shared[M.new] = true
+
+return M

@@ -15,3 +15,5 @@ end
 
 -- Lua plugins by name, as `apisix.plugin.get` gives them, and variables that scripts have added.
 native.plugins, native.variables = native.plugins or {}, native.variables or {}
+-- Functions that return tables of the library: programs get views of those tables (`views.lua`).
+native.returns_shared = {}

@@ -144,20 +144,22 @@ local by_field_name = {
 local start_read_body = waiting(native.start_read_body)
 -- The first bytes of a session of layer 4. They are only looked at: the node gets them all the same.
 local start_peek = waiting(native.start_peek)
-local first_bytes = complete("ngx.req.socket()", {
-    peek = function(_, size)
-        start_peek(size)
-        return native.first_bytes(size)
-    end,
-    settimeout = function() end, settimeouts = function() end,
-})
+local function first_bytes()
+    return complete("ngx.req.socket()", {
+        peek = function(_, size)
+            start_peek(size)
+            return native.first_bytes(size)
+        end,
+        settimeout = function() end, settimeouts = function() end,
+    })
+end
 
 ngx.req = complete("ngx.req", {
     socket = function()
         if not native.may_peek() then
             error("not available in Weir: ngx.req.socket in requests (see docs/reference/lua.md)", 2)
         end
-        return first_bytes
+        return first_bytes()
     end,
     get_headers = function(_, is_raw)
         if is_raw then

@@ -3,11 +3,13 @@
 -- as fast as in the table of the library.
 local native = ...
 
-local getmetatable, next, pairs, rawget, rawset = getmetatable, next, pairs, rawget, rawset
+local error, getmetatable, next, pairs, rawget, rawset = error, getmetatable, next, pairs, rawget, rawset
 local setmetatable, type = setmetatable, type
 
 -- The metatable of arrays is compared by its identity, and protected by itself.
 local ARRAY = native.array
+-- Functions that return tables of the library.
+local returns_shared = native.returns_shared
 
 local NONE = {}
 
@@ -22,6 +24,17 @@ end
 
 -- Keys of a metatable that a view has in another form.
 local OWN_KEYS = { __index = true, __newindex = true, __metatable = true, __dynamic = true, __computed = true }
+
+-- `call` with a view in place of the table that it returns.
+local function with_view(call, view)
+    return function(...)
+        local result, reason = call(...)
+        if type(result) == "table" then
+            result = view(result)
+        end
+        return result, reason
+    end
+end
 
 -- What reading an entry of the view of `members` does that was not read before.
 local function reader(members, metatable, view)
@@ -43,6 +56,8 @@ local function reader(members, metatable, view)
         end
         if type(value) == "table" then
             value = view(value)
+        elseif returns_shared[value] then
+            value = with_view(value, view)
         end
         rawset(own, name, value)
         return value
@@ -74,7 +89,8 @@ end
 
 -- A function that gives the view of a table, the same one each time.
 local function views()
-    local made = {}
+    -- Tables that are made anew, such as the settings, go with their views.
+    local made = setmetatable({}, { __mode = "k" })
     local function view(members)
         if members == ARRAY then
             return members
@@ -83,11 +99,13 @@ local function views()
         if own then
             return own
         end
-        own = {}
-        made[members] = own
         local metatable = getmetatable(members)
         if metatable == false then
-            -- An array of the library.
+            error("an object of the library cannot be seen by programs", 0)
+        end
+        own = {}
+        made[members] = own
+        if metatable == ARRAY then
             setmetatable(own, ARRAY)
         elseif metatable or has_function(members) then
             return setmetatable(own, metatable_of_view(members, metatable, view))

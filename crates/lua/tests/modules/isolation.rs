@@ -66,6 +66,55 @@ fn no_table_of_one_program_is_seen_by_another() {
     assert_eq!(engine.run(&walk(look)).as_deref(), Ok("0"));
 }
 
+/// Calls the functions of the library with arguments of several kinds and visits the tables that they return:
+/// `results(visit)`.
+const RESULTS: &str = "
+    local skipped = {}
+    local waiting = 'exit sleep yield wrap error wait kill every at lock connect spawn print say redirect'
+    for name in waiting:gmatch('%a+') do
+        skipped[name] = true
+    end
+    local function results(visit)
+        local functions, seen = {}, {}
+        walk(function(library)
+            for name, value in next, library do
+                if type(value) == 'function' and not skipped[name] then functions[#functions + 1] = value end
+            end
+        end)
+        local function step(value)
+            if type(value) ~= 'table' or seen[value] then
+                return
+            end
+            seen[value] = true
+            visit(value)
+            for _, item in next, value do
+                step(item)
+            end
+            step(getmetatable(value))
+        end
+        for _, call in ipairs(functions) do
+            for texts in ('/[[a]]/{}/[[a]], [[b]]/{}, [[a]]/{}, {}/1/nil, [[a]]/true'):gmatch('[^/]*') do
+                local made = table.pack(pcall(call, load('return ' .. texts)()))
+                for index = 2, made.n do
+                    step(made[index])
+                end
+            end
+        end
+    end
+";
+
+#[test]
+fn no_function_returns_a_table_of_the_library() {
+    let engine = Engine::open().unwrap();
+    let mark = "local count = 0 \
+        results(function(table) if pcall(rawset, table, 'mark', 1) then count = count + 1 end end) \
+        return count > 300";
+    assert_eq!(engine.run(&walk(&format!("{RESULTS} {mark}"))).as_deref(), Ok("true"));
+    let look = "local found = 0 \
+        results(function(table) if rawget(table, 'mark') then found = found + 1 end end) return found";
+    assert_eq!(engine.run(&walk(&format!("{RESULTS} {look}"))).as_deref(), Ok("0"));
+}
+
 #[test]
 fn changed_library_is_changed_for_its_program_alone() {
     let engine = Engine::open().unwrap();
@@ -102,6 +151,20 @@ fn changed_library_is_changed_for_its_program_alone() {
         (
             "require('apisix.core').empty_tab.x = 'evil'",
             "return tostring(require('apisix.core').empty_tab.x)",
+        ),
+        ("require('cjson').new().encode = evil", "return require('cjson').encode({ 1 })"),
+        ("require('cjson.safe').new().encode = evil", "return require('cjson.safe').new().encode({ 1 })"),
+        (
+            "require('resty.lock'):new('d').dictionary.add = evil",
+            "local lock = require('resty.lock'):new('d') return tostring(lock:lock('key')) .. lock:unlock()",
+        ),
+        (
+            "require('apisix.core').config.local_conf().apisix.evil = 'evil'",
+            "return tostring(require('apisix.core').config.local_conf().apisix.evil)",
+        ),
+        (
+            "require('apisix.core').config.local_conf().plugin_attr.a = { evil = true }",
+            "return tostring(require('apisix.plugin').plugin_attr('a'))",
         ),
         ("package.loaded.cjson = { encode = evil }", "return require('cjson').encode({ 1 })"),
         ("package.loaded.string.rep = evil", "return string.rep('x', 2)"),
@@ -153,6 +216,17 @@ fn views_have_all_that_the_library_has() {
         ),
         ("return tostring(ngx.null == require('cjson').null)", "true"),
         (
+            "local matcher = require('resty.ipmatcher').new({ '10.0.0.0/8' })
+            return require('apisix.core').table.deepcopy({ matcher = matcher }).matcher:match('10.1.1.1')",
+            "true",
+        ),
+        ("return require('apisix.core').table.deepcopy(string).rep('x', 2)", "xx"),
+        (
+            "local core = require('apisix.core')
+            return core.json.encode(core.table.deepcopy(core.json.decode('[]')))",
+            "[]",
+        ),
+        (
             "return select(2, pcall(function() return ngx.no_such end))",
             "script:1: not available in Weir: ngx.no_such (see docs/reference/lua.md)",
         ),
@@ -172,7 +246,7 @@ fn additions_of_lua_52_are_there() {
     for (code, expected) in [
         ("local a = 1;; return a", "1"),
         ("; return 1", "1"),
-        ("local f = tostring\n(f)(1) return 2", "2"),
+        ("local f = function(value) return value end\nlocal called = f\n(2) return called", "2"),
         ("local t = table.pack(1, nil, 3) return t.n", "3"),
         ("return table.unpack({ 4, 5 }, 2)", "5"),
         ("return string.rep('a', 3, ',')", "a,a,a"),

@@ -130,11 +130,16 @@ fn page_lists_the_names_of_the_interpreter() {
     assert!(written == expected, "{hint}");
 }
 
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
 fn page(engine: &Engine) -> String {
     let list = |code: &str| {
-        let names = engine.run(&format!("{LIBRARY} return names_of({code})")).unwrap();
-        names.split_whitespace().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        quoted(engine.run(&format!("{LIBRARY} return names_of({code})")).unwrap().split_whitespace())
     };
+    let methods =
+        |code: &str| quoted(engine.methods_of(&format!("return {code}")).unwrap().iter().map(String::as_str));
     let mut page = String::from(
         "# Lua API\n\n\
          <!-- Made by crates/lua/tests/modules/reference.rs with `UPDATE=1 cargo test --workspace --test modules`. -->\n\n\
@@ -153,9 +158,8 @@ fn page(engine: &Engine) -> String {
     {
         writeln!(page, "| `{part}` | {} |", list(part)).unwrap();
     }
-    writeln!(page, "| dictionaries of `ngx.shared` | {} |", list("getmetatable(ngx.shared.lua_page)"))
-        .unwrap();
-    writeln!(page, "| sockets of `ngx.socket.tcp()` | {} |", list("getmetatable(ngx.socket.tcp())")).unwrap();
+    writeln!(page, "| dictionaries of `ngx.shared` | {} |", methods("ngx.shared.lua_page")).unwrap();
+    writeln!(page, "| sockets of `ngx.socket.tcp()` | {} |", methods("ngx.socket.tcp()")).unwrap();
     page.push_str(
         "\n## Sessions of layer 4\n\n\
          `preread` and `log` of a plugin have these in a session, and everything above that belongs to no request:\n\n\

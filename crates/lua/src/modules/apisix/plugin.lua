@@ -9,6 +9,7 @@ local M = {}
 function M.plugin_attr(name)
     return core.table.try_read_attr(core.config.local_conf(), "plugin_attr", name)
 end
+native.returns_shared[M.plugin_attr] = true
 
 -- Tables around metadata; an entry goes with its metadata.
 local wrapped = setmetatable({}, { __mode = "k" })

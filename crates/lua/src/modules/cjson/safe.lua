@@ -20,5 +20,6 @@ end
 function M.new()
     return require("cjson.safe")
 end
+native.returns_shared[M.new] = true
 
 return native.complete("cjson.safe", M)

@@ -5,13 +5,13 @@ local Lock = { _VERSION = "0.09" }
 local of_locks = { __index = Lock, __metatable = false }
 
 function Lock:new(name, options)
-    local dictionary = ngx.shared[name]
-    if not dictionary then
+    if name == nil then
         return nil, "dictionary not found"
     end
     options = options or {}
+    -- The name alone: the dictionary is a table of the library.
     return setmetatable({
-        dictionary = dictionary, exptime = options.exptime or 30, timeout = options.timeout or 5,
+        dictionary = tostring(name), exptime = options.exptime or 30, timeout = options.timeout or 5,
         step = options.step or 0.001, ratio = options.ratio or 2, max_step = options.max_step or 0.5,
     }, of_locks)
 end
@@ -26,7 +26,7 @@ function Lock:lock(key)
     key = tostring(key)
     local waited, step = 0, min(self.step, self.timeout)
     while true do
-        local ok, reason = self.dictionary:add(key, true, self.exptime)
+        local ok, reason = ngx.shared[self.dictionary]:add(key, true, self.exptime)
         if ok then
             self.key = key
             return waited
@@ -48,7 +48,7 @@ function Lock:unlock()
     if not self.key then
         return nil, "unlocked"
     end
-    local ok, reason = self.dictionary:delete(self.key)
+    local ok, reason = ngx.shared[self.dictionary]:delete(self.key)
     if ok == false or (ok == nil and reason) then
         return nil, reason
     end
@@ -60,7 +60,7 @@ function Lock:expire(seconds)
     if not self.key then
         return nil, "unlocked"
     end
-    local ok, reason = self.dictionary:replace(self.key, true, seconds or self.exptime)
+    local ok, reason = ngx.shared[self.dictionary]:replace(self.key, true, seconds or self.exptime)
     if not ok then
         return nil, reason
     end

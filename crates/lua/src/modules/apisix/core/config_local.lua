@@ -4,7 +4,7 @@ local _, native = ...
 local settings
 local M = { version = 0.1 }
 
--- A table that all scripts of the worker share.
+-- The same table until it is read anew; each script sees its own copy.
 function M.local_conf(is_forced)
     if is_forced or not settings then
         settings = native.settings()
@@ -13,5 +13,6 @@ function M.local_conf(is_forced)
     end
     return settings
 end
+native.returns_shared[M.local_conf] = true
 
 return M

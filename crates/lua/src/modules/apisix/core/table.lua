@@ -1,5 +1,6 @@
 -- apisix.core.table: the functions of `table`, copies, comparisons and merges of tables.
-local getmetatable, ipairs, next, pairs = getmetatable, ipairs, next, pairs
+local _, native = ...
+local ipairs, next, pairs = ipairs, next, pairs
 local select, setmetatable, tostring, type = select, setmetatable, tostring, type
 local sub, byte = string.sub, string.byte
 local nkeys, isarray = require("table.nkeys"), require("table.isarray")
@@ -84,10 +85,7 @@ local function copy(from, made, path, options, depth)
         end
         to[key] = value
     end
-    local metatable = getmetatable(from)
-    if metatable then
-        setmetatable(to, metatable)
-    end
+    native.copy_metatable(from, to)
     return to
 end
 
