@@ -36,7 +36,7 @@ local function with_view(call, view)
     end
 end
 
--- What reading an entry of the view of `members` does that was not read before.
+-- The function that reads an entry of the view of `members` for the first time.
 local function reader(members, metatable, view)
     local fallback = metatable and metatable.__index
     local dynamic = metatable and metatable.__dynamic or NONE

@@ -119,7 +119,7 @@ fn no_function_returns_a_table_of_the_library() {
 fn changed_library_is_changed_for_its_program_alone() {
     let engine = Engine::open().unwrap();
     let evil = "local evil = function() return 'evil' end ";
-    // What a program changes, and what it and others then get.
+    // A change by a program, and a text that reads it.
     for (change, read) in [
         ("string.rep = evil", "return ('x'):rep(2) .. string.rep('x', 2)"),
         ("getmetatable('').__index = { rep = evil }", "return ('x'):rep(2)"),
@@ -239,7 +239,7 @@ fn views_have_all_that_the_library_has() {
     }
 }
 
-/// What OpenResty's LuaJIT has of Lua 5.2.
+/// The parts of Lua 5.2 that the LuaJIT of OpenResty has.
 #[test]
 fn additions_of_lua_52_are_there() {
     let engine = Engine::open().unwrap();
