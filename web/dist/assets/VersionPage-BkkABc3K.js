@@ -1,0 +1,1 @@
+export{default}from"./ChangesPage-Cv53UkdX.js";
