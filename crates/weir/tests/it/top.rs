@@ -194,8 +194,9 @@ fn commands_show_the_figures() {
     assert_eq!((outcome.code, &*outcome.stderr), (0, ""));
     let lines: Vec<&str> = outcome.stdout.lines().collect();
     assert!(lines[0].contains(" 2/2   ") && lines[0].contains(" in flight "), "{}", outcome.stdout);
-    assert!(lines[1].contains("ROUTE") && lines[1].contains("P99 MS"), "{}", outcome.stdout);
-    assert!(lines[2].contains("shop-read") && lines[2].contains("GET /shop/*"), "{}", outcome.stdout);
+    assert!(lines[1].starts_with("rows: the last "), "{}", outcome.stdout);
+    assert!(lines[2].contains("ROUTE") && lines[2].contains("P99 MS"), "{}", outcome.stdout);
+    assert!(lines[3].contains("shop-read") && lines[3].contains("GET /shop/*"), "{}", outcome.stdout);
     assert!(!outcome.stdout.contains('\u{1b}'), "no colours outside of a terminal");
     let piped = run(&weir, &["top", "--by", "causes"]);
     assert!(piped.stdout.contains("connect_failed"), "{}", piped.stdout);

@@ -75,7 +75,10 @@ fn one_port_takes_headers_tls_http_ssh_and_raw() {
     weir.put("routes/1", json!({"uri": "/*", "plugins": seen, "upstream": {"nodes": nodes}}));
     let to = |address: SocketAddr| json!({"scheme": "tcp", "nodes": {address.to_string(): 1}});
     weir.put("stream_routes/web", json!({"sniff": "http1", "protocol": {"name": "http"}}));
-    weir.put("stream_routes/tls", json!({"sni": "a.example", "upstream": to(weir.address("proxy-tls"))}));
+    weir.put(
+        "stream_routes/tls",
+        json!({"sni": "a.example", "sniff": "tls", "upstream": to(weir.address("proxy-tls"))}),
+    );
     weir.put("stream_routes/shell", json!({"sniff": "ssh", "upstream": to(rest)}));
     weir.put("stream_routes/rest", json!({"upstream": to(rest)}));
     let address = weir.address("stream-proxy-protocol");
