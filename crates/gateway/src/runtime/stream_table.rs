@@ -365,7 +365,8 @@ mod tests {
         let other = ["other 10.0.0.0/8 - 9890", "udp - - 9890 - - - datagram", "tls - - - db.test"];
         // routes, port, transport → bytes asked for, route of a client with the name, route of one without
         // bytes
-        let rows: [(&[&str], u16, &str, &str, &str, &str); 12] = [
+        type Row<'r> = (&'r [&'r str], u16, &'r str, &'r str, &'r str, &'r str);
+        let rows: [Row<'_>; 12] = [
             (&inside, 9890, "tls", "", "db", "-"),
             (&names, 9890, "tcp", "", "mysql", "mysql"),
             (&names, 9890, "tls", "", "tls", "mysql"),

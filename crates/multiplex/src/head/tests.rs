@@ -223,7 +223,8 @@ fn refused_requests_keep_what_was_asked() {
     let agent = ("user-agent", "curl");
     let long = "v".repeat(2_000);
     let good = [":method=GET", ":path=/a?b", "host=h", "user-agent=curl"];
-    let table: [(&[(&str, &str)], &[&str]); 6] = [
+    type Row<'r> = (&'r [(&'r str, &'r str)], &'r [&'r str]);
+    let table: [Row<'_>; 6] = [
         (&[START[0], START[1], START[2], START[3], ("connection", "x"), agent], &good),
         (&[START[0], START[1], START[2], START[3], ("x", &long), agent], &good),
         (&[("A", "b"), START[0], START[1], START[2], START[3], agent], &good),

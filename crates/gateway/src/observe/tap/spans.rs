@@ -199,7 +199,8 @@ mod tests {
     /// body, end. The time of the span "match" is expected, which begins at 2.
     #[test]
     fn match_ends_at_the_earliest_mark() {
-        let rows: [(&[(u64, Phase)], u64, u64, u64, u64, u64); 7] = [
+        type Row<'r> = (&'r [(u64, Phase)], u64, u64, u64, u64, u64);
+        let rows: [Row<'_>; 7] = [
             (&[(900, Phase::Log)], 10, 11, 0, 900, 8),
             (&[(400, Phase::ResponseHead), (900, Phase::Log)], 10, 11, 0, 900, 8),
             (&[(5, Phase::Rewrite), (900, Phase::Log)], 10, 11, 0, 900, 3),

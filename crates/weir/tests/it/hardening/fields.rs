@@ -1,7 +1,7 @@
 //! Checks 11, 12 and 13: field names and values, and the fields that a Connection field may remove.
 
 use super::stand::{Stand, account_text};
-use crate::support::{everything_to, route, upstream};
+use crate::support::everything_to;
 
 // Check 11; HAProxy a8598a2eb (an empty name).
 #[test]
