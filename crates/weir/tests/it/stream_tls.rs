@@ -2,7 +2,7 @@
 //! HTTP without losing the bytes that were looked at.
 
 use serde_json::json;
-use testkit::{Authority, Origin, TlsClient, Weir};
+use testkit::{Authority, Origin, Reply, TlsClient, Weir};
 
 use crate::support::BINARY;
 
@@ -30,7 +30,7 @@ fn tls_ends_here_and_goes_on_by_server_name() {
 
 #[test]
 fn no_server_name_leads_around_a_wildcards_policy() {
-    let origin = Origin::answering("inside");
+    let origin = Origin::start(|_| Reply::ok("inside").close());
     let (authority, clients) = (Authority::new("servers"), Authority::new("clients"));
     let weir = Weir::builder(BINARY)
         .arguments(&["--stream-tls", "127.0.0.1:0", "--fallback-sni", "pub.test"])

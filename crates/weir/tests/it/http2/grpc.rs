@@ -113,7 +113,6 @@ fn silent_streams_are_bounded_by_the_read_timeout() {
     let mut client = Client::connect(weir.proxy());
     let call = ("content-type", "application/grpc");
     // The fields, whether the read timeout of the route bounds the client, and the status.
-    /// Fields of the request, whether it is a stream, and the expected status with the message.
     type Row<'r> = (&'r [(&'r str, &'r str)], bool, (u16, Option<&'r str>));
     let table: [Row<'_>; 4] = [
         (&[call], true, (200, Some("4"))),

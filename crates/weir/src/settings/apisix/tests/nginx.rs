@@ -57,7 +57,7 @@ fn keys_become_settings_of_same_meaning() {
     );
     gives("apisix: {}\ngraphql: {max_size: 2097152}\n", &["max_matched_body_bytes 2097152"]);
     for (mib, bytes, is_told) in [
-        (1, 1 << 20, false),
+        (2, 2 << 20, false),
         (4, 4 << 20, false),
         (64, 64 << 20, false),
         (0, 64 << 20, true),
