@@ -304,7 +304,7 @@ fn upstream_for_connections_gets_no_datagrams() {
     for upstream in [original, transparent] {
         let gateway = gateway(&[json!({"upstream": upstream})]);
         gateway.client().send(b"hello").unwrap();
-        wait_until("it is refused", || gateway.ended("no_route") == 1);
+        wait_until("it is dropped", || gateway.dropped("refused") == 1);
         assert_eq!(gateway.open(), 0);
     }
 }
