@@ -83,8 +83,8 @@ pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<Raw
     raw(&Value::Object(object)).into_owned()
 }
 
-/// Metadata with the name of their plugin as `id`, which APISIX stores in them and answers with. The id is put in front of
-/// the text, so that numbers keep their digits.
+/// Metadata with the name of their plugin as `id`, which APISIX stores in them and answers
+/// with. The id is put in front of the text, so that numbers keep their digits.
 fn with_id(key: &Key, text: &str) -> Cow<'static, RawValue> {
     #[derive(serde::Deserialize)]
     struct Probe {

@@ -335,8 +335,8 @@ pub(crate) fn object(
     Ok(FileObject { key, text, pointer: pointer.to_owned() })
 }
 
-/// Fills in what a file leaves empty: `key-auth:` with nothing behind it is null in YAML and an empty mapping for APISIX.
-/// So are fields of the object that hold a mapping or a list.
+/// Fills in empty mappings: `key-auth:` with nothing behind it is null in YAML and an empty mapping for
+/// APISIX. So are fields of the object that hold a mapping or a list.
 fn fill_empty(kind: Kind, item: &mut Map<String, Value>) {
     let properties = &model::schema::of(kind)["properties"];
     for (name, value) in item.iter_mut() {
