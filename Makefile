@@ -40,9 +40,9 @@ simulate: ## Run the seeded simulation (SEED=7, SEEDS=0..100000)
 
 lint: ## Format check, clippy with warnings denied, and the ratchet of the prose
 	$(CARGO) fmt --all -- --check
+	$(CARGO) test --quiet --package tidy
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) check --quiet --package weir --no-default-features
-	$(CARGO) test --quiet --package weir --test tidy
 	$(CARGO) clippy -p net -p exchange -p gateway --lib --tests --features gateway/simulation -- -D warnings
 
 fmt: ## Format the sources

@@ -340,7 +340,11 @@ const SEATS: SeatLimits = SeatLimits { total: 512, per_address: 128 };
 /// Connections without a seat that wait to be closed; closing takes microseconds.
 const MAX_CLOSING: usize = 64;
 /// Longest time that a request waits for its turn, with its body unread.
+#[cfg(not(test))]
 pub(crate) const TURN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Tests wait it out: tokio's clock for tests is a feature that compiles the whole program a second time.
+#[cfg(test)]
+pub(crate) const TURN_TIMEOUT: Duration = Duration::from_millis(200);
 /// Longest time for a body: enough for the largest one at 50 KB/s.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Bytes of a refused body that are read and dropped: several times the largest accepted body, so that a client with a

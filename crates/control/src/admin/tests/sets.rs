@@ -65,7 +65,7 @@ fn send(rig: &Rig, target: &str) -> (oneshot::Sender<Bytes>, impl Future<Output 
     (sender, answer)
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn one_set_is_read_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());

@@ -7,7 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::{collect, crates};
 
 /// The top-level modules of `gateway` from the bottom up, each with those that it may import.
 const GATEWAY: &[(&str, &[&str])] = &[
@@ -116,7 +118,7 @@ fn room_of(module: &str) -> &str {
 
 /// The modules that each product file of a crate imports.
 fn imports_of(name: &str) -> Imports {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+    let source = crates().join(name).join("src");
     let mut files = Vec::new();
     collect(&source, &mut files);
     let texts: BTreeMap<String, String> = files
@@ -130,17 +132,6 @@ fn imports_of(name: &str) -> Imports {
     assert!(texts.len() > 1, "{} has sources", source.display());
     let names = texts.keys().cloned().collect();
     texts.iter().map(|(module, text)| (module.clone(), targets_of(module, text, &names))).collect()
-}
-
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder of sources") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            files.push(path);
-        }
-    }
 }
 
 fn module_of(file: &Path) -> String {
