@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
+mod corpora;
 mod cuts;
 mod faults;
 mod flow;
 mod limits;
 mod memory;
+mod oracle;
 mod priorities;
 mod shutdown;
 mod streams;

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod control;
+mod corpora;
 mod cuts;
 mod limits;
+mod oracle;
 mod requests;
 mod responses;
 mod uni;

@@ -2,9 +2,7 @@
 //! ends.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-#[path = "sessions/hostile.rs"]
 mod hostile;
-#[path = "sessions/optional_header.rs"]
 mod optional_header;
 
 use std::io::{ErrorKind, Read, Write};

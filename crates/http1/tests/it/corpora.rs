@@ -1,18 +1,18 @@
 //! The corpora of the fuzz targets for heads, chunks and field lists hold in an ordinary test run, too.
 
-#[path = "../../../fuzz/oracles/chunked.rs"]
+#[path = "../../../../fuzz/oracles/chunked.rs"]
 pub mod chunked;
-#[path = "../../../fuzz/oracles/corpus.rs"]
+#[path = "../../../../fuzz/oracles/corpus.rs"]
 pub mod corpus;
-#[path = "../../../fuzz/oracles/fields.rs"]
+#[path = "../../../../fuzz/oracles/fields.rs"]
 pub mod fields;
-#[path = "../../../fuzz/oracles/naive_head.rs"]
+#[path = "../../../../fuzz/oracles/naive_head.rs"]
 pub mod naive_head;
-#[path = "../../../fuzz/oracles/request_head.rs"]
+#[path = "../../../../fuzz/oracles/request_head.rs"]
 pub mod request_head;
-#[path = "../../../fuzz/oracles/response_head.rs"]
+#[path = "../../../../fuzz/oracles/response_head.rs"]
 pub mod response_head;
-#[path = "../../../fuzz/oracles/steering.rs"]
+#[path = "../../../../fuzz/oracles/steering.rs"]
 pub mod steering;
 
 #[test]

@@ -5,15 +5,15 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
-#[path = "../../../fuzz/oracles/corpus.rs"]
+#[path = "../../../../fuzz/oracles/corpus.rs"]
 pub mod corpus;
-#[path = "../../../fuzz/oracles/decoded_fields.rs"]
+#[path = "../../../../fuzz/oracles/decoded_fields.rs"]
 pub mod decoded_fields;
-#[path = "../../../fuzz/oracles/http3.rs"]
+#[path = "../../../../fuzz/oracles/http3.rs"]
 pub mod http3_oracle;
-#[path = "../../../fuzz/oracles/mutation.rs"]
+#[path = "../../../../fuzz/oracles/mutation.rs"]
 pub mod mutation;
-#[path = "../../../fuzz/oracles/steering.rs"]
+#[path = "../../../../fuzz/oracles/steering.rs"]
 pub mod steering;
 
 #[test]
