@@ -13,10 +13,10 @@ TEST_SEEDS ?= 0..3000
 SIMULATION = -p net -p gateway -p weir --lib --features net/simulation,gateway/simulation
 
 .DEFAULT_GOAL := help
-.PHONY: help run build package test simulate lint fmt doc docs bench figures hardening truthfulness soak fuzz install
+.PHONY: help run build package test test-peers simulate lint fmt doc docs bench figures hardening truthfulness soak fuzz install
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Build and start a gateway, an echo origin behind it and an example route
 	@lab/install.sh run
@@ -34,6 +34,11 @@ test: install lint ## Everything that must pass: format, lints, all tests, docum
 	$(CARGO) test --workspace
 	WEIR_SIMULATE=$(TEST_SEEDS) $(CARGO) test $(SIMULATION) -- env::memory simulation
 	$(MAKE) --no-print-directory doc
+	@echo "Left out: $$(grep -rhoE '"make test-peers: [^"]+' crates/weir/tests | sort | uniq -c | sed -E 's/ *([0-9]+) "make test-peers: (.*)/\2 (\1)/' | paste -sd, | sed 's/,/, /g'); make test-peers runs the tests with these servers."
+
+test-peers: ## Tests with servers that take minutes to install: Keycloak, Kafka, OpenSearch, ...
+	@lab/install.sh test peers
+	$(CARGO) test --workspace --test it -- --ignored
 
 simulate: ## Run the seeded simulation (SEED=7, SEEDS=0..100000)
 	WEIR_SIMULATE=$(or $(SEED),$(SEEDS),$(TEST_SEEDS)) $(CARGO) test $(SIMULATION) -- --nocapture simulation::seeds::seeds_give

@@ -2,7 +2,7 @@
 # Installs what building, testing and measuring need besides a Rust toolchain: Debian's packages, and for tests a few of
 # PyPI, npm, Maven and Go modules in folders of their own below target/.
 #
-#   lab/install.sh [run|test|docs|bench|fuzz|package]...  test and bench by default; what is there already is left alone
+#   lab/install.sh [run|test|peers|docs|bench|fuzz|package]...  test and bench by default; what is there already is left alone
 #
 # Packages start no service of their own: policy-rc.d says no while they are unpacked.
 set -euo pipefail
@@ -10,9 +10,12 @@ set -euo pipefail
 declare -A packages=(
   # gcc builds the allocator and links, curl and certificates try the gateway out.
   [run]="gcc libc6-dev make curl ca-certificates"
-  # nginx, haproxy, etcd, Redis, slapd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages, rsyslog
-  # takes logs, Maven fetches Keycloak and Kafka, and Java runs both.
-  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client redis-server redis-sentinel redis-tools python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client slapd rsyslog default-jre-headless maven unzip"
+  # nginx, haproxy, etcd, Redis, slapd and h2load are peers in tests, Python runs API clients from PyPI, Chromium opens our pages,
+  # rsyslog takes logs.
+  [test]="gcc libc6-dev make curl ca-certificates nginx haproxy etcd-server etcd-client redis-server redis-sentinel redis-tools python3 python3-venv chromium chromium-driver logrotate mandoc man-db nghttp2-client slapd rsyslog"
+  # Peers that take minutes to install: Maven fetches Keycloak, Kafka, Zipkin and OpenSearch, Java runs them, and its compiler
+  # makes the program that starts OpenSearch.
+  [peers]="python3 python3-venv default-jre-headless default-jdk-headless maven unzip"
   # ab is in apache2-utils, taskset in util-linux.
   [bench]="curl python3 nginx haproxy etcd-server etcd-client wrk apache2-utils nghttp2-client util-linux"
   # The fuzzer's engine is C++.
@@ -33,8 +36,8 @@ packages[test]+=" iptables"
 # The generator of the documentation site comes from PyPI.
 packages[docs]="python3 python3-venv"
 
-# ClickHouse is a peer of log plugins; the compiler of Java makes the program that starts OpenSearch; Prometheus reads metrics.
-packages[test]+=" clickhouse-server default-jdk-headless prometheus"
+# ClickHouse is a peer of log plugins; Prometheus reads metrics.
+packages[test]+=" clickhouse-server prometheus"
 
 # Mosquitto is the broker behind stream routes for MQTT, and its clients connect to them.
 packages[test]+=" mosquitto mosquitto-clients"
@@ -109,17 +112,17 @@ go_program() {
   printf '%s\n' "$place/bin/go"
 }
 
-# The programs that tests take from Go modules; made again when their list has changed.
+# The programs that tests take from Go modules, by a list; made again when their list has changed.
 install_go() {
   local list place go
-  list=$(dirname "$0")/test-go.txt
+  list=$(dirname "$0")/$1.txt
   place=$(realpath -m "$(dirname "$0")/../target/test-go")
-  ! cmp -s "$list" "$place/installed.txt" || return 0
+  ! cmp -s "$list" "$place/$1.installed" || return 0
   go=$(go_program)
   say "Go: $(grep -c '@' "$list") programs"
   mkdir -p "$place/bin"
   grep '@' "$list" | CGO_ENABLED=0 GOBIN="$place/bin" xargs -n 1 "$go" install
-  cp "$list" "$place/installed.txt"
+  cp "$list" "$place/$1.installed"
 }
 
 # A program in Go with its source in lab: the collector of OpenTelemetry, because no module is one with the parts that tests
@@ -259,4 +262,24 @@ command -v dpkg-query >/dev/null || { say "not a Debian: install by hand ${packa
 mapfile -t wanted < <(missing "${groups[@]}")
 [ ${#wanted[@]} -eq 0 ] || install_packages "${wanted[@]}"
 case " ${groups[*]} " in *" test "* | *" docs "*) install_python docs-python ;; esac
-case " ${groups[*]} " in *" test "*) install_python test-python; install_go; install_go_source otelcol; install_go_source weirchart; install_go_source go-runner github.com/apache/apisix-go-plugin-runner/cmd/go-runner; install_node; install_web; install_keycloak; install_zipkin; install_jars kafka; install_jars opensearch; install_jars plugin-runner; install_root ;; esac
+case " ${groups[*]} " in *" test "*)
+  install_python test-python
+  install_go test-go
+  install_go_source weirchart
+  install_node
+  install_web
+  install_root
+  ;;
+esac
+case " ${groups[*]} " in *" peers "*)
+  install_python test-python
+  install_go peers-go
+  install_go_source otelcol
+  install_go_source go-runner github.com/apache/apisix-go-plugin-runner/cmd/go-runner
+  install_keycloak
+  install_zipkin
+  install_jars kafka
+  install_jars opensearch
+  install_jars plugin-runner
+  ;;
+esac

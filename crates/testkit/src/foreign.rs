@@ -62,9 +62,9 @@ pub(crate) fn listens(address: SocketAddr, process: &mut Process) -> bool {
     !has_ended
 }
 
-/// A program that `lab/install.sh test` builds from Go modules.
+/// A program that `lab/install.sh test peers` builds from Go modules.
 pub(crate) fn go_program(name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-go/bin").join(name);
-    assert!(program.exists(), "{} is not there; run lab/install.sh test", program.display());
+    assert!(program.exists(), "{} is not there; run lab/install.sh test peers", program.display());
     program
 }

@@ -152,7 +152,7 @@ impl Kafka {
 
 fn installed(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(name);
-    assert!(path.exists(), "{} is not there; run lab/install.sh test", path.display());
+    assert!(path.exists(), "{} is not there; run lab/install.sh peers", path.display());
     path
 }
 

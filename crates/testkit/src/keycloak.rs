@@ -131,6 +131,6 @@ const ADMIN: &str = "admin";
 
 fn installed() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-java/keycloak");
-    assert!(folder.exists(), "{} is not there; run lab/install.sh test", folder.display());
+    assert!(folder.exists(), "{} is not there; run lab/install.sh peers", folder.display());
     folder
 }

@@ -92,6 +92,6 @@ fn get(address: SocketAddr, path: &str) -> Option<Value> {
 
 fn installed() -> PathBuf {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-java/opensearch");
-    assert!(folder.exists(), "{} is not there; run lab/install.sh test", folder.display());
+    assert!(folder.exists(), "{} is not there; run lab/install.sh peers", folder.display());
     folder
 }

@@ -31,6 +31,6 @@ pub fn java() -> Vec<String> {
 
 fn target(path: &str) -> PathBuf {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(path);
-    assert!(place.exists(), "{} is not there; run lab/install.sh test", place.display());
+    assert!(place.exists(), "{} is not there; run lab/install.sh test peers", place.display());
     place
 }

@@ -28,7 +28,7 @@ impl Zipkin {
     /// Starts a server.
     pub fn start() -> Zipkin {
         let jar = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-java/zipkin.jar");
-        assert!(jar.exists(), "{} is not there; run lab/install.sh test", jar.display());
+        assert!(jar.exists(), "{} is not there; run lab/install.sh peers", jar.display());
         let address = free_address();
         let mut command = Command::new("java");
         command

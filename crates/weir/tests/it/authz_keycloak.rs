@@ -69,6 +69,7 @@ fn token(keycloak: &Keycloak, realm: &str, user: &str) -> String {
 }
 
 #[test]
+#[ignore = "make test-peers: Keycloak"]
 fn keycloak_policies_decide_by_path_and_method() {
     let (keycloak, mut plugin) = realm("policies");
     let stage = Stage::new();
@@ -105,6 +106,7 @@ fn keycloak_policies_decide_by_path_and_method() {
 }
 
 #[test]
+#[ignore = "make test-peers: Keycloak"]
 fn keycloak_refuses_bad_tokens_and_hands_out_good() {
     let (_, mut plugin) = realm("tokens");
     let stage = Stage::new();

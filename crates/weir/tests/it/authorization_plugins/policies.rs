@@ -36,6 +36,7 @@ fn ask(stage: &Stage, host: &str, policy: &str, more: Value) {
 }
 
 #[test]
+#[ignore = "make test-peers: Open Policy Agent"]
 fn policy_admits_or_refuses() {
     let (stage, opa) = (Stage::new(), Opa::start(&[GATEWAY]));
     stage.consumer("anyone", json!({}));
@@ -53,6 +54,7 @@ fn policy_admits_or_refuses() {
 }
 
 #[test]
+#[ignore = "make test-peers: Open Policy Agent"]
 fn policy_sees_request_and_objects() {
     let (stage, opa) = (Stage::new(), Opa::start(&[ECHO]));
     stage.consumer("anyone", json!({}));
@@ -95,6 +97,7 @@ fn policy_sees_request_and_objects() {
 }
 
 #[test]
+#[ignore = "make test-peers: Open Policy Agent"]
 fn policy_server_is_verified_over_tls() {
     let (certificates, other) = (Certificates::make(), Certificates::make());
     let authority = certificates.authority();
@@ -111,6 +114,7 @@ fn policy_server_is_verified_over_tls() {
 }
 
 #[test]
+#[ignore = "make test-peers: Open Policy Agent"]
 fn request_without_decision_is_refused() {
     let (stage, opa) = (Stage::new(), Opa::start(&[GATEWAY]));
     stage.consumer("anyone", json!({}));
