@@ -79,6 +79,8 @@ export function QueryField({ value, onChange, fields, values, error, placeholder
     known.current.set(field, all);
     return all;
   };
+  /** Before each change, because the half-typed name of a field already filters the list, and may empty it. */
+  const rememberAll = () => fields.forEach(remembered);
   const { from, to, word } = wordAt(text, caret);
   const list = open ? suggest(word, fields, remembered) : [];
   const refused = error instanceof ApiError && error.status === 400 ? error : null;
@@ -107,7 +109,9 @@ export function QueryField({ value, onChange, fields, values, error, placeholder
           role="combobox" aria-expanded={list.length > 0} aria-controls={`${id}-list`} aria-autocomplete="list"
           aria-activedescendant={chosen >= 0 ? `${id}-${chosen}` : undefined} aria-invalid={refused !== null}
           aria-describedby={refused ? `${id}-error` : undefined}
+          onFocus={rememberAll}
           onChange={(event) => {
+            rememberAll();
             setCaret(event.target.selectionStart ?? event.target.value.length);
             setOpen(true);
             setChosen(-1);

@@ -235,8 +235,10 @@ fn prometheus_finds_traces_in_latencies() {
     assert_eq!((trace_id, span_id.len()), (&parent("9c", "01")[3..35], 16), "only the sampled one");
     assert_eq!(found[0]["seriesLabels"]["type"], "request");
     // The series are those of the plain text, and the counter of APISIX without a suffix is among them.
-    let total = prometheus.api("query?query=sum(apisix_http_status)");
-    assert_eq!(total["result"][0]["value"][1], "2");
+    wait_until("both requests are counted", || {
+        let total = prometheus.api("query?query=sum(apisix_http_status)");
+        total["result"][0]["value"][1] == "2"
+    });
     let bounds = prometheus.api("query?query=apisix_http_latency_bucket{type=%22request%22,le=%221%22}");
     assert_eq!(bounds["result"].as_array().map(Vec::len), Some(1), "{bounds}");
     let health = prometheus.api("targets");

@@ -63,7 +63,7 @@ fn keys_become_settings_of_same_meaning() {
         (0, 64 << 20, true),
         (4_194_304, 64 << 20, true),
     ] {
-        let told = "1: apisix.max_post_args_readable_size: it is a number of MiB, and 64 MiB is the most that is read";
+        let told = "1: apisix.max_post_args_readable_size: warning: it is a number of MiB, and 64 MiB is the most that is read";
         check(
             &format!("apisix: {{max_post_args_readable_size: {mib}}}\ngraphql: {{max_size: 10}}\n"),
             &[&format!("max_matched_body_bytes {bytes}")],

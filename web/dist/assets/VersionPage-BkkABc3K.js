@@ -1,1 +1,0 @@
-export{default}from"./ChangesPage-Cv53UkdX.js";

@@ -1,0 +1,1 @@
+export{default}from"./ChangesPage-DB9OhQa2.js";
