@@ -6,7 +6,9 @@
 
 mod imports;
 mod json_readers;
+mod names;
 mod prose;
+mod width;
 
 use std::fs;
 use std::path::{Path, PathBuf};
