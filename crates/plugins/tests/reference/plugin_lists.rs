@@ -125,8 +125,8 @@ fn feature_row() -> String {
     let own = if own.is_empty() { String::new() } else { format!("; besides {}", own.join(", ")) };
     let missing = missing();
     format!(
-        "{FEATURE} {} of the {} of APISIX 3.18 ([reference](plugins.md)): {}{own}; merging, order, `_meta`, global rules | [the \
-         other {missing}](../guide/migrating-from-apisix.md#plugins-of-apisix), `_meta.pre_function` (refused) |",
+        "{FEATURE} {} of the {} of APISIX 3.18 ([reference](plugins.md)): {}{own}; merging, order, `_meta` with `pre_function`, \
+         global rules | [the other {missing}](../guide/migrating-from-apisix.md#plugins-of-apisix) |",
         names.len(),
         apisix_plugins::ALL.len(),
         names.join(", "),
