@@ -449,6 +449,7 @@ impl Rig {
             reports: reports(),
             discovery: None,
             registration: None,
+            is_file: false,
         });
         Ok(Rig { admin, control, view, clock, published, reconcile, thread: Some(thread) })
     }

@@ -4,6 +4,7 @@
 
 pub mod address;
 mod attempt;
+pub mod begun_reply;
 mod bodies;
 pub mod body;
 mod body_copy;
@@ -53,6 +54,7 @@ pub use trace::{TraceContext, Traces};
 
 pub use target::Target;
 
+use begun_reply::BegunReply;
 use body::ReadBody;
 use body_demand::BodyDemand;
 use own_variables::OwnVariables;
@@ -116,6 +118,8 @@ pub struct Exchange {
     pub response_is_coded: bool,
     /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins run.
     pub early_fields: Vec<(Box<str>, Box<str>)>,
+    /// The reply that plugins have begun to write, if one has.
+    pub begun_reply: BegunReply,
     /// The plugins' states for this request.
     pub states: RequestStates,
     /// The variables that scripts have set.
@@ -230,6 +234,7 @@ impl Exchange {
             encoder: None,
             response_is_coded: false,
             early_fields: Vec::new(),
+            begun_reply: BegunReply::default(),
             states: RequestStates::default(),
             own_variables: OwnVariables::default(),
             instance: Cell::new(0),
@@ -266,6 +271,7 @@ impl Exchange {
             encoder,
             response_is_coded,
             early_fields,
+            begun_reply,
             states,
             own_variables,
             instance,
@@ -295,6 +301,7 @@ impl Exchange {
         *encoder = None;
         *response_is_coded = false;
         early_fields.clear();
+        *begun_reply = BegunReply::default();
         states.clear();
         own_variables.clear();
         instance.set(0);

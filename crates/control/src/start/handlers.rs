@@ -56,6 +56,7 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         reports: reports.clone(),
         discovery,
         registration,
+        is_file: source == "file",
     });
     let metrics = Arc::new(Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone()));
     let admin = Admin::new(AdminParts {

@@ -286,7 +286,8 @@ pub(super) async fn request<S: DownstreamStream>(
     for phase in [Phase::Access, Phase::BeforeProxy] {
         // A request without a route ends with the access phase.
         if phase == Phase::BeforeProxy && chains.route.is_none() {
-            return Err(Failure::new(Cause::NoRoute, "no route matches"));
+            let begun = exchange.begun_reply.take().map(LocalReply::Whole);
+            return begun.map(Some).ok_or_else(|| Failure::new(Cause::NoRoute, "no route matches"));
         }
         for chain in chains.both().filter(|chain| chain.has(phase)) {
             if let Some(reply) = one(run, server, chains, chain, phase, exchange, |_| true).await? {
@@ -296,7 +297,7 @@ pub(super) async fn request<S: DownstreamStream>(
     }
     // A plugin that only reads the body may have left its filter undecided; then no endpoint may be asked.
     refuse_undecided(exchange)?;
-    Ok(None)
+    Ok(exchange.begun_reply.take().map(LocalReply::Whole))
 }
 
 /// Runs the part of the rewrite phase that comes before authentication, then the plugins that answer
@@ -377,12 +378,21 @@ async fn one<S: DownstreamStream>(
             exchange.local().clock_ns();
         }
         let decision = decision?;
-        if !matches!(decision, Decision::Continue) {
+        let (ends, is_begun) = (!matches!(decision, Decision::Continue), exchange.begun_reply.is_begun());
+        // A begun reply is that of the plugin that began it.
+        if (ends && !is_begun) || (is_begun && exchange.decision.plugin_reply.is_none()) {
             note_reply(exchange, instance, phase);
         }
         match decision {
             Decision::Continue => {}
-            Decision::Reply(reply) => return Ok(Some(LocalReply::Whole(instance.dress(reply)))),
+            Decision::Reply(reply) => {
+                let reply = exchange.begun_reply.end_with(instance.dress(reply));
+                return Ok(Some(LocalReply::Whole(reply)));
+            }
+            Decision::Stream(_) | Decision::Stored(_) if is_begun => {
+                // The head of the begun reply does not fit such a body.
+                return Ok(exchange.begun_reply.take().map(LocalReply::Whole));
+            }
             Decision::Stream(reply) => return Ok(Some(LocalReply::Stream(reply))),
             Decision::Stored(reply) => return Ok(Some(LocalReply::Stored(reply))),
         }

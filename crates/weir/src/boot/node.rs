@@ -87,7 +87,7 @@ impl Node {
         let challenges = Arc::new(Challenges::default());
         let mut engine_options = options::engine(&settings, &challenges);
         let https = sockets.proxy.iter().find(|listener| serves_https(listener));
-        if let Some(listener) = https {
+        if let Some(listener) = https.filter(|_| options::redirect_port(&settings).is_none()) {
             engine_options.https_port = listener.address().port();
         }
         let engine_options = Arc::new(engine_options);
