@@ -322,6 +322,10 @@ settings! {
         /// ended, and another thread takes its place. With more than four such threads that have not ended
         /// the process exits with status 70, so that its supervisor starts it again. 0 never gives one up.
         worker_stall_timeout_ms: u64 = parse::number::<0, 3_600_000>("MS", "30000"),
+        /// Let the kernel write core dumps of this process, up to the hard limit of RLIMIT_CORE. Switched
+        /// off, the soft limit is 0, because a core dump holds private keys and requests. It takes effect at
+        /// a start or a binary upgrade.
+        core_dumps: bool = parse::switch("true|false", "false"),
         /// Pin each worker to one core.
         pin: bool = parse::switch("true|false", "false"),
         /// Seconds that open requests get to finish after TERM or QUIT.
