@@ -68,7 +68,7 @@ fn file(zone: &Arc<Zone>, disk: &Arc<DiskStore>, path: &Path) -> bool {
     {
         return false;
     }
-    let entry = Entry { status, headers, body: Body::Disk(body), times };
+    let entry = Entry { status, headers, body: Body::Disk(body), times, held_until_s: AtomicU64::new(0) };
     zone.insert(&key.into(), &fields, &signature, Arc::new(entry));
     true
 }
