@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use super::super::entry::{Body, Entry};
