@@ -11,6 +11,7 @@ mod body_copy;
 pub mod body_demand;
 pub mod consumer;
 pub mod context;
+mod detached;
 mod directory;
 pub mod forwarded;
 mod host_name;
@@ -151,7 +152,7 @@ pub struct Stats {
 }
 
 /// The results of matching and authentication.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Decision {
     /// The configuration that the exchange began with.
     pub directory: Option<Rc<dyn Directory>>,

@@ -33,6 +33,17 @@ pub(super) enum LocalReply {
     Stored(Box<StoredReply>),
 }
 
+impl LocalReply {
+    /// The status of the reply; that of a stored response is in the exchange.
+    pub(super) fn status(&self, exchange: &Exchange) -> u16 {
+        match self {
+            LocalReply::Whole(reply) => reply.status,
+            LocalReply::Stream(reply) => reply.head.status,
+            LocalReply::Stored(_) => exchange.response.status,
+        }
+    }
+}
+
 /// Calls `call` for each instance of a phase that cannot end the exchange.
 pub(super) fn each(
     context: &WorkerContext,
@@ -331,7 +342,7 @@ fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), F
 }
 
 /// Runs one chain's instances of a phase until one replies.
-async fn one<S: DownstreamStream>(
+pub(super) async fn one<S: DownstreamStream>(
     run: &Run<'_>,
     server: &mut S,
     chains: &Chains<'_>,
