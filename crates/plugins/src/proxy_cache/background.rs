@@ -168,7 +168,7 @@ impl ProxyCache {
         {
             let zone = &*self.zone.name;
             let status = exchange.response.status;
-            let reason = exchange.failure.as_ref().map_or("", |failure| &failure.detail);
+            let reason = exchange.failure.as_ref().map_or("", |failure| &*failure.detail);
             tracing::warn!(
                 zone,
                 status,
