@@ -6,6 +6,7 @@
 use super::exchange_answers::{self, Answer, Reading};
 use super::exchange_script::{PLAIN_ANSWER, spelled};
 use super::exchange_tunnel::{self, Tunnel, behind_requests};
+use super::lenient_answers;
 use super::oracle::{self, End, Reader};
 use super::stage::{self, Account, Act, Arrival, Ended, LOCAL_FIELD, Script, WITNESS_FIELD};
 
@@ -267,9 +268,21 @@ fn follows_from(answer: &Received, method: &str, attempts: &[Met<'_>]) -> bool {
         Reading::Cut { head: Some(head) } => {
             head.status == answer.status && !answer.whole && head.body.starts_with(&answer.body)
         }
-        Reading::Cut { head: None } => false,
-        // Bytes before the fault may have been passed on, but the response must not look complete.
-        Reading::Malformed(_) => !answer.whole,
+        // Bytes before the fault may have been passed on, but the response must not look complete, unless it is
+        // of a form that is read from nodes.
+        odd => {
+            matches!(odd, Reading::Malformed(_)) && !answer.whole
+                || lenient_answers::read(&last.arrival.answer, method, in_order).is_some_and(
+                    |(read, is_whole)| {
+                        read.status == answer.status
+                            && if answer.whole {
+                                is_whole && read.body == answer.body
+                            } else {
+                                read.body.starts_with(&answer.body)
+                            }
+                    },
+                )
+        }
     }
 }
 

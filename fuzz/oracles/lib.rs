@@ -19,6 +19,7 @@ pub mod fields;
 pub mod first_protocol;
 pub mod http2;
 pub mod http3;
+pub mod lenient_answers;
 pub mod mqtt_connect;
 pub mod naive_head;
 pub mod path;

@@ -5,6 +5,7 @@ pub mod auth;
 mod conditions;
 mod configs;
 mod extensions;
+mod guesses;
 mod kinds;
 mod listing;
 mod object_path;

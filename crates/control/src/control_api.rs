@@ -1,6 +1,7 @@
 //! The control API (contract 2.6): the configuration and the state of this instance, for users and agents on the same
 //! machine. It does not write the configuration; it can reload it and set the log level.
 
+mod effective;
 mod loaded_endpoints;
 mod plugin_endpoints;
 
@@ -49,6 +50,8 @@ pub struct ControlParts {
     pub discovery: Option<Arc<Discovery>>,
     /// The registrations of this instance, if there are any.
     pub registration: Option<Arc<Registration>>,
+    /// Whether the configuration is a file. Keys of objects begin with `/apisix` otherwise, as those of etcd.
+    pub is_file: bool,
 }
 
 impl ControlApi {
@@ -174,7 +177,7 @@ impl ControlParts {
                 Some(registration) => respond::json(StatusCode::OK, &registration.shown()),
                 None => respond::not_found(),
             },
-            ["healthcheck"] => health(headers, self.reports.health.health(), Shape::List),
+            ["healthcheck"] => self.health(headers, self.reports.health.health(), Shape::List),
             ["healthcheck", kind, rest @ ..] => self.health_of(&view, kind, rest.first().copied(), headers),
             _ => respond::not_found(),
         }
@@ -196,13 +199,19 @@ impl ControlParts {
         let value = self.shown(written);
         let has_domain =
             [value.get("nodes"), value.pointer("/upstream/nodes")].into_iter().flatten().any(names_domain);
+        let value = effective::effective(written.key.kind, &written.key.id, value);
         json!({
-            "key": shown_key(&written.key.path()),
+            "key": self.shown_name(&written.key.path()),
             "value": value,
             "createdIndex": written.created_index,
             "modifiedIndex": written.modified_index,
             "has_domain": has_domain,
         })
+    }
+
+    /// The key of the object at `path`, as APISIX shows it with the source of this gateway.
+    fn shown_name(&self, path: &str) -> String {
+        if self.is_file { path.to_owned() } else { shown_key(path) }
     }
 
     /// The plugins of this gateway, with those of the extensions in force.
@@ -268,8 +277,32 @@ impl ControlParts {
         }
         let name = format!("/{collection}/{id}");
         match self.reports.health.health().into_iter().find(|upstream| upstream.name == name) {
-            Some(upstream) => health(headers, vec![upstream], Shape::Single),
+            Some(upstream) => self.health(headers, vec![upstream], Shape::Single),
             None => missing(&format!("no checker for {collection}[{id}]")),
+        }
+    }
+
+    fn health(
+        &self,
+        headers: &HeaderMap,
+        mut upstreams: Vec<UpstreamHealth>,
+        shape: Shape,
+    ) -> Response<Bytes> {
+        for upstream in &mut upstreams {
+            upstream.name = self.shown_name(&upstream.name);
+        }
+        let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if accepts.contains("text/html") {
+            let mut response = Response::new(Bytes::from(health_page(&upstreams)));
+            response
+                .headers_mut()
+                .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+            return response;
+        }
+        let mut all: Vec<Value> = upstreams.iter().map(health_value).collect();
+        match shape {
+            Shape::Single if all.len() == 1 => respond::json(StatusCode::OK, &all.remove(0)),
+            _ => respond::json(StatusCode::OK, &all),
         }
     }
 }
@@ -278,22 +311,6 @@ impl ControlParts {
 enum Shape {
     List,
     Single,
-}
-
-fn health(headers: &HeaderMap, upstreams: Vec<UpstreamHealth>, shape: Shape) -> Response<Bytes> {
-    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if accepts.contains("text/html") {
-        let mut response = Response::new(Bytes::from(health_page(&upstreams)));
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-        return response;
-    }
-    let mut all: Vec<Value> = upstreams.iter().map(health_value).collect();
-    match shape {
-        Shape::Single if all.len() == 1 => respond::json(StatusCode::OK, &all.remove(0)),
-        _ => respond::json(StatusCode::OK, &all),
-    }
 }
 
 fn health_value(upstream: &UpstreamHealth) -> Value {
@@ -315,7 +332,7 @@ fn health_value(upstream: &UpstreamHealth) -> Value {
         value
     };
     let nodes: Vec<Value> = upstream.nodes.iter().map(node).collect();
-    json!({ "name": shown_key(&upstream.name), "type": upstream.check_type, "nodes": nodes })
+    json!({ "name": upstream.name, "type": upstream.check_type, "nodes": nodes })
 }
 
 /// A table for browsers. Every value is escaped, because names and addresses come from users.

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::admin::auth::Role;
 use crate::admin::respond;
+use crate::hidden;
 use crate::plan::HIDDEN;
 use crate::serve::Refusal;
 use crate::stored_key;
@@ -155,11 +156,15 @@ fn hide_fields(fields: &mut Value, asked: &[(String, String)]) {
 fn laid_over(view: &View, catalog: &Catalog, with: &ExplainWith) -> Result<Applied, Refusal> {
     let key = stored_key::parse(&with.key)
         .ok_or_else(|| respond::refused(format!("with: `{}` is not a key such as routes/1", with.key)))?;
-    let index = view.written(&key).map(|written| written.created_index);
+    let before = view.written(&key);
+    let index = before.map(|written| written.created_index);
+    let mut value = with.value.clone();
+    hidden::put_back(catalog, &key, &mut value, before.map(|written| &*written.text))
+        .map_err(|fault| respond::refused(format!("with: {fault}")))?;
     let revision = view.revision();
     let written = Written {
         key: key.clone(),
-        text: with.value.to_string().into(),
+        text: value.to_string().into(),
         created_index: index.unwrap_or(revision + 1),
         modified_index: revision + 1,
     };

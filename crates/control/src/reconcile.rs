@@ -24,6 +24,7 @@ mod told;
 pub(crate) mod versions;
 pub(crate) mod whole;
 mod write;
+mod write_failure;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -51,6 +52,7 @@ pub use configs::Configs;
 pub use gate::WriteGate;
 pub use release::{HandOver, Released};
 pub use write::{Author, Done, Part, Refused, Write};
+pub use write_failure::WriteFailure;
 
 /// Brings a snapshot into force for requests.
 pub trait Publisher: Send {
@@ -173,6 +175,7 @@ impl Reconcile {
             configs: Arc::default(),
             changed: None,
             etcd: None,
+            write_failure: None,
         };
         let poke = commands.clone();
         // If the queue is full, the next tick finds the changed secrets.
@@ -332,6 +335,8 @@ pub(crate) struct Reconciler {
     changed: Option<(u64, u64)>,
     /// The state of etcd, kept by that source.
     etcd: Option<EtcdStatus>,
+    /// The last failure of a write, until one succeeds.
+    write_failure: Option<WriteFailure>,
 }
 
 impl ControlLoop {
@@ -422,10 +427,12 @@ impl ControlLoop {
     fn write(&mut self, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
         // Updates come first: a write is answered when its own has been taken.
         self.source.take_updates(&mut self.reconciler);
-        match self.source.catch_up(&mut self.reconciler) {
+        let results = match self.source.catch_up(&mut self.reconciler) {
             Ok(()) => self.source.write(&mut self.reconciler, writes),
             Err(fault) => vec![Err(Refused::Store(fault.to_string())); writes.len()],
-        }
+        };
+        self.reconciler.note_writes(&results);
+        results
     }
 
     /// Periodic work, each second.

@@ -106,7 +106,7 @@ impl Control {
                 reconcile: reconcile.clone(),
                 view: view.clone(),
                 sealer: sealer.clone(),
-                clock: config.clock,
+                clock: Arc::clone(&config.clock),
                 challenges: config.challenges,
                 beside_file: is_file,
             })
@@ -142,6 +142,7 @@ impl Control {
             reports: config.reports,
             status: Arc::clone(&status),
             sealer,
+            clock: config.clock,
             acme: acme.clone(),
             discovery: config.discovery,
             registration: config.registration,

@@ -354,13 +354,15 @@ impl Traffic for Measured {
 fn admin_parts(
     view: &SharedView,
     reconcile: &Reconcile,
+    clock: &Arc<HandClock>,
     keyring: &[&str],
     catalog: &Arc<Catalog>,
 ) -> AdminParts {
     let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
     AdminParts {
         gate: Gate::new(vec![key("boss", Role::Admin), key("guest", Role::Viewer)], true, Vec::new())
-            .with_hosts(vec!["admin.example".to_owned()]),
+            .with_hosts(vec!["admin.example".to_owned()])
+            .with_clock(Arc::clone(clock) as Arc<dyn Clock>),
         headers: ApiHeaders::new(Some("3.18.0"), true),
         view: view.clone(),
         reconcile: reconcile.clone(),
@@ -441,7 +443,7 @@ impl Rig {
                 data: None,
             },
         )?;
-        let admin = Admin::new(admin_parts(&view, &reconcile, keyring, &catalog));
+        let admin = Admin::new(admin_parts(&view, &reconcile, &clock, keyring, &catalog));
         let control = ControlApi::new(ControlParts {
             view: view.clone(),
             reconcile: reconcile.clone(),
@@ -449,13 +451,14 @@ impl Rig {
             reports: reports(),
             discovery: None,
             registration: None,
+            is_file: false,
         });
         Ok(Rig { admin, control, view, clock, published, reconcile, thread: Some(thread) })
     }
 
     /// Measures this traffic from now on, where the Admin API asks for it.
     pub(crate) fn measure(&mut self, rates: Vec<(Breakdown, Rate)>) {
-        let mut parts = admin_parts(&self.view, &self.reconcile, &[], &catalog());
+        let mut parts = admin_parts(&self.view, &self.reconcile, &self.clock, &[], &catalog());
         parts.reports.traffic = Some(Arc::new(Measured(rates)));
         self.admin = Admin::new(parts);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Catalog, Fault, Key, Kind, Snapshot, Written};
 use parking_lot::RwLock;
 
-use crate::reconcile::Configs;
+use crate::reconcile::{Configs, WriteFailure};
 use crate::summary::Summaries;
 
 /// The configuration at one revision, for reading.
@@ -31,6 +31,8 @@ pub struct View {
     pub configs: Arc<Configs>,
     /// The newest known change, and its time in milliseconds.
     pub changed: Option<(u64, u64)>,
+    /// The last failure of a write, until one succeeds.
+    pub write_failure: Option<WriteFailure>,
 }
 
 /// The state of etcd, as far as this instance knows.

@@ -4,12 +4,14 @@
 
 pub mod address;
 mod attempt;
+pub mod begun_reply;
 mod bodies;
 pub mod body;
 mod body_copy;
 pub mod body_demand;
 pub mod consumer;
 pub mod context;
+mod detached;
 mod directory;
 pub mod forwarded;
 mod host_name;
@@ -53,6 +55,7 @@ pub use trace::{TraceContext, Traces};
 
 pub use target::Target;
 
+use begun_reply::BegunReply;
 use body::ReadBody;
 use body_demand::BodyDemand;
 use own_variables::OwnVariables;
@@ -116,6 +119,8 @@ pub struct Exchange {
     pub response_is_coded: bool,
     /// Fields that plugins want on the response, whichever side makes it; merged into it before its plugins run.
     pub early_fields: Vec<(Box<str>, Box<str>)>,
+    /// The reply that plugins have begun to write, if one has.
+    pub begun_reply: BegunReply,
     /// The plugins' states for this request.
     pub states: RequestStates,
     /// The variables that scripts have set.
@@ -147,7 +152,7 @@ pub struct Stats {
 }
 
 /// The results of matching and authentication.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Decision {
     /// The configuration that the exchange began with.
     pub directory: Option<Rc<dyn Directory>>,
@@ -230,6 +235,7 @@ impl Exchange {
             encoder: None,
             response_is_coded: false,
             early_fields: Vec::new(),
+            begun_reply: BegunReply::default(),
             states: RequestStates::default(),
             own_variables: OwnVariables::default(),
             instance: Cell::new(0),
@@ -266,6 +272,7 @@ impl Exchange {
             encoder,
             response_is_coded,
             early_fields,
+            begun_reply,
             states,
             own_variables,
             instance,
@@ -295,6 +302,7 @@ impl Exchange {
         *encoder = None;
         *response_is_coded = false;
         early_fields.clear();
+        *begun_reply = BegunReply::default();
         states.clear();
         own_variables.clear();
         instance.set(0);

@@ -1,6 +1,7 @@
 //! Requests that a plugin sends through the data plane of its own worker, without a socket: they are routed, authenticated,
 //! limited and logged like those of clients. The client of an inner request is that of the request that it was made for.
-//! The gateway serves them; plugins find it through [`InnerRequests`].
+//! The gateway serves them; plugins find it through [`InnerRequests`]. A detached request is the rest of a client's request
+//! without the client: a plugin that answers the client in another way lets the request go on to the upstream.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -10,8 +11,10 @@ use std::rc::{Rc, Weak};
 use message::{Headers, RequestHead};
 
 use crate::client_address::ClientAddress;
+use crate::exchange::Exchange;
 use crate::exchange::context::ConnectionContext;
 use crate::local::Local;
+use crate::plugin::Phase;
 
 /// A request of a plugin.
 pub struct InnerRequest {
@@ -51,6 +54,23 @@ pub struct InnerResponse {
     pub body: Option<Vec<u8>>,
 }
 
+/// Whether a request goes on detached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detachment {
+    /// It does.
+    Begun,
+    /// There are [`DETACHED_MAX`] on this worker already.
+    Full,
+    /// The request cannot be sent without its client: its body was not read whole, or nothing serves on this thread.
+    Impossible,
+}
+
+/// The most detached requests of one worker at the same time.
+pub const DETACHED_MAX: usize = 64;
+
+/// The longest time of a detached request, in milliseconds. No client ends one that the upstream draws out.
+pub const DETACHED_MS: u64 = 300_000;
+
 /// The future of an inner request.
 pub type InnerFuture<'a> = Pin<Box<dyn Future<Output = InnerOutcome> + 'a>>;
 
@@ -58,6 +78,14 @@ pub type InnerFuture<'a> = Pin<Box<dyn Future<Output = InnerOutcome> + 'a>>;
 pub trait InnerService {
     /// Serves `request`.
     fn serve(self: Rc<Self>, request: InnerRequest) -> InnerFuture<'static>;
+
+    /// See [`InnerRequests::detach`].
+    fn detach(
+        self: Rc<Self>,
+        exchange: &Exchange,
+        phase: Phase,
+        begin: &mut dyn FnMut(&mut Exchange),
+    ) -> Detachment;
 }
 
 /// The inner requests of one worker.
@@ -82,5 +110,21 @@ impl InnerRequests {
             Some(service) => service.serve(request).await,
             None => InnerOutcome::Cut,
         }
+    }
+
+    /// Lets the request of `exchange` go on in a task of its own, behind the plugin instance that calls this in `phase`, the
+    /// access phase or the one before the upstream: later plugins of the request phases run, and the upstream is chosen,
+    /// asked and retried as for the client's request. `begin` changes the copy before that and sets the plugin's state in it.
+    /// Its response goes to no client and passes no plugins of the response phases; plugins see it in
+    /// [`upstream_response`](crate::plugin::Plugin::upstream_response), and those that ran for the copy log it. It has
+    /// [`DETACHED_MS`] at most, and ends with the worker.
+    pub fn detach(
+        &self,
+        exchange: &Exchange,
+        phase: Phase,
+        begin: &mut dyn FnMut(&mut Exchange),
+    ) -> Detachment {
+        let service = self.0.borrow().as_ref().and_then(Weak::upgrade);
+        service.map_or(Detachment::Impossible, |service| service.detach(exchange, phase, begin))
     }
 }

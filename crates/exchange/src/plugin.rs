@@ -60,6 +60,6 @@ pub use phase::{
     Portion, Step,
 };
 pub use phase_name::Phase;
-pub use reply::{Reply, ReplyStream, StreamedReply};
+pub use reply::{NO_ANSWER, Reply, ReplyStream, StreamedReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

@@ -329,6 +329,20 @@ pub fn respond(exchange: &mut Exchange, status: u16, fields: &[(&str, &str)]) {
     }
 }
 
+/// Paths that code of users may write, and what a node gets: the form of a client's path. Refused without one.
+pub const WRITTEN_PATHS: &[(&str, Option<&str>)] = &[
+    ("/a", Some("/a")),
+    ("/a/../b", Some("/b")),
+    ("/a/./b//c", Some("/a/b/c")),
+    ("/x/..", Some("/")),
+    ("//admin/.", Some("/admin/")),
+    ("/../../admin", None),
+    ("/a/../../admin", None),
+    ("/a/..//../admin", None),
+    ("admin", None),
+    ("", None),
+];
+
 /// Takes the fields that plugins want on every response.
 pub fn early_fields(exchange: &mut Exchange) -> Vec<(String, String)> {
     exchange.early_fields.drain(..).map(|(name, value)| (name.into(), value.into())).collect()

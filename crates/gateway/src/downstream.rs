@@ -4,6 +4,7 @@
 pub(crate) mod arrival;
 pub(crate) mod connection_guard;
 pub(crate) mod datagrams;
+mod detached;
 mod extended_connect;
 pub(crate) mod h1;
 pub(crate) mod h2;

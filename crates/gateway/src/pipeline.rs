@@ -12,6 +12,7 @@ mod client_watch;
 mod collect;
 mod connect;
 mod deadline;
+pub(crate) mod detached;
 mod discard;
 mod download;
 mod encode;

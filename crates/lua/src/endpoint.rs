@@ -77,10 +77,17 @@ impl LuaEndpoint {
     }
 
     /// The reply of the handler; none if it has neither returned nor printed anything.
-    fn reply(&self, exchange: &Exchange, call: &Call, result: Result<MultiValue, String>) -> Option<Reply> {
+    fn reply(
+        &self,
+        exchange: &mut Exchange,
+        call: &Call,
+        result: Result<MultiValue, String>,
+    ) -> Option<Reply> {
         let is_table = |values: &MultiValue| values.iter().take(2).any(mlua::Value::is_table);
         let has_table = result.as_ref().is_ok_and(is_table);
-        let mut reply = self.plugin.outcome(exchange, self.entry, call, result)?;
+        let ended = self.plugin.outcome(exchange, self.entry, call, result);
+        // A handler makes the whole answer: text without an end is one.
+        let mut reply = ended.or_else(|| exchange.begun_reply.take().map(|begun| *begun))?;
         let is_type = |name: &str| name.eq_ignore_ascii_case("content-type");
         if has_table && let Some(field) = reply.headers.iter_mut().find(|(name, _)| is_type(name)) {
             CONTENT_TYPE_OF_TABLES.clone_into(&mut field.1);

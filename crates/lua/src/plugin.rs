@@ -7,11 +7,11 @@ use std::task::{Context, Poll, Waker};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, Portion, Reply, Step};
+use exchange::plugin::{BodyNeed, Decision, Flow, NO_ANSWER, Phase, Plugin, Portion, Reply, Step};
 use mlua::{MultiValue, Value};
 
 use crate::runtime::call::Call;
-use crate::runtime::limits::BODY_MAX_BYTES;
+use crate::runtime::limits::{BODY_MAX_BYTES, OUTPUT_MAX_BYTES};
 use crate::runtime::program::{Entry, Instance, LoadedInstance};
 use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
@@ -218,39 +218,57 @@ impl LuaPlugin {
         Reply::message(500, &format!("the plugin {} failed", self.instance.name))
     }
 
-    /// The reply that a call makes; none if the request goes on.
+    /// The reply that ends the request; none if it goes on. Text that a call has written without ending the request begins
+    /// the reply of the exchange, so that later functions append to it, as after `ngx.say` in APISIX.
     pub(crate) fn outcome(
         &self,
-        exchange: &Exchange,
+        exchange: &mut Exchange,
         entry: Entry,
         call: &Call,
         result: Result<MultiValue, String>,
     ) -> Option<Reply> {
-        let values = match result {
-            Ok(values) => values,
-            Err(reason) => return Some(self.failed(exchange, entry, &reason)),
-        };
+        let ended = result.and_then(|values| self.ended(exchange, call, values));
+        ended.unwrap_or_else(|reason| Some(self.failed(exchange, entry, &reason)))
+    }
+
+    fn ended(
+        &self,
+        exchange: &mut Exchange,
+        call: &Call,
+        values: MultiValue,
+    ) -> Result<Option<Reply>, String> {
+        // The head was sent with the first text, from the view of the function.
+        let sent = call.has_output.get().then(|| call.status.get().unwrap_or(200));
         let returned = match self.arguments {
-            Arguments::ConfigAndContext => self.returned(call, values),
-            Arguments::Context => Ok(None),
+            Arguments::ConfigAndContext => self.returned(call, values)?,
+            Arguments::Context => None,
         };
-        let returned = match returned {
-            Ok(returned) => returned,
-            Err(reason) => return Some(self.failed(exchange, entry, &reason)),
+        let exit = call.exit.get();
+        let code = match (returned, exit) {
+            (Some(status), _) => Some(status),
+            (None, Some(exit @ 100..=999)) => Some(exit as u16),
+            (None, Some(-1)) => Some(500),
+            _ => None,
         };
-        let status = match (returned, call.exit.get()) {
-            (Some(status), _) => status,
-            (None, Some(exit @ 100..=999)) => exit as u16,
-            (None, Some(-1)) => 500,
-            _ if call.has_output.get() => call.status.get().unwrap_or(200),
-            _ => return None,
-        };
+        if code == Some(NO_ANSWER) {
+            return Ok(Some(Reply::status(NO_ANSWER)));
+        }
+        if !call.has_output.get() {
+            return Ok(match code {
+                Some(code) => Some(Reply::status(code)),
+                None => exit.and_then(|_| exchange.begun_reply.take()).map(|begun| *begun),
+            });
+        }
+        let mut reply = Reply::status(sent.or(code).or(call.status.get()).unwrap_or(200));
         let body = call.output.take();
-        let reply = Reply::status(status);
-        Some(match body.is_empty() {
-            true => reply,
-            false => reply.with_header("Content-Type", CONTENT_TYPE).with_body(body),
-        })
+        if !body.is_empty() {
+            reply = reply.with_header("Content-Type", CONTENT_TYPE).with_body(body);
+        }
+        if code.is_some() || exit.is_some() {
+            return Ok(Some(*exchange.begun_reply.end_with(Box::new(reply))));
+        }
+        exchange.begun_reply.append(reply, OUTPUT_MAX_BYTES)?;
+        Ok(None)
     }
 
     /// The status that a function returned, with its body behind what it has printed; none if it returned nothing that ends
@@ -315,7 +333,7 @@ impl LuaPlugin {
     }
 
     /// Ends a function before a phase; the reply, if it has ended the request.
-    pub(crate) fn end_before(&self, exchange: &Exchange, entry: Entry, begun: Begun) -> Option<Reply> {
+    pub(crate) fn end_before(&self, exchange: &mut Exchange, entry: Entry, begun: Begun) -> Option<Reply> {
         match begun.result? {
             Ok(_) => self.outcome(exchange, entry, &begun.call, Ok(MultiValue::new())),
             Err(reason) => {

@@ -176,6 +176,21 @@ pub struct Catalog {
     scripts: Option<ScriptChecks>,
     /// The protocols of layer 4 with a check.
     protocols: Arc<[ProtocolInfo]>,
+    /// Which files objects may name; none: all.
+    file_rule: Option<FileRule>,
+}
+
+/// Whether objects may name the file at a path; the error says why not.
+#[derive(Clone)]
+struct FileRule(Arc<CheckFile>);
+
+/// The check of a path; its error is a sentence.
+type CheckFile = dyn Fn(&str) -> Result<(), String> + Send + Sync;
+
+impl fmt::Debug for FileRule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("FileRule")
+    }
 }
 
 /// A loader, without its fields for readers of a debug print.
@@ -245,6 +260,24 @@ impl Catalog {
     pub fn with_registries(self, registries: impl IntoIterator<Item = Box<str>>) -> Catalog {
         let all = self.registries.iter().cloned().chain(registries).collect();
         Catalog { registries: Arc::new(all), ..self }
+    }
+
+    /// The same catalog with a rule for files that objects name as certificates and keys (`$file:///PATH`).
+    /// `rule` takes the path; its error is the reason of a fault.
+    #[must_use]
+    pub fn with_file_rule(
+        self,
+        rule: impl Fn(&str) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Catalog {
+        Catalog { file_rule: Some(FileRule(Arc::new(rule))), ..self }
+    }
+
+    /// Whether objects may name the file at `path`.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn check_file(&self, path: &str) -> Result<(), String> {
+        self.file_rule.as_ref().map_or(Ok(()), |rule| (rule.0)(path))
     }
 
     /// The same catalog for a gateway that refuses stream routes, because it has no listener that would serve them.

@@ -33,7 +33,7 @@ pub use options::{CheckOptions, UnknownFields};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Passed, Stage, Warning};
 use crate::resource::Resource;
-use crate::{Id, Key, Kind, Refusal, schema};
+use crate::{Id, Key, Kind, Refusal, schema, secret_reference};
 
 /// An object that can be used.
 #[derive(Debug)]
@@ -67,6 +67,7 @@ fn object_as_given(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checke
     fields(catalog, key.kind, value, &mut findings);
     let passed = findings.finish()?;
     let mut resource = read(key.kind, &without_ignored(value, &passed))?;
+    files(catalog, &resource)?;
     if let Resource::Extension(extension) = &mut resource {
         extension.loaded = extension::load(catalog, key, value)?;
     }
@@ -98,7 +99,7 @@ pub fn value(catalog: &Catalog, kind: Kind, value: &Value) -> Result<(), Refusal
         let mut findings = Findings::default();
         fields(catalog, kind, value, &mut findings);
         let passed = findings.finish()?;
-        read(kind, &without_ignored(value, &passed)).map(drop)
+        files(catalog, &read(kind, &without_ignored(value, &passed))?)
     })
 }
 
@@ -150,6 +151,17 @@ fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings)
         Kind::Extension => extension::check(catalog, value, findings),
         Kind::PluginMetadata | Kind::Secret => {}
     }
+}
+
+/// Refuses names of files that this gateway does not read for objects.
+fn files(catalog: &Catalog, resource: &Resource) -> Result<(), Refusal> {
+    let mut findings = Findings::default();
+    for (pointer, path) in secret_reference::files_of(resource) {
+        if let Err(reason) = catalog.check_file(path) {
+            findings.add(Stage::Unsupported, pointer, reason);
+        }
+    }
+    findings.into_result()
 }
 
 /// Lets the plugins that read protos check the content of one.

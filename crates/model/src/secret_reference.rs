@@ -103,32 +103,43 @@ pub fn of(resource: &Resource) -> Vec<(String, &str)> {
             for_each(&plugin.config, &place, &mut |place, text| found.push((place, text)));
         }
     }
-    match resource {
-        Resource::PluginMetadata(metadata) => {
-            for_each(&metadata.value, "", &mut |place, text| found.push((place, text)));
-        }
-        Resource::Ssl(ssl) => {
-            for (index, (cert, key)) in ssl.pairs.iter().enumerate() {
-                let place = |name: &str| match index {
-                    0 => format!("/{name}"),
-                    further => format!("/{name}s/{}", further - 1),
-                };
-                for (name, text) in [("cert", cert), ("key", key)] {
-                    if is_certificate_reference(text) {
-                        found.push((place(name), &**text));
-                    }
+    if let Resource::PluginMetadata(metadata) = resource {
+        for_each(&metadata.value, "", &mut |place, text| found.push((place, text)));
+    }
+    add_of_certificates(resource, &mut found);
+    found
+}
+
+/// The references to files of an object, `$file:///PATH`, as pointer and path. Only certificates and keys
+/// have such.
+#[must_use]
+pub fn files_of(resource: &Resource) -> Vec<(String, &str)> {
+    let mut found = Vec::new();
+    add_of_certificates(resource, &mut found);
+    found.into_iter().filter_map(|(place, text)| Some((place, file_path(text)?))).collect()
+}
+
+/// Adds the references in the places of certificates and keys.
+fn add_of_certificates<'r>(resource: &'r Resource, found: &mut Vec<(String, &'r str)>) {
+    if let Resource::Ssl(ssl) = resource {
+        for (index, (cert, key)) in ssl.pairs.iter().enumerate() {
+            let place = |name: &str| match index {
+                0 => format!("/{name}"),
+                further => format!("/{name}s/{}", further - 1),
+            };
+            for (name, text) in [("cert", cert), ("key", key)] {
+                if is_certificate_reference(text) {
+                    found.push((place(name), &**text));
                 }
             }
-            if let Some(client) = &ssl.client {
-                for (place, text) in [("/client/ca", Some(&client.ca)), ("/client/crl", client.crl.as_ref())]
-                {
-                    if let Some(text) = text.filter(|text| is_certificate_reference(text)) {
-                        found.push((place.to_owned(), &**text));
-                    }
+        }
+        if let Some(client) = &ssl.client {
+            for (place, text) in [("/client/ca", Some(&client.ca)), ("/client/crl", client.crl.as_ref())] {
+                if let Some(text) = text.filter(|text| is_certificate_reference(text)) {
+                    found.push((place.to_owned(), &**text));
                 }
             }
         }
-        _ => {}
     }
     if let Some(tls) = resource.upstream().and_then(|upstream| upstream.tls.as_deref()) {
         let place = if matches!(resource, Resource::Upstream(_)) { "/tls" } else { "/upstream/tls" };
@@ -140,7 +151,6 @@ pub fn of(resource: &Resource) -> Vec<(String, &str)> {
             }
         }
     }
-    found
 }
 
 /// A quick look that spares most configurations the building of pointers.

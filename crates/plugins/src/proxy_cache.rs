@@ -58,6 +58,16 @@
 //! Directives of these names in `Cache-Control` of the response outweigh them where the lifetime comes from the response.
 //! `must-revalidate`, `proxy-revalidate` and `s-maxage` forbid both. They are extensions of this gateway, 0 by default.
 //!
+//! **Background requests.** Within `stale_while_revalidate` no client waits: the first one that meets the stale entry gets it
+//! at once, as all others do, and its request goes on to the upstream in the background (RFC 5861 section 3; nginx's
+//! `proxy_cache_background_update`). There is one for each entry at a time, with the validators of the entry, as GET and
+//! without `Range` where the client sent HEAD or a range. Plugins that run after this one and the choice of the upstream
+//! are those of the client's request. Plugins of the response do not run, and of the log phase only those that ran for it:
+//! it has no line in access logs and is no request in metrics of requests. After an update in vain the entry is sent as
+//! `STALE` for at least a second before the next one. A worker has at most 64 such requests; beyond them a stale entry is sent as `STALE`
+//! and not updated. Each takes five minutes at most, and ends with the drain of the gateway. A client that limits the age
+//! itself (`max-age`, `min-fresh`, `max-stale`, with `cache_control`) and a request with a body that was not read whole wait for the upstream.
+//!
 //! **One request to the upstream.** Requests that miss the same key at the same time wait for the first of them, for at most
 //! `coalesce_timeout` seconds, and are answered by its response. If that is not stored they go to the upstream themselves, and so
 //! they do at once for an event stream, and after a second for a response that does not tell its length. 0 switches this
@@ -74,13 +84,14 @@
 //! ["10.0.0.0/8"], "_meta": {"filter": [["request_method", "==", "PURGE"]]}}`.
 //!
 //! **Apisix-Cache-Status**: `MISS` without an entry; `HIT`; `EXPIRED`, the entry was stale and the upstream has sent another
-//! response; `REVALIDATED`, the upstream has confirmed it; `UPDATING` and `STALE`, a stale entry was sent while another
-//! request asks, or because the upstream fails; `STALE` also where an entry is too old for the client, which then gets a new
+//! response; `REVALIDATED`, the upstream has confirmed it; `UPDATING` and `STALE`, a stale entry was sent while a
+//! request asks in the background or for another client, or because the upstream fails; `STALE` also where an entry is too old for the client, which then gets a new
 //! response; `BYPASS`, the cache was not asked. A method that is not in `cache_method` is `MISS` with `memory` and `BYPASS`
 //! with `disk`. `hide_cache_headers` removes `Cache-Control` and `Expires` from responses.
 //!
 //! A disk that is full or fails makes requests pass through; the error log says so every ten seconds at most.
 
+mod background;
 mod conditions;
 mod counters;
 mod directives;
@@ -173,7 +184,7 @@ attributes! {
         max_resp_body_size: u64 = 67_108_864, { "minimum": 1 };
         /// Seconds for which requests wait for another one that asks the upstream for the same; 0 does not wait.
         coalesce_timeout: u64 = 5, { "minimum": 0, "maximum": 50 };
-        /// Seconds for which a stale response is sent while one request asks for a new one.
+        /// Seconds for which a stale response is sent while a request in the background asks for a new one.
         stale_while_revalidate: u64 = 0, { "minimum": 0 };
         /// Seconds for which a stale response is sent where the upstream fails.
         stale_if_error: u64 = 0, { "minimum": 0 };
@@ -339,6 +350,9 @@ impl ProxyCache {
         let Some(visit) = exchange.peek_state::<Visit>() else { return };
         // Requests that wait for this one go on; it has ended without an entry.
         drop(visit.leader.take());
+        if let Some(outcome) = visit.background {
+            return self.background_ended(exchange, visit, outcome);
+        }
         if let Some(status) = visit.status {
             self.zone.counters.count(exchange.local().index, status);
         }

@@ -51,7 +51,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 #[cfg(test)]
 mod tests {
     use exchange::plugin::{Portion, Step};
-    use exchange::testing::{Scene, decide};
+    use exchange::testing::{Scene, WRITTEN_PATHS, decide};
     use router::vars::Template;
     use serde_json::json;
 
@@ -74,6 +74,25 @@ mod tests {
         assert!(decide(plugin.access(&mut exchange)).is_none());
         assert!(decide(plugin.rewrite(&mut exchange)).is_none(), "another phase");
         assert_eq!(exchange.early_fields.len(), 1);
+    }
+
+    #[test]
+    fn new_path_has_the_form_of_a_client_path() {
+        for (path, expected) in WRITTEN_PATHS {
+            for call in
+                ["ngx.req.set_uri(path)", "ngx.var.upstream_uri = path", "ctx.var.upstream_uri = path"]
+            {
+                let body = format!("local path = '{path}' {call}");
+                let mut scene = Scene::new();
+                let function = format!("return function(conf, ctx) {body} end");
+                let plugin = scene.build(&KIND, &json!({ "functions": [function] }));
+                let mut exchange = scene.exchange(b"GET /old HTTP/1.1\r\nHost: a\r\n\r\n");
+                let reply = decide(plugin.access(&mut exchange));
+                assert_eq!(reply.map(|reply| reply.status), expected.is_none().then_some(500), "{body}");
+                let expected = expected.unwrap_or("/old");
+                assert_eq!(String::from_utf8_lossy(exchange.forward_path()), expected, "{body}");
+            }
+        }
     }
 
     /// Runs `body` as a function of the phase access; the text of `template` then.

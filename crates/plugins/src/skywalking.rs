@@ -129,7 +129,7 @@ impl Plugin for Skywalking {
             && recording.is_on()
         {
             // The queue counts and reports a dropped segment.
-            queue.push(recording.segment(exchange, &self.names));
+            queue.push_from(exchange.connection.local.ip(), recording.segment(exchange, &self.names));
         }
     }
 }

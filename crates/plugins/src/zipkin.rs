@@ -180,7 +180,9 @@ impl Plugin for Zipkin {
     fn log(&self, exchange: &Exchange) {
         if let (Some(recording), Ok(queue)) = (exchange.peek_state::<Recording>(), &*self.queue) {
             // The queue counts and reports a dropped span.
-            recording.report(exchange, &self.origin, self.has_phases, |span| _ = queue.push(span));
+            recording.report(exchange, &self.origin, self.has_phases, |span| {
+                queue.push_from(exchange.connection.local.ip(), span);
+            });
         }
     }
 }

@@ -47,7 +47,7 @@ const EXCHANGE: &[(&str, &[&str])] = &[
     ("exchange", &["client_address", "failure", "grpc", "local", "options", "overload", "plugin"]),
     ("failure", &[]),
     ("grpc", &["failure"]),
-    ("inner", &["client_address", "exchange", "local"]),
+    ("inner", &["client_address", "exchange", "local", "plugin"]),
     ("local", &["options", "overload", "plugin"]),
     ("observe", &["exchange"]),
     ("options", &["client_address"]),

@@ -3,6 +3,7 @@
 use wasmtime::{Error, Trap};
 
 use crate::host::Host;
+use crate::limits::HOST_CALLS_MAX;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -24,6 +25,12 @@ impl Fault {
     /// The fault of a call that trapped.
     pub(crate) fn of_trap(error: &Error, host: &Host) -> Fault {
         let (code, cause) = match error.downcast_ref::<Trap>() {
+            Some(Trap::Interrupt) if host.budget.host_calls > HOST_CALLS_MAX => {
+                let cause = format!(
+                    "it called functions of the gateway more than {HOST_CALLS_MAX} times in one call"
+                );
+                ("host_calls", cause)
+            }
             Some(Trap::Interrupt) => {
                 let cause =
                     format!("it used more than {} ms of processor time in one call", host.budget.limit_ms);

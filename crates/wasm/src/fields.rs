@@ -209,7 +209,7 @@ pub(crate) fn path(exchange: &Exchange) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, lines, respond};
+    use exchange::testing::{Scene, WRITTEN_PATHS, lines, respond};
 
     use super::*;
     use crate::abi::deserialize;
@@ -254,6 +254,18 @@ mod tests {
         assert_eq!(set(&mut exchange, "Transfer-Encoding", "chunked"), Ok(()));
         Head::Request.replace_all(&mut exchange, &vec![(b"x-c".to_vec(), b"3".to_vec())]).unwrap();
         assert_eq!(lines(&exchange.request.headers), ["Host: shop.example:80", "x-c: 3"]);
+    }
+
+    #[test]
+    fn new_path_has_the_form_of_a_client_path() {
+        let mut scene = Scene::new();
+        for (path, expected) in WRITTEN_PATHS.iter().chain(&[("/a/%2e%2E/b", Some("/b"))]) {
+            let mut exchange = scene.exchange(b"GET /old HTTP/1.1\r\nHost: a\r\n\r\n");
+            let set = Head::Request.write(&mut exchange, ":path", path.as_bytes(), Write::Replace);
+            assert_eq!(set.is_ok(), expected.is_some(), "{path}");
+            let expected = expected.unwrap_or("/old");
+            assert_eq!(String::from_utf8_lossy(exchange.forward_path()), expected, "{path}");
+        }
     }
 
     #[test]

@@ -18,7 +18,9 @@ use wasmtime::{Memory, StoreLimits, StoreLimitsBuilder, TypedFunc};
 
 use crate::abi::{AbiVersion, Pairs, Side};
 use crate::cell::VmCell;
-use crate::limits::{LOG_LINES_PER_SECOND_MAX, MEMORY_BYTES_MAX, TABLE_ELEMENTS_MAX};
+use crate::limits::{
+    HOST_CALLS_MAX, HOST_CALLS_PER_LOOK, LOG_LINES_PER_SECOND_MAX, MEMORY_BYTES_MAX, TABLE_ELEMENTS_MAX,
+};
 use crate::shared::{Data, Shared};
 
 /// The facts of a plugin that its instances share.
@@ -175,11 +177,30 @@ impl Stream {
     }
 }
 
-/// The processor time of one call into the guest, counted once it lasts longer than a period of the clock.
+/// The processor time of one call into the guest, counted once it lasts longer than a period of the clock, and the calls of
+/// host functions in it.
 #[derive(Default)]
 pub(crate) struct Budget {
     pub limit_ms: u64,
     pub counted_from_ns: Option<u64>,
+    pub host_calls: u32,
+}
+
+impl Budget {
+    /// Whether the processor time is over; `now_ns` is that of the thread. The first look begins to count.
+    pub(crate) fn is_over(&mut self, now_ns: u64) -> bool {
+        let from_ns = *self.counted_from_ns.get_or_insert(now_ns);
+        now_ns.saturating_sub(from_ns) >= self.limit_ms * 1_000_000
+    }
+
+    /// Counts the call of a host function; false if the guest has to end. Code without loops and calls of its own functions
+    /// meets no other place where its time is looked at.
+    #[inline]
+    pub(crate) fn allows_host_call(&mut self, now_ns: impl FnOnce() -> u64) -> bool {
+        self.host_calls += 1;
+        self.host_calls <= HOST_CALLS_MAX
+            && (!self.host_calls.is_multiple_of(HOST_CALLS_PER_LOOK) || !self.is_over(now_ns()))
+    }
 }
 
 /// How many lines the guest logs.
@@ -285,5 +306,29 @@ impl Host {
 
     fn is_lent(&self) -> bool {
         self.lent_to != 0 && self.lent_to == self.current
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_calls_count_in_the_budget_of_a_callback() {
+        let calls_until_end = |ns_per_call: u64| {
+            let mut budget = Budget { limit_ms: 20, ..Budget::default() };
+            let allows = |call: &u64| budget.allows_host_call(|| call * ns_per_call);
+            (1..=u64::from(2 * HOST_CALLS_MAX)).take_while(allows).count() as u64
+        };
+        let per_look = u64::from(HOST_CALLS_PER_LOOK);
+        for (ns_per_call, least, most) in [
+            (10, u64::from(HOST_CALLS_MAX), u64::from(HOST_CALLS_MAX)),
+            (1_000, 20_000, 20_000 + 2 * per_look),
+            (100_000, 200, 200 + 2 * per_look),
+            (30_000_000, per_look, 2 * per_look),
+        ] {
+            let calls = calls_until_end(ns_per_call);
+            assert!((least..=most).contains(&calls), "{ns_per_call}: {calls}");
+        }
     }
 }

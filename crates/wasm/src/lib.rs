@@ -12,6 +12,7 @@
 mod abi;
 mod cache;
 mod cell;
+mod compile;
 mod engine;
 mod exports;
 mod fault;

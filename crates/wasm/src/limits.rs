@@ -3,6 +3,15 @@
 
 /// The longest module, in bytes. The Go compiler writes 2 to 4 MiB for a small filter; compiling takes time by length.
 pub const MODULE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Functions of a module: the compiler takes about 1 ms for one. The modules of Go with 4 MiB have about 10,000.
+pub const FUNCTIONS_MAX: usize = 20_000;
+/// The longest time in which a write or a start waits for the compiler, in milliseconds: other writes wait as long. A module of
+/// 10,000 functions takes about 10 seconds; few large functions can take any time.
+pub const COMPILE_MS_MAX: u64 = 30_000;
+/// Modules that are compiled at once: each takes a processor and memory of many times its length.
+pub const COMPILES_MAX: usize = 2;
+/// The stack of a thread that compiles, in bytes: the compiler calls itself for nested code.
+pub const COMPILER_STACK_BYTES: usize = 8 * 1024 * 1024;
 /// The memory of one instance, in bytes: each worker has an instance of each module, so that this counts several times.
 pub const MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Elements of all tables of one instance together: the table of a 4 MiB module has about 10,000 functions.
@@ -12,6 +21,11 @@ pub const STACK_BYTES_MAX: usize = 512 * 1024;
 /// Processor time of one callback of a request, in milliseconds. The worker serves nothing else meanwhile, so that this is the
 /// longest delay that one call can bring to other requests.
 pub const CALL_CPU_MS: u64 = 20;
+/// Functions of the gateway that a guest calls in one callback. Filters call some tens; a guest that only calls would reach no
+/// place where its processor time is looked at.
+pub const HOST_CALLS_MAX: u32 = 100_000;
+/// Calls of functions of the gateway between two looks at the processor time of a callback.
+pub const HOST_CALLS_PER_LOOK: u32 = 32;
 /// Processor time to start an instance, and of each configuration that it takes: the runtime of Go starts in 5 to 20 ms.
 pub const START_CPU_MS: u64 = 500;
 /// The period of the clock that interrupts guests, in milliseconds. A call is looked at no more often than this.

@@ -8,6 +8,7 @@ use wasmtime::{Engine, InstancePre, Module, Store};
 
 use crate::abi::AbiVersion;
 use crate::cache::Cache;
+use crate::compile::compile;
 use crate::engine::engine;
 use crate::functions;
 use crate::host::{Home, Host, Identity, Loan};
@@ -66,8 +67,7 @@ impl Compiled {
         let module = match cache.and_then(|cache| cache.get(&engine, content)) {
             Some(module) => module,
             None => {
-                let module = Module::from_binary(&engine, content)
-                    .map_err(|error| refusal(&engine, content, &error))?;
+                let module = compile(&engine, content, refusal)?;
                 if let Some(cache) = cache {
                     cache.put(content, &module);
                 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use wasmtime::{Store, TypedFunc, UpdateDeadline, WasmParams, WasmResults};
+use wasmtime::{CallHook, Store, Trap, TypedFunc, UpdateDeadline, WasmParams, WasmResults};
 
 use crate::abi::Pairs;
 use crate::exports::{Exports, HeadCallback};
@@ -57,12 +57,16 @@ impl Vm {
         let mut store = Store::new(module.pre.module().engine(), host);
         store.limiter(|host| &mut host.limits);
         store.epoch_deadline_callback(|mut context| {
-            let now_ns = stdx::clock::thread_cpu_ns();
-            let budget = &mut context.data_mut().budget;
             // Processor time counts, because the thread may not have run since the last tick.
-            let from_ns = *budget.counted_from_ns.get_or_insert(now_ns);
-            let is_over = now_ns.saturating_sub(from_ns) >= budget.limit_ms * 1_000_000;
+            let is_over = context.data_mut().budget.is_over(stdx::clock::thread_cpu_ns());
             Ok(if is_over { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
+        });
+        store.call_hook(|mut context, hook| {
+            let is_host = matches!(hook, CallHook::CallingHost);
+            if is_host && !context.data_mut().budget.allows_host_call(stdx::clock::thread_cpu_ns) {
+                return Err(Trap::Interrupt.into());
+            }
+            Ok(())
         });
         allow(&mut store, START_CPU_MS);
         let instance = match module.pre.instantiate(&mut store) {
@@ -360,7 +364,7 @@ impl Vm {
 
 /// Lets the next call take `limit_ms`.
 fn allow(store: &mut Store<Host>, limit_ms: u64) {
-    store.data_mut().budget = Budget { limit_ms, counted_from_ns: None };
+    store.data_mut().budget = Budget { limit_ms, ..Budget::default() };
     store.set_epoch_deadline(1);
 }
 

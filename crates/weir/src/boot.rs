@@ -4,6 +4,7 @@
 mod bridge;
 mod catalog;
 mod certificates;
+mod core_dumps;
 mod data;
 mod extensions;
 mod lasting;
@@ -56,6 +57,7 @@ use crate::settings::{Settings, SettingsSource, Source};
 use crate::terminal::print_error_bounded;
 
 pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
+pub(crate) use data::{WRITERS_ADVICE, other_writers};
 pub(crate) use extensions::Extensions;
 pub(crate) use lasting::is_lasting;
 pub(crate) use memory_bound::{MemoryBound, memory_bound};
@@ -239,12 +241,17 @@ fn secrets(settings: &Settings) -> Arc<Secrets> {
         timeout: Duration::from_millis(settings.secret_timeout_ms),
         policy: outbound_policy(settings),
         ca: settings.secret_ca.clone(),
-        files: match settings.resources {
-            Some(_) if settings.certificate_folders.is_empty() => FilePolicy::All,
-            _ => FilePolicy::Below(settings.certificate_folders.clone()),
-        },
+        files: file_policy(settings),
     };
     Arc::new(Secrets::new(options, |name| std::env::var(name).ok()))
+}
+
+/// The files that objects may name.
+fn file_policy(settings: &Settings) -> FilePolicy {
+    match settings.resources {
+        Some(_) if settings.certificate_folders.is_empty() => FilePolicy::All,
+        _ => FilePolicy::Below(settings.certificate_folders.clone()),
+    }
 }
 
 /// The registries that the settings name, running; none if there are none.

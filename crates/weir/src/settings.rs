@@ -151,6 +151,9 @@ settings! {
         /// the certificates. Without it such requests get 421, unless a plugin leads them to TLS by a
         /// redirect.
         mutual_tls_over_http: bool = parse::switch("true|false", "false"),
+        /// Port that `http_to_https` of the plugin `redirect` sends clients to, where its metadata names none; 443 is left out of
+        /// the URI. 0: that of the first TLS listener.
+        redirect_https_port: u32 = parse::count::<0, 65_535>("PORT", "0"),
         /// Milliseconds that a client gets for its TLS handshake.
         tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
         /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. With it
@@ -319,6 +322,10 @@ settings! {
         /// ended, and another thread takes its place. With more than four such threads that have not ended
         /// the process exits with status 70, so that its supervisor starts it again. 0 never gives one up.
         worker_stall_timeout_ms: u64 = parse::number::<0, 3_600_000>("MS", "30000"),
+        /// Let the kernel write core dumps of this process, up to the hard limit of RLIMIT_CORE. Switched
+        /// off, the soft limit is 0, because a core dump holds private keys and requests. It takes effect at
+        /// a start or a binary upgrade.
+        core_dumps: bool = parse::switch("true|false", "false"),
         /// Pin each worker to one core.
         pin: bool = parse::switch("true|false", "false"),
         /// Seconds that open requests get to finish after TERM or QUIT.

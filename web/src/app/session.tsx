@@ -28,6 +28,7 @@ export function refusal(error: unknown): string {
   if (error.status === 0) return 'The instance cannot be reached.';
   if (error.status === 401) return 'This key is not known to the instance.';
   if (error.status === 403) return `Refused: ${error.message}`;
+  if (error.status === 429) return `Refused: ${error.message}`;
   if (error.status === 503) return `The instance does not serve now: ${error.message}`;
   return error.message;
 }

@@ -153,6 +153,12 @@ describe('secrets', () => {
     expect(JSON.stringify(document)).not.toContain('"p"');
     expect(unmask(document, kept)).toEqual(route);
   });
+  it('secret_hidden_by_the_instance_is_sent_back_hidden', () => {
+    const upstream: Json = { tls: { client_cert: 'c', client_key: '(hidden)' } };
+    const { document, kept } = mask('upstreams', upstream, plugins);
+    expect(unknownSecrets(document, kept)).toEqual([]);
+    expect(unmask(document, kept)).toEqual(upstream);
+  });
   it('references_are_no_secrets', () => {
     expect(secretPointers('consumers', { plugins: { 'key-auth': { key: '$env://KEY' } } }, plugins)).toEqual([]);
     expect(secretPointers('consumers', { plugins: { 'key-auth': { key: 'abc' } } }, plugins)).toEqual(['/plugins/key-auth/key']);

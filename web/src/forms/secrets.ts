@@ -67,7 +67,8 @@ export function mask(kind: string, document: Json, plugins: Readonly<Record<stri
   let masked = document;
   for (const pointer of secretPointers(kind, document, plugins)) {
     const value = valueAt(document, pointer);
-    if (value === undefined || value === HIDDEN) continue;
+    if (value === undefined) continue;
+    // A secret that the instance hides is sent back as `(hidden)`, which stands there for the stored one.
     kept.set(pointer, value);
     masked = withValue(masked, pointer, HIDDEN);
   }

@@ -59,7 +59,7 @@ impl Accounts {
     }
 
     async fn restore(&self, authority: &Authority, kept: Kept) -> Result<(Account, LastAnswer), Failure> {
-        let (client, last) = self.transport.client();
+        let (client, last) = self.transport.client(&authority.directory);
         let builder = Account::builder_with_http(client);
         // The library gives credentials back only when it makes them, so that they are written down once more first.
         let text =
@@ -77,7 +77,7 @@ impl Accounts {
     }
 
     async fn create(&self, authority: &Authority) -> Result<(Account, LastAnswer), Failure> {
-        let (client, last) = self.transport.client();
+        let (client, last) = self.transport.client(&authority.directory);
         let contact = self.email.as_ref().map(|email| format!("mailto:{email}"));
         let contact: Vec<&str> = contact.as_deref().into_iter().collect();
         let new =

@@ -44,6 +44,8 @@ impl LastAnswer {
 /// A client of one attempt.
 struct Bounded {
     transport: Transport,
+    /// The authority part of the directory's URL, if that is plain HTTP: the only one that may be asked so.
+    plain: Option<Arc<str>>,
     last: LastAnswer,
 }
 
@@ -57,16 +59,23 @@ impl Transport {
         Ok(Transport { tls: TlsConnector::from(Arc::new(config)), policy })
     }
 
-    /// A client for one attempt, and its view of the last answer.
-    pub(super) fn client(&self) -> (Box<dyn HttpClient>, LastAnswer) {
+    /// A client for one attempt at the authority with that directory, and its view of the last answer. The
+    /// resources that the directory names must be https, because an authority could otherwise send requests
+    /// to services of this machine; those of a directory with plain HTTP may be at the same host and port.
+    pub(super) fn client(&self, directory: &str) -> (Box<dyn HttpClient>, LastAnswer) {
         let last = LastAnswer::default();
-        (Box::new(Bounded { transport: self.clone(), last: last.clone() }), last)
+        let plain = plain_authority(directory);
+        (Box::new(Bounded { transport: self.clone(), plain, last: last.clone() }), last)
     }
 
-    async fn ask(&self, request: Request<BodyWrapper<Bytes>>) -> Result<Response<Bytes>, String> {
+    async fn ask(
+        &self,
+        request: Request<BodyWrapper<Bytes>>,
+        plain: Option<&str>,
+    ) -> Result<Response<Bytes>, String> {
         let (mut head, body) = request.into_parts();
         let uri = std::mem::take(&mut head.uri);
-        let stream = self.open(&uri).await?;
+        let stream = self.open(&uri, plain).await?;
         let authority = uri.authority().ok_or("its URL has no host")?;
         head.uri = uri
             .path_and_query()
@@ -107,14 +116,10 @@ impl Transport {
         }
     }
 
-    async fn open(&self, uri: &Uri) -> Result<Box<dyn Io>, String> {
+    async fn open(&self, uri: &Uri, plain: Option<&str>) -> Result<Box<dyn Io>, String> {
         let authority = uri.authority().ok_or("its URL has no host")?;
         let host = authority.host().trim_matches(['[', ']']);
-        let is_secure = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") if is_loopback(host) => false,
-            _ => return Err("its URL is not https".to_owned()),
-        };
+        let is_secure = is_secure(uri, plain)?;
         let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
         let stream = connect(host, port, &self.policy).await?;
         if !is_secure {
@@ -134,11 +139,11 @@ impl HttpClient for Bounded {
         &self,
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
-        let (transport, last) = (self.transport.clone(), self.last.clone());
+        let (transport, plain, last) = (self.transport.clone(), self.plain.clone(), self.last.clone());
         Box::pin(async move {
             *last.0.lock() = (0, None);
             let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
-            let answer = match tokio::time::timeout(TIMEOUT, transport.ask(request)).await {
+            let answer = match tokio::time::timeout(TIMEOUT, transport.ask(request, plain.as_deref())).await {
                 Ok(answer) => answer,
                 Err(_) => Err(format!("no whole answer within {} s", TIMEOUT.as_secs())),
             };
@@ -148,6 +153,28 @@ impl HttpClient for Bounded {
             let (parts, body) = response.into_parts();
             Ok(BytesResponse { parts, body: Box::new(body) })
         })
+    }
+}
+
+/// The host and port of a directory with plain HTTP; none for https.
+fn plain_authority(directory: &str) -> Option<Arc<str>> {
+    let uri: Uri = directory.parse().ok()?;
+    (uri.scheme_str() == Some("http")).then(|| uri.authority().map(|authority| authority.as_str().into()))?
+}
+
+/// Whether a URL is asked by TLS. Plain HTTP is for the host and port `plain` alone, and on this machine
+/// only.
+fn is_secure(uri: &Uri, plain: Option<&str>) -> Result<bool, String> {
+    let authority = uri.authority().ok_or("its URL has no host")?;
+    match uri.scheme_str() {
+        Some("https") => Ok(true),
+        Some("http")
+            if plain == Some(authority.as_str())
+                && is_loopback(authority.host().trim_matches(['[', ']'])) =>
+        {
+            Ok(false)
+        }
+        _ => Err("its URL is not https".to_owned()),
     }
 }
 
@@ -184,6 +211,27 @@ const WAIT_MAX: Duration = Duration::from_secs(7 * 86_400);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn resources_are_https_unless_the_directory_is_not() {
+        let check = |directory: &str, resource: &str, expected: Option<bool>| {
+            let found = is_secure(&resource.parse().unwrap(), plain_authority(directory).as_deref());
+            assert_eq!(found.ok(), expected, "{directory} {resource}");
+        };
+        let (secure, plain) = ("https://acme.example/dir", "http://127.0.0.1:14000/dir");
+        check(secure, "https://acme.example/order", Some(true));
+        check(secure, "https://other.example/order", Some(true));
+        check(secure, "http://127.0.0.1:9180/apisix/admin/routes", None);
+        check(secure, "http://acme.example/order", None);
+        check("https://127.0.0.1:14000/dir", "http://127.0.0.1:14000/order", None);
+        check(plain, "http://127.0.0.1:14000/order", Some(false));
+        check(plain, "https://127.0.0.1:14000/order", Some(true));
+        check(plain, "http://127.0.0.1:9180/order", None);
+        check(plain, "http://[::1]:14000/order", None);
+        check("http://[::1]:14000/dir", "http://[::1]:14000/order", Some(false));
+        check("http://acme.example/dir", "http://acme.example/order", None);
+        check(plain, "ftp://127.0.0.1:14000/order", None);
+    }
 
     #[test]
     fn waits_are_bounded_and_readable() {

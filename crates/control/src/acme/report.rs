@@ -82,14 +82,9 @@ impl Report {
         let record = self.environment.record(&wanted.id);
         let current = cache.get(&self.view, &wanted.id);
         let is_valid = current.as_ref().is_some_and(|current| {
-            now_ms < current.validity.not_after_ms && wanted.names.iter().all(|name| current.covers(name))
+            current.validity.holds_at(now_ms) && wanted.names.iter().all(|name| current.covers(name))
         });
-        let state = match (record.failures > 0, is_valid) {
-            (true, true) => "renewal_failing",
-            (true, false) => "failing",
-            (false, true) => "valid",
-            (false, false) => "pending",
-        };
+        let state = state_of(record.failures > 0, is_valid);
         let seconds = |ms: u64| if ms == 0 { Value::Null } else { (ms / 1000).into() };
         let order_at_ms = plan::order_at_ms(&wanted.names, current.as_ref(), &record, now_ms);
         let value = json!({
@@ -115,5 +110,35 @@ impl Report {
     }
 }
 
-/// The states, the good one first. `pending`: there is none yet and no attempt has failed.
+fn state_of(has_failed: bool, is_valid: bool) -> &'static str {
+    match (has_failed, is_valid) {
+        (true, true) => "renewal_failing",
+        (true, false) => "failing",
+        (false, true) => "valid",
+        (false, false) => "pending",
+    }
+}
+
+/// The states, the good one first. `pending`: there is none that is valid now, and no attempt has failed.
 const STATES: [&str; 4] = ["valid", "pending", "renewal_failing", "failing"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acme::schedule::Validity;
+
+    #[test]
+    fn certificate_is_pending_before_its_validity() {
+        let validity = Validity { not_before_ms: 10, not_after_ms: 20 };
+        let check = |now_ms: u64, has_failed: bool, expected: &str| {
+            assert_eq!(state_of(has_failed, validity.holds_at(now_ms)), expected, "{now_ms} {has_failed}");
+        };
+        check(9, false, "pending");
+        check(10, false, "valid");
+        check(19, false, "valid");
+        check(20, false, "pending");
+        check(9, true, "failing");
+        check(10, true, "renewal_failing");
+        assert!([true, false].iter().all(|failed| STATES.contains(&state_of(*failed, *failed))));
+    }
+}

@@ -31,6 +31,11 @@ pub(super) struct Past {
 }
 
 impl Validity {
+    /// Whether it has begun and not ended.
+    pub(super) fn holds_at(&self, now_ms: u64) -> bool {
+        (self.not_before_ms..self.not_after_ms).contains(&now_ms)
+    }
+
     pub(super) fn lifetime_ms(&self) -> u64 {
         self.not_after_ms.saturating_sub(self.not_before_ms)
     }

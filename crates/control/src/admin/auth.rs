@@ -2,15 +2,19 @@
 //! origin of the page that sent the request. Of a request it knows only whether it may change something.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http::request::Parts;
 use http::{HeaderMap, header};
 use ipnet::IpNet;
+use parking_lot::Mutex;
 use subtle::{Choice, ConstantTimeEq};
 
+use super::guesses::{Client, WrongKeys};
 use super::origin::{is_foreign, is_own_host, is_same};
 use super::query::Query;
 use super::refusals::Refusals;
+use crate::clock::{Clock, SystemClock};
 
 /// A key and what it allows.
 #[derive(Clone)]
@@ -44,6 +48,11 @@ pub enum Access {
 pub enum Denied {
     /// The key is missing, wrong, or its role does not allow the request; holds the contract's `description`.
     Token(&'static str),
+    /// Too many wrong keys came from the address of the client, so that the key was not compared.
+    Paused {
+        /// Milliseconds until keys from this address are compared again.
+        left_ms: u64,
+    },
     /// A page of another origin may have sent the request, and no key in a header shows that it did not.
     CrossSite,
     /// The request has no key in a header, and `Host` is a name that another site may have pointed here.
@@ -62,6 +71,9 @@ pub struct Gate {
     hosts: Vec<String>,
     /// Limits the log lines about refused callers.
     refusals: Refusals,
+    /// Counts wrong keys by address.
+    wrong_keys: Mutex<WrongKeys>,
+    clock: Arc<dyn Clock>,
 }
 
 impl std::fmt::Debug for AdminKey {
@@ -75,7 +87,21 @@ impl Gate {
     /// A gate with these rules. An empty `allowed` means the contract's default, `127.0.0.0/24`, and `::1`.
     pub fn new(keys: Vec<AdminKey>, key_required: bool, allowed: Vec<IpNet>) -> Gate {
         let allowed = if allowed.is_empty() { default_networks() } else { allowed };
-        Gate { keys, key_required, allowed, hosts: Vec::new(), refusals: Refusals::default() }
+        Gate {
+            keys,
+            key_required,
+            allowed,
+            hosts: Vec::new(),
+            refusals: Refusals::default(),
+            wrong_keys: Mutex::default(),
+            clock: Arc::new(SystemClock),
+        }
+    }
+
+    /// The gate with a clock for the pauses after wrong keys.
+    #[must_use]
+    pub fn with_clock(self, clock: Arc<dyn Clock>) -> Gate {
+        Gate { clock, ..self }
     }
 
     /// The gate with names that `Host` may have in requests without a key in a header.
@@ -100,6 +126,30 @@ impl Gate {
         self.refusals.note(peer, message, description);
     }
 
+    /// Checks a request of `peer` as [`Gate::check`] does and counts wrong keys. While keys from its address
+    /// are paused, none is compared: a right key is refused as well, because its acceptance would end the
+    /// guessing.
+    ///
+    /// # Errors
+    /// See [`Denied`].
+    pub fn admit(&self, head: &Parts, access: Access, peer: SocketAddr) -> Result<Role, Denied> {
+        let Some((sent, _)) = sent_key(head).filter(|_| self.key_required) else {
+            return self.check(head, access);
+        };
+        let client = Client::new(peer.ip(), is_foreign(&head.headers));
+        let now_ms = self.clock.unix_ms();
+        // Held across the comparison, so that requests at the same time do not get more keys compared.
+        let mut wrong_keys = self.wrong_keys.lock();
+        if let Some(left_ms) = wrong_keys.pause_ms(&client, now_ms) {
+            return Err(Denied::Paused { left_ms });
+        }
+        let checked = self.check(head, access);
+        if checked == Err(Denied::Token(WRONG_KEY)) {
+            wrong_keys.note(client, &sent, now_ms);
+        }
+        checked
+    }
+
     /// Checks the key and its role; returns the role. Where a browser would send the request for a page of any origin,
     /// because the key is in a cookie or none is needed, checks the origin too.
     ///
@@ -110,12 +160,8 @@ impl Gate {
             self.check_origin(&head.headers)?;
             return Ok(Role::Admin);
         }
-        let query = Query::parse(head.uri.query().unwrap_or_default());
-        let sent = query.get("api_key").map(str::to_owned).or_else(|| text(&head.headers, "x-api-key"));
-        let is_cookie = sent.is_none();
-        let sent =
-            sent.or_else(|| cookie(&head.headers, "x_api_key")).ok_or(Denied::Token("missing apikey"))?;
-        let role = self.role_of(&sent).ok_or(Denied::Token("wrong apikey"))?;
+        let (sent, is_cookie) = sent_key(head).ok_or(Denied::Token("missing apikey"))?;
+        let role = self.role_of(&sent).ok_or(Denied::Token(WRONG_KEY))?;
         // Browsers add cookies to requests of any page, but a page of another origin cannot add the header, and does
         // not know the argument.
         if is_cookie {
@@ -156,6 +202,16 @@ impl Gate {
     }
 }
 
+/// The key of a request, and whether it is in the cookie.
+fn sent_key(head: &Parts) -> Option<(String, bool)> {
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let sent = query.get("api_key").map(str::to_owned).or_else(|| text(&head.headers, "x-api-key"));
+    match sent {
+        Some(sent) => Some((sent, false)),
+        None => Some((cookie(&head.headers, "x_api_key")?, true)),
+    }
+}
+
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
@@ -181,6 +237,9 @@ fn canonical(address: IpAddr) -> IpAddr {
 fn default_networks() -> Vec<IpNet> {
     ["127.0.0.0/24", "::1/128"].map(|network| network.parse().expect("a literal network")).to_vec()
 }
+
+/// The contract's `description` of a wrong key.
+const WRONG_KEY: &str = "wrong apikey";
 
 #[cfg(test)]
 mod tests {

@@ -112,8 +112,12 @@ fn is_harmless(plain: &Value, sealed: &Value) -> bool {
     }
 }
 
-/// The stored text without private keys.
+/// The stored text without private keys: those of `ssls` are left out, as in APISIX, those of upstreams are
+/// [`HIDDEN`], so that an object that is read, changed and written back keeps its key.
 pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
+    if let Some(object) = with_hidden_client_key(kind, text) {
+        return raw(&object);
+    }
     if kind != Kind::Ssl {
         return match serde_json::from_str::<&RawValue>(text) {
             Ok(raw) => Cow::Borrowed(raw),
@@ -129,6 +133,27 @@ pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
         }
     }
     raw(&Value::Object(object))
+}
+
+/// The object with the key of its upstream's client certificate hidden; none if it has no such key, or a
+/// reference to one.
+fn with_hidden_client_key(kind: Kind, text: &str) -> Option<Value> {
+    let pointer = match kind {
+        Kind::Upstream => "/tls/client_key",
+        Kind::Route | Kind::Service | Kind::StreamRoute => "/upstream/tls/client_key",
+        _ => return None,
+    };
+    // Few objects have one, and parsing all of a long list takes milliseconds.
+    if !text.contains("client_key") {
+        return None;
+    }
+    let mut object: Value = serde_json::from_str(text).ok()?;
+    let client_key = object.pointer_mut(pointer)?;
+    if client_key.as_str().is_none_or(is_certificate_reference) {
+        return None;
+    }
+    *client_key = HIDDEN.into();
+    Some(object)
 }
 
 /// The places of secrets in an object, as JSON pointers.
@@ -319,6 +344,21 @@ mod tests {
         let references = r#"{"cert":"$env://C","key":"$env://K","keys":["$secret://vault/1/a/b"]}"#;
         check(Kind::Ssl, references, references);
         check(Kind::Ssl, r#"{"key":"$env://K","keys":["$env://K","k"]}"#, r#"{"key":"$env://K"}"#);
+        let upstream =
+            |key: &str| format!(r#"{{"tls":{{"client_cert":"c","client_key":"{key}"}},"weight":0.50}}"#);
+        let hidden = r#"{"tls":{"client_cert":"c","client_key":"(hidden)"},"weight":0.5}"#;
+        check(Kind::Upstream, &upstream("k"), hidden);
+        for reference in ["$env://K", "$file:///k.pem", "$secret://vault/1/a/b"] {
+            check(Kind::Upstream, &upstream(reference), &upstream(reference));
+        }
+        for kind in [Kind::Route, Kind::Service, Kind::StreamRoute] {
+            check(
+                kind,
+                &format!(r#"{{"upstream":{}}}"#, upstream("k")),
+                &format!(r#"{{"upstream":{hidden}}}"#),
+            );
+            check(kind, &upstream("k"), &upstream("k"));
+        }
     }
 
     #[test]

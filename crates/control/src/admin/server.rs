@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use model::extension::EXTENSION_CONTENT_BYTES_MAX;
 use model::{Catalog, lenient_json};
 use serde_json::{Value, json};
@@ -100,7 +100,7 @@ impl Handler for Admin {
         if head.method == Method::OPTIONS || is_probe(head) || !is_below_prefix(head) {
             return Ok(());
         }
-        let denied = match self.parts.gate.check(head, access(head)) {
+        let denied = match self.parts.gate.admit(head, access(head), peer) {
             Ok(_) => return Ok(()),
             Err(denied) => denied,
         };
@@ -109,6 +109,17 @@ impl Handler for Admin {
                 self.parts.gate.log_refusal(peer, "failed to check token", Some(description));
                 let body = json!({ "error_msg": "failed to check token", "description": description });
                 respond::json(StatusCode::UNAUTHORIZED, &body)
+            }
+            Denied::Paused { left_ms } => {
+                self.parts.gate.log_refusal(peer, "too many wrong keys from an address", None);
+                let seconds = left_ms.div_ceil(1_000);
+                let reason = format!(
+                    "too many wrong keys from this address: no key from it is compared for {seconds} s, \
+                     not even a right one"
+                );
+                let mut refusal = respond::error(StatusCode::TOO_MANY_REQUESTS, reason);
+                refusal.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+                refusal
             }
             Denied::CrossSite => {
                 let message = "a request without a key in its header that may come from another site's page";

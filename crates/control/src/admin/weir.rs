@@ -64,7 +64,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 }
 
 /// `{"revision", "workers": [{"worker", "revision"}], "objects": {...}, "faults": [...]}`, and with listeners of layer 4, etcd or ACME
-/// `layer_4`, `etcd` or `acme`.
+/// `layer_4`, `etcd` or `acme`, while writes fail `write_failure`.
 fn status(parts: &AdminParts) -> Response<Bytes> {
     let view = parts.view.load();
     let workers: Vec<Value> = parts
@@ -95,6 +95,9 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
             "revision": etcd.revision,
             "copy_fault": etcd.copy_fault,
         });
+    }
+    if let Some(failure) = &view.write_failure {
+        body["write_failure"] = json!({ "reason": failure.reason, "since_ms": failure.since_ms });
     }
     if let Some(acme) = &parts.acme {
         body["acme"] = acme.summary();

@@ -42,6 +42,12 @@ fn objects_in_force_are_dumped() {
     check("/v1/routes", "/0/key", 200, json!("/apisix/routes/r"));
     check("/v1/routes", "/0/has_domain", 200, json!(true));
     check("/v1/route/r", "/value/uri", 200, json!("/"));
+    check("/v1/route/r", "/value/id", 200, json!("r"));
+    let node = |host: &str| json!({"host": host, "port": 80, "weight": 1});
+    let nodes = json!([node("example.org"), node("[::1]")]);
+    check("/v1/route/r", "/value/upstream/nodes", 200, nodes);
+    check("/v1/upstreams", "/0/value/nodes", 200, json!([node("127.0.0.1")]));
+    check("/v1/upstream/1", "/value/hash_on", 200, json!("vars"));
     check("/v1/route/x", "/error_msg", 404, json!("route[x] not found"));
     check("/v1/services", "/0/value/upstream_id", 200, json!("1"));
     check("/v1/service/x", "/error_msg", 404, json!("service[x] not found"));

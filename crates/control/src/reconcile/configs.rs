@@ -115,8 +115,12 @@ impl ControlLoop {
     /// Replaces the objects of the set's collections. Faulty objects are reported and keep their last good form. The
     /// change is one revision, durable together with the statement of the set.
     pub(crate) fn put_configs(&mut self, put: Put) -> Result<Result<(), Overtaken>, WholeRefused> {
-        self.source.catch_up(&mut self.reconciler)?;
-        self.source.put_configs(&mut self.reconciler, put)
+        let caught_up = self.source.catch_up(&mut self.reconciler).map_err(WholeRefused::from);
+        let result = caught_up.and_then(|()| self.source.put_configs(&mut self.reconciler, put));
+        if !matches!(result, Ok(Err(Overtaken))) {
+            self.reconciler.note_whole(&result);
+        }
+        result
     }
 }
 

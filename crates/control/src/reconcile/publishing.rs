@@ -84,6 +84,7 @@ impl Reconciler {
             etcd: self.etcd.clone(),
             configs: Arc::clone(&self.configs),
             changed: self.changed,
+            write_failure: self.write_failure.clone(),
         };
         view.unready = self.start_faults.reasons(&view);
         view

@@ -37,6 +37,7 @@ impl EmbeddedStore {
         let now_ms = reconciler.parts.clock.unix_ms();
         if let Err(fault) = self.catch_up(reconciler) {
             tracing::error!(%fault, "the store cannot be taken back; it is tried again");
+            reconciler.note_written(Err(fault.to_string()));
             return;
         }
         let expired = self.store.expired(now_ms, MAX_SWEPT);
@@ -46,20 +47,27 @@ impl EmbeddedStore {
         let mut batch = match self.begin(reconciler, now_ms) {
             Ok(batch) => batch,
             Err(fault) => {
-                tracing::warn!(%fault, "objects whose time is up cannot be removed");
+                tracing::warn!(%fault, "expired objects cannot be removed");
+                reconciler.note_written(Err(fault.to_string()));
                 return;
             }
         };
         batch.journal.sign(Label { at_ms: now_ms, source: VersionSource::Expiry, by: THE_CLOCK.into() });
         for path in expired {
             if let Err(refusal) = batch.expire(&path) {
-                tracing::warn!(path, ?refusal, "an object whose time is up cannot be removed");
+                tracing::warn!(path, ?refusal, "an expired object cannot be removed");
             }
         }
         let committed = batch.finish().map(|(journal, applied)| journal.commit().map(|()| applied));
         match committed.transpose() {
-            Ok(applied) => self.publish(reconciler, applied),
-            Err(fault) => tracing::warn!(%fault, "objects whose time is up cannot be removed"),
+            Ok(applied) => {
+                self.publish(reconciler, applied);
+                reconciler.note_written(Ok(()));
+            }
+            Err(fault) => {
+                tracing::warn!(%fault, "expired objects cannot be removed");
+                reconciler.note_written(Err(fault.to_string()));
+            }
         }
     }
 

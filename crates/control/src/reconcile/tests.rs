@@ -155,6 +155,7 @@ fn objects_are_removed_when_they_expire() {
         configs: std::sync::Arc::default(),
         changed: None,
         etcd: None,
+        write_failure: None,
     };
     let inbox = std::sync::mpsc::sync_channel(1).1;
     let mut control = super::ControlLoop { source, reconciler, inbox };
@@ -499,4 +500,43 @@ fn secrets_are_encrypted_in_the_store_only() {
     drop((view, rig));
     let rig = Rig::store(directory.path());
     assert_eq!(rig.view.load().snapshot.faults().len(), 2, "without a keyring both stay closed");
+}
+
+/// The attention lines about writes, and `write_failure` of the status.
+fn shown_failure(rig: &Rig) -> (Vec<Value>, Value) {
+    let view = rig.view.load();
+    let (_, status) = rig.json("GET", "/apisix/admin/weir/status", &Value::Null);
+    let failure = view.write_failure.as_ref().map(|failure| json!(failure.reason));
+    assert_eq!(failure.unwrap_or_default(), status["write_failure"]["reason"]);
+    let (_, overview) = rig.json("GET", "/apisix/admin/weir/overview", &Value::Null);
+    let lines = overview["attention"].as_array().cloned().unwrap_or_default();
+    (
+        lines.into_iter().filter(|line| line["what"] == "writes_fail").collect(),
+        status["write_failure"].clone(),
+    )
+}
+
+#[test]
+fn failed_writes_are_shown_until_one_succeeds() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut rig = Rig::store(directory.path());
+    assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/1", &upstream()).0, 201);
+    // Another holder of the file makes every write fail, as a full disk does.
+    let file = directory.path().join("store.redb");
+    let hold = move |control: &mut super::ControlLoop| {
+        control.source.release();
+        redb::Database::open(file).unwrap()
+    };
+    let holder = block_on(rig.reconcile.run(hold)).unwrap();
+    let since_ms = crate::clock::Clock::unix_ms(&*rig.clock);
+    assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/2", &upstream()).0, 503);
+    rig.clock.advance(60_000);
+    assert_eq!(rig.json("POST", "/apisix/admin/weir/apply", &json!({"upstreams": []})).0, 503);
+    let (lines, failure) = shown_failure(&rig);
+    assert_eq!((&failure["since_ms"], lines.len()), (&json!(since_ms), 1), "{failure} {lines:?}");
+    assert!(lines[0]["detail"].as_str().unwrap().contains("; since 00:00:00 UTC"), "{lines:?}");
+    drop(holder);
+    assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/2", &upstream()).0, 201);
+    rig.measure(Vec::new());
+    assert_eq!(shown_failure(&rig), (Vec::new(), Value::Null));
 }

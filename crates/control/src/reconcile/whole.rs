@@ -166,6 +166,12 @@ impl ControlLoop {
 
     /// Brings a whole set into force: durable and published in one revision, or not at all.
     pub(crate) fn take_whole(&mut self, order: &Order) -> Result<Outcome, WholeRefused> {
+        let taken = self.try_to_take(order);
+        self.reconciler.note_whole(&taken);
+        taken
+    }
+
+    fn try_to_take(&mut self, order: &Order) -> Result<Outcome, WholeRefused> {
         let (source, reconciler) = (&mut self.source, &mut self.reconciler);
         source.catch_up(reconciler)?;
         let now = reconciler.snapshot.revision();

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use std::fs::Metadata;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -104,6 +104,19 @@ impl Files {
 }
 
 impl FilePolicy {
+    /// Whether an object may name the file at `path`. A file below a folder may be missing, because tools
+    /// write certificates after the object that names them.
+    ///
+    /// # Errors
+    /// The reason why not.
+    pub fn check_name(&self, path: &str) -> Result<(), String> {
+        let FilePolicy::Below(folders) = self else { return Ok(()) };
+        if std::fs::metadata(path).is_err() && is_written_below(folders, path) {
+            return Ok(());
+        }
+        self.check(path)
+    }
+
     /// Whether the file at `path` may be read.
     fn check(&self, path: &str) -> Result<(), String> {
         let FilePolicy::Below(folders) = self else { return Ok(()) };
@@ -116,13 +129,19 @@ impl FilePolicy {
         if folders.iter().any(is_below) {
             return Ok(());
         }
-        let written = folders.iter().any(|folder| Path::new(path).starts_with(folder));
         match file {
             // Below a folder, a missing file is named as such; elsewhere its absence is not told.
-            Err(fault) if written => Err(format!("{path}: {fault}")),
+            Err(fault) if is_written_below(folders, path) => Err(format!("{path}: {fault}")),
             _ => Err(format!("{path}: it is not below a folder that the setting certificate_folders names")),
         }
     }
+}
+
+/// Whether the text of a path leads below one of the folders; one with a step `..` may lead out of them.
+fn is_written_below(folders: &[PathBuf], path: &str) -> bool {
+    let path = Path::new(path);
+    let leads_out = path.components().any(|step| step == Component::ParentDir);
+    !leads_out && folders.iter().any(|folder| path.starts_with(folder))
 }
 
 impl KnownFile {
@@ -241,6 +260,21 @@ mod tests {
         }
         check(FilePolicy::Below(Vec::new()), "in/a.pem", Err("not below a folder"));
         check(FilePolicy::All, "out/a.pem", Ok("content"));
+        std::os::unix::fs::symlink(at("in/later.pem"), at("in/dangling.pem")).unwrap();
+        let named = |policy: FilePolicy, path: String, expected: bool| {
+            assert_eq!(policy.check_name(&path).is_ok(), expected, "{path}");
+        };
+        for name in ["in/a.pem", "in/missing.pem", "in/dangling.pem", "out/link.pem"] {
+            named(below(), at(name).display().to_string(), true);
+        }
+        for name in
+            ["out/a.pem", "in/link.pem", "in/../out/a.pem", "in/../out/missing.pem", "out/missing.pem"]
+        {
+            named(below(), at(name).display().to_string(), false);
+        }
+        named(below(), "/etc/passwd".to_owned(), false);
+        named(FilePolicy::Below(Vec::new()), at("in/a.pem").display().to_string(), false);
+        named(FilePolicy::All, "/etc/passwd".to_owned(), true);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::config::AdminConfig;
 use crate::acme::Acme;
 use crate::admin::auth::Gate;
 use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
+use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::discovery::Discovery;
 use crate::discovery::registration::Registration;
@@ -38,6 +39,7 @@ pub(super) struct HandlerParts {
     pub(super) reports: Reports,
     pub(super) status: Arc<Status>,
     pub(super) sealer: Sealer,
+    pub(super) clock: Arc<dyn Clock>,
     pub(super) acme: Option<Arc<Acme>>,
     pub(super) discovery: Option<Arc<Discovery>>,
     pub(super) registration: Option<Arc<Registration>>,
@@ -56,10 +58,12 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         reports: reports.clone(),
         discovery,
         registration,
+        is_file: source == "file",
     });
     let metrics = Arc::new(Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone()));
+    let gate = Gate::new(admin.keys, admin.key_required, admin.allow);
     let admin = Admin::new(AdminParts {
-        gate: Gate::new(admin.keys, admin.key_required, admin.allow).with_hosts(admin.hosts),
+        gate: gate.with_hosts(admin.hosts).with_clock(parts.clock),
         headers: ApiHeaders::new(admin.emulated_version.as_deref(), admin.cors),
         view: view.clone(),
         reconcile: reconcile.clone(),

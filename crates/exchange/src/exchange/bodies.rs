@@ -153,6 +153,9 @@ impl Exchange {
             && !tap.piece(piece)
         {
             self.copies.tap = None;
+            if let Some(refusal) = &self.copies.tap_refusal {
+                refusal.set(true);
+            }
         }
     }
 

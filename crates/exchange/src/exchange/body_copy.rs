@@ -1,7 +1,7 @@
 //! A copy of the first bytes of a body, made while it is forwarded, for plugins that log it. It is bounded, and knows
 //! neither direction nor plugin.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -57,6 +57,8 @@ pub struct Copies {
     pub response: Option<BodyCopy>,
     /// Gets the bytes of the upstream's response body before plugins edit them.
     pub tap: Option<Box<dyn BodyTap>>,
+    /// Set once the tap takes no more, for a stream that nothing else reads; see [`crate::inner`].
+    pub tap_refusal: Option<Rc<Cell<bool>>>,
 }
 
 /// A copy that is filled by an upload while the exchange holds it too. Each try sends the body from its beginning, and

@@ -1,6 +1,7 @@
 //! Look-ups of an exchange in the configuration it began with. The runtime implements it, so that the exchange need not
 //! know compiled routes and chains.
 
+use std::any::Any;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -8,8 +9,9 @@ use router::Rule;
 
 use super::consumer::Consumer;
 
-/// The configuration in force, as far as plugins, variables and metrics read it.
-pub trait Directory {
+/// The configuration in force, as far as plugins, variables and metrics read it. [`Any`], so that the gateway can go on
+/// with the very configuration that an exchange began with.
+pub trait Directory: Any {
     /// The route in `slot`.
     fn route(&self, slot: u32) -> Option<&RouteInfo>;
 

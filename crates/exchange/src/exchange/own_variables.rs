@@ -9,7 +9,7 @@ pub const OWN_VARIABLES_MAX: usize = 256;
 pub const OWN_VARIABLES_MAX_BYTES: usize = 1024 * 1024;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct OwnVariables(Vec<(Variable, Value<'static>)>);
 
 /// A request has [`OWN_VARIABLES_MAX`] variables, or [`OWN_VARIABLES_MAX_BYTES`] of values.

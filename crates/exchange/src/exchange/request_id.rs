@@ -6,7 +6,7 @@ use std::fmt::Write;
 use net::env::random_u64;
 
 /// The id that a plugin has set, otherwise one of 32 hexadecimal digits, as nginx has it, made when it is first asked for.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct RequestId {
     set: Option<Box<str>>,
     made: OnceCell<Box<str>>,

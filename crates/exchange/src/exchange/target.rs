@@ -3,7 +3,7 @@
 use message::FieldId;
 
 /// The target of a request.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Target {
     /// The canonical path, decoded: matched, logged, shown to plugins.
     pub path: Vec<u8>,

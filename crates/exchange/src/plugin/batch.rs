@@ -14,6 +14,7 @@ mod settings;
 
 use parking_lot::Mutex;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -98,6 +99,12 @@ impl BatchQueue {
             self.shared.complaints.dropped(&self.shared.settings, now_ms());
         }
         is_taken
+    }
+
+    /// As [`BatchQueue::push`], for an entry of a request that came to `server_address`, which metrics name.
+    pub fn push_from(&self, server_address: IpAddr, entry: Vec<u8>) -> bool {
+        self.shared.totals.come_to(server_address);
+        self.push(entry)
     }
 
     /// As [`BatchQueue::push`], for entries that are lines of the log: the log does not tell of a dropped one, the metrics do.

@@ -5,6 +5,10 @@ use std::task::{Context, Poll};
 
 use serde_json::Value;
 
+/// The status of a reply that is not sent: the connection is closed, or the stream reset, without an answer.
+/// The number is nginx's, for which plugins and functions of users are written.
+pub const NO_ANSWER: u16 = 444;
+
 /// An answer made by the gateway itself.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {

@@ -47,6 +47,11 @@ impl RequestStates {
         self.verdicts.borrow_mut().push((instance, verdict));
     }
 
+    /// Takes over the verdicts of filters of another request, and no state.
+    pub fn copy_verdicts(&mut self, other: &RequestStates) {
+        self.verdicts.get_mut().clone_from(&other.verdicts.borrow());
+    }
+
     /// Forgets everything, keeping the room.
     pub fn clear(&mut self) {
         self.entries.clear();

@@ -9,14 +9,18 @@ use std::task::{Context, Poll};
 use message::{Headers, ResponseHead};
 use tokio::sync::oneshot;
 
+use super::detached;
 use crate::body::{BodyEvent, BodyLength, Capacity, RequestBody, ResponseProgress, ResponseSink};
 use crate::context::WorkerContext;
 use crate::pipeline;
 use exchange::Exchange;
 use exchange::deadline::Deadline;
 use exchange::failure::{Blame, Cause};
-use exchange::inner::{InnerFuture, InnerOutcome, InnerRequest, InnerRequests, InnerResponse, InnerService};
+use exchange::inner::{
+    Detachment, InnerFuture, InnerOutcome, InnerRequest, InnerRequests, InnerResponse, InnerService,
+};
 use exchange::overload::Shared;
+use exchange::plugin::Phase;
 use net::env;
 
 /// How much of a response body is asked for at once.
@@ -36,6 +40,15 @@ impl InnerService for WorkerContext {
         // must nevertheless give its places back and be logged.
         env::spawn(serve(self, request, asker));
         Box::pin(async move { outcome.await.unwrap_or(InnerOutcome::Cut) })
+    }
+
+    fn detach(
+        self: Rc<Self>,
+        exchange: &Exchange,
+        phase: Phase,
+        begin: &mut dyn FnMut(&mut Exchange),
+    ) -> Detachment {
+        detached::detach(&self, exchange, phase, begin)
     }
 }
 

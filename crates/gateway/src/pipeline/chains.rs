@@ -14,6 +14,8 @@ pub(super) struct Chains<'g> {
     pub(super) global: &'g Chain,
     pub(super) route: Option<&'g Arc<Route>>,
     pub(super) merged: Option<Arc<Chain>>,
+    /// The response goes to no client, and its plugins do not run.
+    is_without_response: bool,
 }
 
 impl<'g> Chains<'g> {
@@ -23,12 +25,13 @@ impl<'g> Chains<'g> {
             global: &generation.global,
             route: slot.and_then(|slot| generation.routes.get(slot)),
             merged: None,
+            is_without_response: false,
         }
     }
 
     /// The chains of a request that was never matched: none runs.
     pub(super) fn none(generation: &'g Generation) -> Chains<'g> {
-        Chains { global: &generation.global, route: None, merged: None }
+        Chains { global: &generation.global, route: None, merged: None, is_without_response: false }
     }
 
     /// The chains as they were when the exchange was answered.
@@ -38,6 +41,11 @@ impl<'g> Chains<'g> {
         merged: Option<Arc<Chain>>,
     ) -> Chains<'g> {
         Chains { merged, ..Chains::new(generation, exchange.decision.route) }
+    }
+
+    /// The same chains without the phases in which plugins change a response for its client.
+    pub(super) fn without_response(self) -> Chains<'g> {
+        Chains { is_without_response: true, ..self }
     }
 
     /// The route of the request.
@@ -74,6 +82,11 @@ impl<'g> Chains<'g> {
 
     /// Whether a plugin takes part in `phase`.
     pub(super) fn has(&self, phase: Phase) -> bool {
+        const OF_RESPONSE: [Phase; 4] =
+            [Phase::Informational, Phase::ResponseHead, Phase::ResponseBody, Phase::Encode];
+        if self.is_without_response && OF_RESPONSE.contains(&phase) {
+            return false;
+        }
         self.both().any(|chain| chain.has(phase))
     }
 

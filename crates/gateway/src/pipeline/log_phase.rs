@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::phases::{Chains, each};
 use crate::context::WorkerContext;
 use exchange::Exchange;
+use exchange::plugin::chain::Instance;
 use exchange::plugin::{LOG_TASK_MS, LOG_TASKS_MAX, LogTask, Phase};
 use net::env;
 
@@ -19,7 +20,20 @@ pub(super) fn run(context: &WorkerContext, exchange: &mut Exchange, chains: &Cha
             instance.plugin.before_log(exchange);
         });
     }
+    run_log(context, exchange, chains, |_| true);
+}
+
+/// Runs the log phase of the instances that are `concerned`, without the phase before it.
+pub(super) fn run_log(
+    context: &WorkerContext,
+    exchange: &mut Exchange,
+    chains: &Chains<'_>,
+    concerned: impl Fn(&Instance) -> bool,
+) {
     each(context, chains, Phase::Log, exchange, |instance, exchange| {
+        if !concerned(instance) {
+            return;
+        }
         instance.plugin.log(exchange);
         if let Some(task) = instance.plugin.log_task(exchange) {
             let running = exchange.local().resource(LogTasks::default);

@@ -33,6 +33,17 @@ pub(super) enum LocalReply {
     Stored(Box<StoredReply>),
 }
 
+impl LocalReply {
+    /// The status of the reply; that of a stored response is in the exchange.
+    pub(super) fn status(&self, exchange: &Exchange) -> u16 {
+        match self {
+            LocalReply::Whole(reply) => reply.status,
+            LocalReply::Stream(reply) => reply.head.status,
+            LocalReply::Stored(_) => exchange.response.status,
+        }
+    }
+}
+
 /// Calls `call` for each instance of a phase that cannot end the exchange.
 pub(super) fn each(
     context: &WorkerContext,
@@ -286,7 +297,8 @@ pub(super) async fn request<S: DownstreamStream>(
     for phase in [Phase::Access, Phase::BeforeProxy] {
         // A request without a route ends with the access phase.
         if phase == Phase::BeforeProxy && chains.route.is_none() {
-            return Err(Failure::new(Cause::NoRoute, "no route matches"));
+            let begun = exchange.begun_reply.take().map(LocalReply::Whole);
+            return begun.map(Some).ok_or_else(|| Failure::new(Cause::NoRoute, "no route matches"));
         }
         for chain in chains.both().filter(|chain| chain.has(phase)) {
             if let Some(reply) = one(run, server, chains, chain, phase, exchange, |_| true).await? {
@@ -296,7 +308,7 @@ pub(super) async fn request<S: DownstreamStream>(
     }
     // A plugin that only reads the body may have left its filter undecided; then no endpoint may be asked.
     refuse_undecided(exchange)?;
-    Ok(None)
+    Ok(exchange.begun_reply.take().map(LocalReply::Whole))
 }
 
 /// Runs the part of the rewrite phase that comes before authentication, then the plugins that answer
@@ -330,7 +342,7 @@ fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), F
 }
 
 /// Runs one chain's instances of a phase until one replies.
-async fn one<S: DownstreamStream>(
+pub(super) async fn one<S: DownstreamStream>(
     run: &Run<'_>,
     server: &mut S,
     chains: &Chains<'_>,
@@ -377,12 +389,21 @@ async fn one<S: DownstreamStream>(
             exchange.local().clock_ns();
         }
         let decision = decision?;
-        if !matches!(decision, Decision::Continue) {
+        let (ends, is_begun) = (!matches!(decision, Decision::Continue), exchange.begun_reply.is_begun());
+        // A begun reply is that of the plugin that began it.
+        if (ends && !is_begun) || (is_begun && exchange.decision.plugin_reply.is_none()) {
             note_reply(exchange, instance, phase);
         }
         match decision {
             Decision::Continue => {}
-            Decision::Reply(reply) => return Ok(Some(LocalReply::Whole(instance.dress(reply)))),
+            Decision::Reply(reply) => {
+                let reply = exchange.begun_reply.end_with(instance.dress(reply));
+                return Ok(Some(LocalReply::Whole(reply)));
+            }
+            Decision::Stream(_) | Decision::Stored(_) if is_begun => {
+                // The head of the begun reply does not fit such a body.
+                return Ok(exchange.begun_reply.take().map(LocalReply::Whole));
+            }
             Decision::Stream(reply) => return Ok(Some(LocalReply::Stream(reply))),
             Decision::Stored(reply) => return Ok(Some(LocalReply::Stored(reply))),
         }

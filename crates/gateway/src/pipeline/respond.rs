@@ -19,15 +19,11 @@ use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Phase, Reply, changed_body, transform_reply};
+use exchange::plugin::{NO_ANSWER, Phase, Reply, changed_body, transform_reply};
 
 /// `Retry-After` of a request that was refused under overload (RFC 9110 section 10.2.3): the shortest time that the
 /// field can express, because an overload ends as soon as there are fewer requests.
 const RETRY_AFTER_SECONDS: &str = "1";
-
-/// The status of a reply that is not sent: the connection is closed, or the stream reset, without an answer.
-/// The number is nginx's, for which plugins and functions of users are written.
-pub(super) const NO_ANSWER: u16 = 444;
 
 /// Sends the local reply for a failure.
 pub(super) async fn fail<S: DownstreamStream>(

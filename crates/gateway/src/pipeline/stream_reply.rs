@@ -15,7 +15,7 @@ use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
-use exchange::plugin::{BodyNeed, PHASE_WAIT_MS, Phase, Portion, ReplyStream, StreamedReply};
+use exchange::plugin::{BodyNeed, NO_ANSWER, PHASE_WAIT_MS, Phase, Portion, ReplyStream, StreamedReply};
 use message::Headers;
 
 /// Sends `reply`.
@@ -31,7 +31,7 @@ pub(super) async fn send<S: DownstreamStream>(
 ) -> Result<(), Failure> {
     exchange.stats.answered_locally = true;
     respond::set_head(run, exchange, reply.head.status, &reply.head.headers);
-    if exchange.response.status == respond::NO_ANSWER {
+    if exchange.response.status == NO_ANSWER {
         server.leave_unanswered();
         return Ok(());
     }

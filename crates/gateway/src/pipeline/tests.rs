@@ -3,6 +3,7 @@
 
 mod control;
 mod deadlines;
+mod detached;
 mod node;
 mod plugins;
 mod stored;
@@ -386,6 +387,9 @@ const KINDS: &[&PluginKind] = &[
     &plugins::CHOOSER,
     &plugins::OUTER,
     &plugins::SPEAKER,
+    &detached::LEAVER,
+    &detached::EARLY,
+    &detached::LATE,
     &stored::TAPPER,
     &stored::KEEPER,
     &plugins::NUMBERER,

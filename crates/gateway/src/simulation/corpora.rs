@@ -13,6 +13,8 @@ pub(crate) mod exchange_http2;
 pub(crate) mod exchange_script;
 #[path = "../../../../fuzz/oracles/exchange_tunnel.rs"]
 pub(crate) mod exchange_tunnel;
+#[path = "../../../../fuzz/oracles/lenient_answers.rs"]
+pub(crate) mod lenient_answers;
 #[path = "../../../weir/tests/it/hardening/oracle.rs"]
 mod oracle;
 #[path = "../../../../fuzz/oracles/stand.rs"]

@@ -342,7 +342,8 @@ fn response_in_flight_survives_cut_of_the_next() {
         peer.write(&[GET, GET].concat()).await.unwrap();
         let head = peer.head().await.unwrap().expect("the first answer is whole");
         assert_eq!(peer.whole(Body::of_response(&head, "GET")).await.unwrap(), b"hello");
-        if let Ok(Some(head)) = peer.head().await {
+        // The cut is a response of the gateway as long as nothing of the second one was sent on.
+        if let Ok(Some(head)) = peer.head().await.map(|head| head.filter(|head| head.status() != 502)) {
             peer.whole(Body::of_response(&head, "GET")).await.expect_err("the second is cut");
         }
     }

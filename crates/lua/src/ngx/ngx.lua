@@ -96,6 +96,9 @@ function ngx.redirect(uri, status)
         error("only ngx.HTTP_MOVED_TEMPORARILY, ngx.HTTP_MOVED_PERMANENTLY, ngx.HTTP_PERMANENT_REDIRECT, "
             .. "ngx.HTTP_SEE_OTHER, and ngx.HTTP_TEMPORARY_REDIRECT are allowed", 2)
     end
+    if native.headers_sent() then
+        error("attempt to call ngx.redirect after sending out the headers", 2)
+    end
     native.set_header("Location", uri)
     return native.start_exit(status or 302)
 end

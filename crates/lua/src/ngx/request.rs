@@ -215,7 +215,7 @@ fn set_variable(exchange: &mut Exchange, name: &[u8], value: Option<&[u8]>) -> m
                 Some(at) => (&value[..at], Some(&value[at + 1..])),
                 None => (value, None),
             };
-            exchange.set_forward_path(path).map_err(refused)?;
+            exchange.set_canonical_forward_path(path).map_err(refused)?;
             if let Some(query) = query {
                 exchange.set_forward_query(query).map_err(refused)?;
             }

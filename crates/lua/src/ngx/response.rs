@@ -15,7 +15,9 @@ const PRINT_DEPTH_MAX: usize = 16;
 pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("get_status", |state, _, ()| {
         let call = state.call()?;
-        if let Some(status) = call.status.get() {
+        let of_call = call.status.get().or_else(|| call.has_output.get().then_some(200));
+        let begun = || state.read(|exchange| exchange.begun_reply.status()).ok().flatten();
+        if let Some(status) = begun().or(of_call) {
             return Ok(f64::from(status));
         }
         state.read(|exchange| f64::from(exchange.response.status))
@@ -27,6 +29,10 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         let call = state.call()?;
         if has_response(&call) {
             return state.edit(|exchange| exchange.response.status = status);
+        }
+        if is_begun(state, &call) {
+            refuse_late("ngx.status", &call);
+            return Ok(());
         }
         call.status.set(Some(status));
         Ok(())
@@ -52,7 +58,9 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     })?;
     // The header filter still changes them.
     let are_sent = |phase: &str| matches!(phase, "body_filter" | "log");
-    add.add("headers_sent", move |state, _, ()| Ok(state.call().is_ok_and(|call| are_sent(call.phase))))?;
+    add.add("headers_sent", move |state, _, ()| {
+        Ok(state.call().is_ok_and(|call| are_sent(call.phase) || is_begun(state, &call)))
+    })?;
     add.add("get_chunk", |state, lua, index: i64| {
         let call = state.call()?;
         let chunk = call.chunk.borrow();
@@ -92,6 +100,23 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 /// Whether the phase has the response before it.
 fn has_response(call: &Call) -> bool {
     matches!(call.phase, "header_filter" | "body_filter" | "log")
+}
+
+/// Whether functions have begun to write the reply of the request, so that its head is fixed.
+fn is_begun(state: &State, call: &Call) -> bool {
+    let is_before = matches!(call.phase, "rewrite" | "access" | "content");
+    is_before
+        && (call.has_output.get()
+            || state.read(|exchange| exchange.begun_reply.is_begun()).unwrap_or_default())
+}
+
+/// Tells that a change of the head has no effect, as in OpenResty.
+fn refuse_late(changed: &str, call: &Call) {
+    tracing::error!(
+        plugin = call.instance.name,
+        phase = call.phase,
+        "attempt to set {changed} after sending out response headers"
+    );
 }
 
 fn may_print(call: &Call) -> mlua::Result<()> {
@@ -161,6 +186,10 @@ fn set_header(state: &State, name: &str, value: &Value, is_added: bool) -> mlua:
     let values = values.ok_or_else(|| Error::runtime(format!("the value of the field {name} is no text")))?;
     let call = state.call()?;
     let invalid = |error: message::FieldError| Error::runtime(format!("invalid field {name:?}: {error:?}"));
+    if is_begun(state, &call) {
+        refuse_late(&format!("ngx.header.{name}"), &call);
+        return Ok(());
+    }
     state.edit(|exchange| {
         if !has_response(&call) {
             return set_early(exchange, name, &values, is_added).map_err(invalid);

@@ -148,6 +148,11 @@ fn urls_are_parsed_and_built() {
             ("return tostring(url.parse('https://h/x?a=1&b=2'))", "https://h/x?a=1&b=2"),
             ("return url.parse('https://[::1]:9/').host", "[::1]"),
             ("return url.parse('/only/path').path", "/only/path"),
+            // A path keeps the encoding that it needs, and no other.
+            ("return url.parse('args=%40%23%24%25%5E%26').path", "args=@%23$%25%5E&"),
+            ("return url.parse('/a%2Fb/c d+e').path", "/a%2Fb/c%20d%2Be"),
+            ("return tostring(url.parse('http://h/a%2Fb%3F?c=1'))", "http://h/a%2Fb%3F?c=1"),
+            ("return url.parse('http://h/a'):addSegment('b/c').path", "/a/b%2Fc"),
             ("return s.parse('http://u:p@h:8/p?q#f').port .. s.parse('http://u:p@h:8/p?q#f').query", "8q"),
             ("return s.build(s.parse('http://u:p@h:8/p?q#f'))", "http://u:p@h:8/p?q#f"),
             ("return s.unescape(s.escape('a b/'))", "a b/"),

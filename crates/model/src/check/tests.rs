@@ -1,5 +1,6 @@
 //! Tables of accepted and refused objects, kind by kind.
 
+mod files;
 mod names;
 mod original_dst;
 mod protection;

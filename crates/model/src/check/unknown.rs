@@ -22,7 +22,13 @@ pub struct UnknownField {
     pub name: String,
     /// The known field of which it is a typing error.
     pub meant: Option<String>,
+    /// The path of the field that has its effect, if the schema names one under [`MOVED_FIELDS`].
+    pub moved_to: Option<String>,
 }
+
+/// The keyword of a schema under which names that are not allowed stand with the path of the field that has their effect.
+/// They are refused whatever the policy, because they may hold secrets that no encryption of stored fields knows.
+pub const MOVED_FIELDS: &str = "moved_fields";
 
 impl UnknownField {
     /// Whether it is refused.
@@ -30,8 +36,8 @@ impl UnknownField {
     pub fn is_refused(&self, policy: UnknownFields) -> bool {
         match policy {
             UnknownFields::Refuse => true,
-            UnknownFields::Warn => self.meant.is_some(),
-            UnknownFields::Accept => false,
+            UnknownFields::Warn => self.meant.is_some() || self.moved_to.is_some(),
+            UnknownFields::Accept => self.moved_to.is_some(),
         }
     }
 
@@ -39,6 +45,9 @@ impl UnknownField {
     #[must_use]
     pub fn refusal(&self) -> String {
         let name = shown(&self.name);
+        if let Some(path) = &self.moved_to {
+            return format!("property \"{name}\" is not allowed, use \"{path}\" instead");
+        }
         match &self.meant {
             Some(meant) => format!("unknown field `{name}`; did you mean `{meant}`?"),
             None => format!("unknown field `{name}`"),
@@ -75,8 +84,13 @@ pub(crate) fn check(
         remove(known.to_mut(), &field.pointer);
     }
     let refused = unknown.iter().filter(|field| field.is_refused(policy));
-    let mut faults: Vec<SchemaFault> =
-        refused.map(|field| SchemaFault::at(field.pointer.clone(), field.refusal())).collect();
+    let mut faults: Vec<SchemaFault> = refused
+        .map(|field| match &field.moved_to {
+            // APISIX's words name the field themselves.
+            Some(_) => SchemaFault::at_root(field.refusal()),
+            None => SchemaFault::at(field.pointer.clone(), field.refusal()),
+        })
+        .collect();
     let names = misspelt.iter().filter_map(|field| Some((&*field.pointer, field.meant.as_deref()?)));
     match Corrected::of(&known, names) {
         Some(corrected) => {
@@ -133,8 +147,10 @@ fn object(
         let is_named = !of_field.is_empty();
         if !is_named && !is_free {
             let known = named().flat_map(|properties| properties.keys()).map(String::as_str);
-            let meant = misspelt(name, known).map(str::to_owned);
-            found.push(UnknownField { pointer: below(pointer, name), name: name.clone(), meant });
+            let moved = schemas.iter().find_map(|schema| schema.get(MOVED_FIELDS)?.get(name)?.as_str());
+            let meant = if moved.is_none() { misspelt(name, known).map(str::to_owned) } else { None };
+            let moved_to = moved.map(str::to_owned);
+            found.push(UnknownField { pointer: below(pointer, name), name: name.clone(), meant, moved_to });
             continue;
         }
         of_field.extend(patterns().flat_map(|patterns| patterns.values()));
@@ -236,6 +252,7 @@ mod tests {
             pointer: pointer.to_owned(),
             name: pointer[1..].to_owned(),
             meant: meant.map(str::to_owned),
+            moved_to: None,
         };
         let unknown = [field("/cuont", Some("count")), field("/x", None)];
         let verify = |policy, expected: Value, places: &[&str]| {
@@ -249,5 +266,17 @@ mod tests {
         verify(UnknownFields::Warn, json!({"count": {"a": 1}, "keep": 1}), &["/cuont", "/cuont/a"]);
         verify(UnknownFields::Accept, json!({"keep": 1}), &["/count/a"]);
         verify(UnknownFields::Refuse, json!({"count": {"a": 1}, "keep": 1}), &["/cuont", "/x", "/cuont/a"]);
+    }
+
+    #[test]
+    fn moved_fields_are_refused_under_every_policy() {
+        let schema = json!({"properties": {"a": {}}, "moved_fields": {"flat_a": "a.inner", "b": "a.b"}});
+        let value = json!({"flat_a": "secret", "x": 1});
+        let unknown = find(&schema, &value);
+        for policy in [UnknownFields::Refuse, UnknownFields::Warn, UnknownFields::Accept] {
+            let faults = super::check(&value, &unknown, policy, |_| Vec::new());
+            let first = "property \"flat_a\" is not allowed, use \"a.inner\" instead";
+            assert_eq!(faults[0].plugin_message(), first, "{policy:?}");
+        }
     }
 }

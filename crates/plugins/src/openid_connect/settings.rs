@@ -129,6 +129,15 @@ attributes! {
         "encrypt_fields": [
             "client_secret", "client_rsa_private_key", "dpop.private_key", "session.secret", "session.redis.password",
         ],
+        "moved_fields": {
+            "use_par": "par.enabled",
+            "pushed_authorization_request_endpoint": "par.endpoint",
+            "pushed_authorization_request_endpoint_auth_method": "par.endpoint_auth_method",
+            "use_dpop": "dpop.enabled",
+            "dpop_signing_alg": "dpop.signing_alg",
+            "dpop_private_key": "dpop.private_key",
+            "dpop_public_jwk": "dpop.public_jwk",
+        },
     }
 }
 

@@ -22,6 +22,27 @@ fn with(fields: Value) -> Value {
     config
 }
 
+/// Names of lua-resty-openidc that APISIX refuses, because they would be stored in clear and have no effect.
+#[test]
+fn flat_names_of_par_and_dpop_are_refused() {
+    for (name, value, owner) in [
+        ("use_par", json!(true), "par.enabled"),
+        ("pushed_authorization_request_endpoint", json!("https://op.example/par"), "par.endpoint"),
+        (
+            "pushed_authorization_request_endpoint_auth_method",
+            json!("private_key_jwt"),
+            "par.endpoint_auth_method",
+        ),
+        ("use_dpop", json!(true), "dpop.enabled"),
+        ("dpop_signing_alg", json!("RS256"), "dpop.signing_alg"),
+        ("dpop_private_key", json!("k"), "dpop.private_key"),
+        ("dpop_public_jwk", json!({"kty": "RSA"}), "dpop.public_jwk"),
+    ] {
+        let expected = format!("property \"{name}\" is not allowed, use \"{owner}\" instead");
+        check_configuration(&KIND, SchemaType::Plugin, &with(json!({name: value})), Some(&expected));
+    }
+}
+
 #[test]
 fn configurations() {
     let check = |fields: Value, fault: Option<&str>| {

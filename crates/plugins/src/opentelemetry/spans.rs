@@ -129,7 +129,7 @@ pub(super) fn end(
     let mut fields = recording.fields.take();
     end_of_request(exchange, recording, context, additional, &mut fields);
     // The queue counts and reports a dropped span.
-    queue.push(otlp::entry(&fields));
+    queue.push_from(exchange.connection.local.ip(), otlp::entry(&fields));
     if below.attempts {
         for (index, attempt) in exchange.attempts.iter().enumerate() {
             fields.clear();

@@ -18,7 +18,7 @@ pub(super) enum Status {
     /// Answered by a stale entry because the upstream failed or the client allows it, or not answered by an entry that is
     /// not fresh enough for the client.
     Stale,
-    /// Answered by a stale entry while another request asks for a fresh one.
+    /// Answered by a stale entry while a request asks for a fresh one, in the background or for another client.
     Updating,
     /// The upstream has confirmed the stale entry.
     Revalidated,

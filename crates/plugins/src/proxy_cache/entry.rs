@@ -1,6 +1,7 @@
 //! A stored response: its head, its body and its times. An entry never changes; a refreshed one takes its place.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use message::{FieldId, Headers};
@@ -15,6 +16,8 @@ pub(super) struct Entry {
     pub(super) headers: Headers,
     pub(super) body: Body,
     pub(super) times: Times,
+    /// The Unix second up to which it is not updated in the background.
+    pub(super) held_until_s: AtomicU64,
 }
 
 /// The body of an entry.
@@ -79,7 +82,21 @@ impl Times {
     }
 }
 
+/// Seconds, beside the rest of the current one, for which a stale entry is not updated after an update in vain: clients
+/// are answered from it, and would otherwise send one request after the other to an upstream that fails.
+const HOLD_S: u64 = 1;
+
 impl Entry {
+    /// Keeps the entry from being updated for a moment.
+    pub(super) fn hold_updates(&self, now_s: u64) {
+        self.held_until_s.store(now_s + HOLD_S, Ordering::Relaxed);
+    }
+
+    /// Whether it is kept from being updated.
+    pub(super) fn holds_updates(&self, now_s: u64) -> bool {
+        now_s <= self.held_until_s.load(Ordering::Relaxed)
+    }
+
     /// The length of the body in bytes.
     pub(super) fn length(&self) -> u64 {
         match &self.body {
@@ -113,7 +130,13 @@ impl Entry {
         for field in newer {
             headers.push_raw(field.name, field.value);
         }
-        Entry { status: self.status, headers, body: self.body.clone(), times }
+        Entry {
+            status: self.status,
+            headers,
+            body: self.body.clone(),
+            times,
+            held_until_s: AtomicU64::new(0),
+        }
     }
 }
 

@@ -1,13 +1,15 @@
 //! The response of the upstream, seen by the cache: stored, replaced by an entry that it confirms, or by a stale one.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use exchange::Exchange;
 use exchange::failure::{Blame, Failure, FailurePhase};
-use exchange::plugin::{StoredBody, StoredReply};
+use exchange::plugin::StoredReply;
 use message::FieldId;
 
 use super::ProxyCache;
+use super::background::no_body;
 use super::counters::Status;
 use super::disk::{Destination, rewrite_head};
 use super::entry::{Body, Entry, Times, stored_fields};
@@ -25,6 +27,9 @@ impl ProxyCache {
         exchange: &mut Exchange,
         failure: &Failure,
     ) -> Option<Box<StoredReply>> {
+        if exchange.peek_state::<Visit>().is_some_and(|visit| visit.background.is_some()) {
+            return None;
+        }
         // A client that went away, or sent a faulty request, gets no stored response.
         if failure.cause.blame() == Blame::Client || exchange.attempts.is_empty() && !is_balance(failure) {
             return None;
@@ -48,10 +53,14 @@ impl ProxyCache {
     /// Looks at a response of the upstream: stores it, or sends an entry that it confirms or cannot replace.
     pub(super) fn instead_of_response(&self, exchange: &mut Exchange) -> Option<Box<StoredReply>> {
         let status = exchange.response.status;
-        let (key, stores, revalidates, is_unsafe) = {
+        let (key, stores, revalidates, is_unsafe, is_background) = {
             let visit = exchange.peek_state::<Visit>()?;
-            (visit.key.clone()?, visit.stores, visit.revalidates, visit.is_unsafe)
+            let is_background = visit.background.is_some();
+            (visit.key.clone()?, visit.stores, visit.revalidates, visit.is_unsafe, is_background)
         };
+        if is_background {
+            return self.background_response(exchange, key, revalidates);
+        }
         if is_unsafe {
             if (200..400).contains(&status) {
                 self.zone.purge(&key);
@@ -74,7 +83,7 @@ impl ProxyCache {
     }
 
     /// The upstream has confirmed the stale entry.
-    fn confirmed(&self, exchange: &mut Exchange, key: &Arc<[u8]>) -> Option<Box<StoredReply>> {
+    pub(super) fn confirmed(&self, exchange: &mut Exchange, key: &Arc<[u8]>) -> Option<Box<StoredReply>> {
         let now_s = now_s(exchange);
         let visit = exchange.state::<Visit>();
         let entry = visit.stale.take()?;
@@ -112,7 +121,7 @@ impl ProxyCache {
     }
 
     /// Begins to store a response; false if it is not stored.
-    fn store(&self, exchange: &mut Exchange, key: Arc<[u8]>) -> bool {
+    pub(super) fn store(&self, exchange: &mut Exchange, key: Arc<[u8]>) -> bool {
         let visit = exchange.state::<Visit>();
         let (leader, is_bypassed) = (visit.leader.take(), visit.status == Some(Status::Bypass));
         let has_stale = visit.stale.is_some();
@@ -153,7 +162,8 @@ impl ProxyCache {
         let signature = asked_signature(exchange, &fields);
         let headers = stored_fields(&response.headers, &exchange.local().http_date());
         let body = Body::Memory(bytes::Bytes::new());
-        let entry = Entry { status: response.status, headers, body, times: Times::new(&freshness, now_s) };
+        let (status, times) = (response.status, Times::new(&freshness, now_s));
+        let entry = Entry { status, headers, body, times, held_until_s: AtomicU64::new(0) };
         let destination = Destination { zone: self.zone.clone(), key, fields, signature };
         let shared = exchange.local().shared.clone();
         let fill = Fill::new(destination, entry, self.body_bytes_max, expected, &shared, leader);
@@ -178,7 +188,7 @@ fn not_modified(exchange: &mut Exchange) -> Option<Box<StoredReply>> {
     response.status = 304;
     response.headers.remove_known(FieldId::ContentLength);
     response.headers.remove_known(FieldId::TransferEncoding);
-    Some(Box::new(StoredReply { length: 0, body: StoredBody::Whole(bytes::Bytes::new()) }))
+    Some(no_body())
 }
 
 /// Whether the next response to the same request probably has this status as well. It has not if the status is about a

@@ -9,6 +9,7 @@ use message::{FieldId, Headers, Method};
 use net::env;
 
 use super::ProxyCache;
+use super::background::{Outcome, answers_stale};
 use super::conditions::{Conditions, has_precondition};
 use super::counters::Status;
 use super::directives::Directives;
@@ -37,6 +38,8 @@ pub(super) struct Visit {
     pub(super) asked: Option<Box<Headers>>,
     /// The client's conditions, taken out of the request.
     pub(super) conditions: Option<Conditions>,
+    /// The end of a background request, as far as it is known; none for a request with a client.
+    pub(super) background: Option<Outcome>,
     /// A method that may change the resource of the key.
     pub(super) is_unsafe: bool,
 }
@@ -182,6 +185,13 @@ impl ProxyCache {
             exchange.state::<Visit>().status = Some(status);
             return Flow::reply(Reply::status(504));
         }
+        if let Some(entry) = &stale
+            && status == Status::Expired
+            && answers_stale(entry, request, now_s)
+            && let Some(status) = self.update(exchange, &key, entry, now_s)
+        {
+            return self.hit(exchange, entry.clone(), status, now_s);
+        }
         if !fills(exchange) || passes || self.coalesce_ms == 0 || !self.zone.can_store() {
             self.go_on(exchange, key, stale, status, passes);
             return Flow::Continue;
@@ -197,12 +207,6 @@ impl ProxyCache {
                 Flow::Continue
             }
             Turn::Wait(_) => {
-                if let Some(entry) = &stale
-                    && entry.times.may_be_stale(now_s, entry.times.while_revalidate_s)
-                    && status == Status::Expired
-                {
-                    return self.hit(exchange, entry.clone(), Status::Updating, now_s);
-                }
                 let request = *request;
                 Flow::Wait(Box::pin(self.wait(exchange, key, request)))
             }
@@ -268,7 +272,7 @@ impl ProxyCache {
     /// Sends the request on, so that its response can be stored: without conditions of the client, and with one of its own
     /// where there is a stale entry. Where the last response could not be stored, the client `keeps_conditions`: the whole
     /// response would be of no further use.
-    fn go_on(
+    pub(super) fn go_on(
         &self,
         exchange: &mut Exchange,
         key: Arc<[u8]>,

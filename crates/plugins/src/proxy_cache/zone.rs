@@ -9,6 +9,7 @@ use net::env;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
+use super::background::BackgroundCounters;
 use super::counters::Counters;
 use super::disk::DiskStore;
 use super::entry::{Body, Entry};
@@ -32,6 +33,7 @@ pub(crate) struct Zone {
     store: Cache<Arc<[u8]>, Slot, Weights>,
     flights: Arc<Flights>,
     pub(super) counters: Counters,
+    pub(super) background: BackgroundCounters,
     /// Where the bodies are; none: in memory.
     pub(super) disk: Option<Arc<DiskStore>>,
     /// Bytes of disk for each byte of memory, so that one weight bounds both.
@@ -90,6 +92,7 @@ impl Zone {
             store: Cache::with_options(options, Weights, DefaultHashBuilder::default(), Default::default()),
             flights: Arc::default(),
             counters: Counters::default(),
+            background: BackgroundCounters::default(),
             disk: settings.disk.as_ref().map(|disk| Arc::new(DiskStore::new(&settings.name, disk))),
             disk_per_memory: (capacity / settings.memory_bytes.max(1)).max(1),
             filling: AtomicU64::new(0),

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use exchange::plugin::state::StateRegistry;
 use stdx::prometheus_text::{header, sample};
 
+use super::background::Outcome;
 use super::counters::Status;
 use super::disk;
 use super::settings::{CacheSettings, ZoneSettings};
@@ -101,6 +102,20 @@ impl Zones {
                 let labels: [(&str, &dyn std::fmt::Display); 2] =
                     [("zone", &zone.name), ("status", &status.word())];
                 sample(text, name, &labels, zone.counters.total(status));
+            }
+        }
+        let name = "weir_cache_background_requests_total";
+        header(
+            text,
+            name,
+            "counter",
+            "Requests that update stale entries in the background by zone and outcome.",
+        );
+        for zone in self.used() {
+            for outcome in Outcome::ALL {
+                let labels: [(&str, &dyn std::fmt::Display); 2] =
+                    [("zone", &zone.name), ("outcome", &outcome.word())];
+                sample(text, name, &labels, zone.background.total(outcome));
             }
         }
         header(text, "weir_cache_entries", "gauge", "Keys in a cache zone.");

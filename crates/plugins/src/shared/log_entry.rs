@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::encoding::decode as codings;
 use message::query::{arguments, decode};
 
-/// Levels of objects inside a format; deeper ones are left out.
+/// Levels of objects inside a format; a deeper one is empty, as in APISIX, and a warning names it.
 const DEPTH_MAX: usize = 5;
 /// Most arguments of a query that are logged separately, as in nginx.
 const ARGUMENTS_MAX: usize = 100;
@@ -83,7 +83,13 @@ impl LogFormat {
             let place = format!("{place}.{name}");
             let field = match value {
                 Value::String(text) if text.starts_with('$') => variables(&place, text, limits)?,
-                Value::Object(_) if depth >= DEPTH_MAX => continue,
+                Value::Object(_) if depth >= DEPTH_MAX => {
+                    tracing::warn!(
+                        field = place,
+                        "log_format nesting exceeds max depth {DEPTH_MAX}, truncating"
+                    );
+                    Field::Object(LogFormat { fields: Vec::new() })
+                }
                 Value::Object(inside) => {
                     Field::Object(LogFormat::compile_at(&place, inside, limits, depth + 1)?)
                 }

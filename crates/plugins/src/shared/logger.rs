@@ -279,7 +279,7 @@ impl<P: LogPlugin> Plugin for Logger<P> {
         }
         if let (Ok(queue), Some(entry)) = (&*self.queue, self.plugin.entry(exchange, &self.contents)) {
             // The queue counts and reports a dropped entry.
-            queue.push(entry);
+            queue.push_from(exchange.connection.local.ip(), entry);
         }
     }
 }

@@ -26,8 +26,8 @@ pub(crate) struct Counters {
 }
 
 /// The faults that have a counter of their own.
-const CODES: [&str; 6] =
-    ["trap", "deadline", "stack_overflow", "breaker_open", "not_started", "not_configured"];
+const CODES: [&str; 7] =
+    ["trap", "deadline", "host_calls", "stack_overflow", "breaker_open", "not_started", "not_configured"];
 
 impl Counters {
     /// The counters of the plugin `name`.

@@ -37,6 +37,29 @@ fn endless_loop_ends_within_its_time() {
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
+/// Code without a loop meets no place where the clock interrupts it, so that calls of the gateway look at its time.
+#[test]
+fn calls_of_the_gateway_count_in_the_time() {
+    let imports = r#"(import "env" "proxy_get_header_map_size" (func $size (param i32 i32) (result i32)))
+        (import "env" "proxy_add_header_map_value" (func $add (param i32 i32 i32 i32 i32) (result i32)))
+        (import "env" "proxy_done" (func $done (result i32)))"#;
+    let fields = "(loop $more
+        (drop (call $add (i32.const 0) (i32.const 0) (i32.const 1) (i32.const 0) (i32.const 1)))
+        (local.set 3 (i32.add (local.get 3) (i32.const 1)))
+        (br_if $more (i32.lt_u (local.get 3) (i32.const 900))))";
+    let sizes = "(drop (call $size (i32.const 0) (i32.const 8)))".repeat(5_000);
+    let head = "(data (i32.const 0) \"x\") (func (export \"proxy_on_request_headers\") (param i32 i32 i32) (result i32)";
+    let code = format!("{head} (local i32) {fields} {sizes} (i32.const 0))");
+    let (status, detail) = request("straight", imports, &code);
+    assert_eq!(status, Some(500));
+    assert!(detail.contains("more than 20 ms of processor time"), "{detail}");
+    // Whichever limit is met first on this machine.
+    let endless = format!("{head} (loop $again (drop (call $done)) (br $again)) (i32.const 0))");
+    let (status, detail) = request("calls", imports, &endless);
+    assert_eq!(status, Some(500));
+    assert!(["100000 times", "20 ms"].iter().any(|limit| detail.contains(limit)), "{detail}");
+}
+
 #[test]
 fn traps_and_deep_stacks_end_the_request() {
     let (status, why) = request("trap", "", &on_head("unreachable"));

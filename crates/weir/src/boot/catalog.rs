@@ -43,7 +43,8 @@ pub(crate) fn running_catalog(
 fn adjusted(settings: &Settings, catalog: Catalog) -> Catalog {
     let catalog = catalog.ignoring(&settings.ignore_faulty_plugins);
     let registries = settings.discovery.0.keys().map(|name| name.as_str().into());
-    let catalog = catalog.with_registries(registries);
+    let files = super::file_policy(settings);
+    let catalog = catalog.with_registries(registries).with_file_rule(move |path| files.check_name(path));
     catalog.set_stream_ports(settings.stream_ports());
     if settings.takes_stream_routes() { catalog } else { catalog.without_stream_routes() }
 }

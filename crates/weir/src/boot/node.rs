@@ -27,8 +27,8 @@ use super::live::LiveSettings;
 use super::runner::{RunnerSettings, Supervisor};
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{
-    admin_keys, compiler, data, discovery, instance, options, outbound_policy, registration, running_catalog,
-    sealer, secrets, services, sockets, source,
+    admin_keys, compiler, core_dumps, data, discovery, instance, options, outbound_policy, registration,
+    running_catalog, sealer, secrets, services, sockets, source,
 };
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
@@ -77,6 +77,7 @@ impl Node {
         let Loaded { settings, remarks } = settings_source.load()?;
         let log = log::start(&settings.error_log, settings.error_log_format, &settings.log_level)?;
         remarks.warn();
+        core_dumps::allow(settings.core_dumps);
         let inherited = predecessor.map(Predecessor::take_sockets).unwrap_or_default();
         let sockets = sockets::bind(&settings, inherited)?;
         let lines = sockets.lines();
@@ -87,7 +88,7 @@ impl Node {
         let challenges = Arc::new(Challenges::default());
         let mut engine_options = options::engine(&settings, &challenges);
         let https = sockets.proxy.iter().find(|listener| serves_https(listener));
-        if let Some(listener) = https {
+        if let Some(listener) = https.filter(|_| options::redirect_port(&settings).is_none()) {
             engine_options.https_port = listener.address().port();
         }
         let engine_options = Arc::new(engine_options);

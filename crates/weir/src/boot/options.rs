@@ -52,14 +52,18 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
         },
         pin: settings.pin,
         challenges: acme(settings).is_some().then(|| Arc::clone(challenges)),
-        https_port: settings
-            .proxy_tls
-            .first()
-            .or(settings.proxy_tls_http3.first())
-            .map_or(HTTPS_PORT, SocketAddr::port),
+        https_port: redirect_port(settings).unwrap_or_else(|| {
+            let listener = settings.proxy_tls.first().or(settings.proxy_tls_http3.first());
+            listener.map_or(HTTPS_PORT, SocketAddr::port)
+        }),
         mutual_tls_over_http: settings.mutual_tls_over_http,
         http1_only: settings.http1_only.clone(),
     }
+}
+
+/// The port that redirects to HTTPS name, if a setting has one.
+pub(super) fn redirect_port(settings: &Settings) -> Option<u16> {
+    u16::try_from(settings.redirect_https_port).ok().filter(|port| *port != 0)
 }
 
 /// The port of HTTPS where nothing listens for TLS here: another gateway may end TLS in front.

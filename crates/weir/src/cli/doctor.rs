@@ -73,6 +73,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
             let mut checks = vec![Check::ok("settings", "read without a fault")];
             checks.extend(machine::check(&node.settings));
             checks.push(places::data_folder(&node.settings.data));
+            checks.extend(places::data_writers(&node.settings.data));
             checks.extend(places::ports(&node.settings, running.as_ref()));
             checks.extend(places::certificates(&node.settings));
             checks.extend(names::check(&node.settings));

@@ -45,6 +45,24 @@ fn a_changed_file_is_taken_over_by_itself() {
     assert_eq!(faults(&weir), [""; 0]);
 }
 
+/// As in APISIX, where keys of a file have no prefix of etcd.
+#[test]
+fn control_api_shows_keys_of_the_file() {
+    let origin = Origin::answering("origin");
+    let text = format!(
+        "upstreams:\n  - {{id: 1, nodes: {{'{}': 1}}, checks: {{active: {{type: tcp}}}}}}\nroutes:\n  - {{id: 2, uri: /a, \
+         upstream_id: 1}}\n",
+        origin.address()
+    );
+    let weir = started_with(&text);
+    let ask = |path: &str| testkit::Client::connect(weir.address("control")).get(path).json();
+    let route = &ask("/v1/routes")[0];
+    assert_eq!((&route["key"], &route["value"]["id"]), (&json!("/routes/2"), &json!("2")));
+    let node = json!({"host": "127.0.0.1", "port": origin.port(), "weight": 1});
+    assert_eq!(ask("/v1/upstream/1")["value"]["nodes"], json!([node]));
+    assert_eq!(ask("/v1/healthcheck")[0]["name"], json!("/upstreams/1"));
+}
+
 #[test]
 fn hangup_applies_file_and_changes_only_differences() {
     let origin = Origin::answering("origin");

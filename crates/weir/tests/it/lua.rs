@@ -120,7 +120,12 @@ fn replies_of_functions_are_those_of_apisix() {
         ("return 403, {message = 'no'}", 403, "{\"message\":\"no\"}\n"),
         ("return 401", 401, ""),
         ("return nil", 200, "upstream"),
-        ("ngx.say('a', 1, true) ngx.exit(201)", 201, "a1true\n"),
+        // The first text sends the head, so that the status is fixed.
+        ("ngx.say('a', 1, true) ngx.exit(201)", 200, "a1true\n"),
+        ("ngx.say('a') return 403, 'no'", 200, "a\nno"),
+        ("ngx.say('a') ngx.status = 403", 200, "a\n"),
+        ("ngx.say('a') ngx.print(ngx.status, ngx.headers_sent)", 200, "a\n200true"),
+        ("ngx.say('a') error('x')", 500, "{\"message\":\"the plugin serverless-pre-function failed\"}\n"),
         ("ngx.status = 202 ngx.print('x')", 202, "x"),
         ("require('apisix.core').response.exit(418, 'tea')", 418, "tea"),
         ("pcall(ngx.exit, 410) return 500", 410, ""),
@@ -138,6 +143,69 @@ fn replies_of_functions_are_those_of_apisix() {
         weir.admin("PUT", "/apisix/admin/routes/2", route(&origin, "/", functions("access", "return 1")));
     assert_eq!(response.0, 400);
     assert!(response.1.to_string().contains("only accept Lua function"), "{}", response.1);
+}
+
+/// `ngx.say` without `ngx.exit` begins the reply: later functions and plugins run and append, and no upstream is called.
+#[test]
+fn functions_append_to_a_begun_reply() {
+    let origin = Origin::answering("upstream");
+    let weir = Weir::start(BINARY);
+    let say = |phase: &str, texts: &[&str]| {
+        let functions: Vec<String> =
+            texts.iter().map(|text| format!("return function(conf, ctx) {text} end")).collect();
+        json!({ "phase": phase, "functions": functions })
+    };
+    let set_field = json!({ "headers": { "set": { "X-Late": "1" } } });
+    let cases = [
+        (
+            json!({ "serverless-pre-function": say("rewrite", &["ngx.say('a')", "ngx.say('b')"]),
+                "serverless-post-function": say("before_proxy", &["ngx.sleep(0.001) ngx.say('c')"]) }),
+            (200, "a\nb\nc\n"),
+        ),
+        (
+            json!({ "serverless-pre-function": say("rewrite", &["ngx.status = 202 ngx.say('a')"]),
+                "fault-injection": { "abort": { "http_status": 418, "body": "tea" } } }),
+            (202, "a\ntea"),
+        ),
+        (
+            json!({ "serverless-pre-function": say("access", &["ngx.say('a')"]),
+                "serverless-post-function": say("access", &["return 403, 'no'"]) }),
+            (200, "a\nno"),
+        ),
+        (
+            json!({ "serverless-pre-function": say("access", &["ngx.say('a') ngx.exit(0)", "ngx.say('b')"]),
+                "serverless-post-function": say("access", &["ngx.say('c')"]) }),
+            (200, "a\n"),
+        ),
+        (
+            json!({ "serverless-pre-function": say("rewrite", &["ngx.print('a')"]), "key-auth": {} }),
+            (200, "a{\"message\":\"Missing API key in request\"}\n"),
+        ),
+        (
+            json!({ "serverless-pre-function": say("access", &["ngx.say('a')"]), "response-rewrite": set_field }),
+            (200, "a\n"),
+        ),
+        (
+            json!({ "serverless-pre-function": say("access", &["ngx.say('a')"]),
+                "serverless-post-function": say("access", &["local n = nil return n.x"]) }),
+            (500, "{\"message\":\"the plugin serverless-post-function failed\"}\n"),
+        ),
+    ];
+    for (index, (plugins, (status, body))) in cases.iter().enumerate() {
+        let uri = format!("/{index}");
+        weir.put("routes/1", route(&origin, &uri, json!({ "plugins": plugins })));
+        let response = weir.get(&uri);
+        assert_eq!((response.status, &*response.text()), (*status, *body), "{plugins}");
+        let is_rewritten = plugins.get("response-rewrite").is_some();
+        assert_eq!(response.header("x-late").is_some(), is_rewritten, "{plugins}");
+    }
+    assert_eq!(origin.requests().len(), 0);
+    weir.put(
+        "global_rules/1",
+        json!({ "plugins": { "serverless-pre-function": say("access", &["ngx.say('a')"]) } }),
+    );
+    let response = weir.get("/no-route");
+    assert_eq!((response.status, &*response.text()), (200, "a\n"));
 }
 
 #[test]

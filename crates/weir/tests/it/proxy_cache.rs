@@ -1,5 +1,6 @@
 //! The response cache in front of real origins: stored responses, and the users that they are stored for.
 
+mod background;
 mod disk;
 mod place;
 mod stale;

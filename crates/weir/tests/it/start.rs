@@ -94,6 +94,31 @@ fn admin_key_is_made_once_and_only_path_printed() {
 }
 
 #[test]
+fn core_dumps_follow_the_setting() {
+    let limits = |weir: &Weir| {
+        let limits = fs::read_to_string(format!("/proc/{}/limits", weir.pid())).unwrap();
+        let line =
+            limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap().to_owned();
+        let words: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
+        (words[0].clone(), words[1].clone())
+    };
+    let (soft, hard) = limits(&Weir::start(BINARY));
+    assert_eq!(soft, "0");
+    let allowed = limits(&Weir::builder(BINARY).arguments(&["--core-dumps=true"]).start());
+    assert_eq!(allowed, (hard.clone(), hard));
+}
+
+#[test]
+fn data_folder_that_others_write_is_named() {
+    let weir = Weir::start(BINARY);
+    let warning = "the data folder can be written by every user of this machine (mode 0777)";
+    assert!(!weir.stderr().join("\n").contains("can be written by"));
+    fs::set_permissions(weir.data(), fs::Permissions::from_mode(0o777)).unwrap();
+    let weir = weir.restart();
+    testkit::wait_until("the folder is named", || weir.stderr().join("\n").contains(warning));
+}
+
+#[test]
 fn five_lines_are_a_working_gateway() {
     let origin = Origin::answering("served");
     let folder = tempfile::tempdir().unwrap();

@@ -167,6 +167,20 @@ fn session_is_resumed_with_a_ticket_unless_off() {
 }
 
 #[test]
+fn redirect_leads_to_the_port_of_the_settings() {
+    let origin = Origin::answering("served");
+    for (port, authority) in [("8443", "a.example:8443"), ("443", "a.example")] {
+        let weir = gateway(&origin, &["--redirect-https-port", port]);
+        let upstream = json!({"nodes": {origin.address().to_string(): 1}});
+        let plugins = json!({"redirect": {"http_to_https": true}});
+        weir.put("routes/1", json!({"uri": "/*", "plugins": plugins, "upstream": upstream}));
+        let answer = weir.client().request("GET", "/a?b=c", &[("Host", "a.example")], b"");
+        let expected = format!("https://{authority}/a?b=c");
+        assert_eq!((answer.status, answer.header("location")), (301, Some(expected.as_str())));
+    }
+}
+
+#[test]
 fn redirect_leads_to_the_tls_listener() {
     let origin = Origin::answering("served");
     let weir = gateway(&origin, &[]);

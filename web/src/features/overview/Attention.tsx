@@ -6,7 +6,7 @@ import { Mark } from '../../ui/Mark';
 
 const LINKS: Record<string, string> = {
   objects_out: 'Open fault', endpoints_down: 'Open upstream', workers_behind: 'Open changes', last_good: 'Open fault',
-  memory: 'Open metrics', certificate: 'Open certificate', log_lines_lost: 'Open metrics',
+  memory: 'Open metrics', certificate: 'Open certificate', log_lines_lost: 'Open metrics', writes_fail: 'Open overview', etcd: 'Open overview',
 };
 const SHOWN = 4;
 

@@ -99,7 +99,7 @@ fn operation(value: &mut Value, lists: &Value) {
     let Some(fields) = value.as_object_mut() else { return };
     let mut refusals = Map::new();
     if !fields.contains_key("security") {
-        refusals.extend(named(&[("400", "Refused"), ("401", "Unauthorized"), ("403", "CrossSite")]));
+        refusals.extend(named(&KEY_REFUSALS));
     }
     if let Some(body) = request_body(fields, lists) {
         fields.insert("requestBody".to_owned(), body);
@@ -140,5 +140,8 @@ fn named(refusals: &[(&str, &str)]) -> impl Iterator<Item = (String, Value)> {
     refusals.iter().map(|(status, name)| ((*status).to_owned(), Value::from(*name)))
 }
 
+/// Operations that need a key.
+const KEY_REFUSALS: [(&str, &str); 4] =
+    [("400", "Refused"), ("401", "Unauthorized"), ("403", "CrossSite"), ("429", "Paused")];
 /// Operations that need a store: 405 where the configuration comes from a file, 503 while the store cannot be used.
 const STORE_REFUSALS: [(&str, &str); 2] = [("405", "ReadOnly"), ("503", "Unavailable")];

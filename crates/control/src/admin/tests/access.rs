@@ -193,3 +193,41 @@ fn write_answers_with_the_encrypted_secret() {
     let (_, answer) = plain.json("PUT", "/apisix/admin/consumers", &body);
     assert_eq!(answer["value"]["plugins"]["auth"]["key"], "s3cr3t", "without a keyring nothing is encrypted");
 }
+
+#[test]
+fn wrong_keys_pause_all_keys_of_an_address() {
+    let talk = Talk::new();
+    let ask_with = |key: &str, target: &str| {
+        block_on(ask(&talk.rig.admin, "GET", &format!("/apisix/admin/{target}"), &[("X-API-KEY", key)], ""))
+    };
+    for number in 0..20 {
+        // A request without a key, a right key, and a wrong one that came before are no guesses.
+        assert_eq!(block_on(ask(&talk.rig.admin, "GET", "/apisix/admin/routes", &[], "")).0, 401);
+        assert_eq!(ask_with("guest", "weir/session").0, 200);
+        let target = if number % 2 == 0 { "weir/session" } else { "routes" };
+        assert_eq!(ask_with(&format!("guess {}", number.max(1)), target).0, 401);
+    }
+    assert_eq!(ask_with("boss", "routes").0, 200);
+    assert_eq!(ask_with("guess 0", "routes").0, 401);
+    for (key, target) in [("boss", "routes"), ("guest", "weir/session"), ("guess", "routes"), ("", "routes")]
+    {
+        let (status, headers, body) = ask_with(key, target);
+        assert_eq!((status, headers["retry-after"].as_bytes()), (429, b"1".as_slice()), "{key}: {body}");
+        assert!(body.contains("too many wrong keys from this address"), "{body}");
+    }
+    let by_argument = block_on(ask(&talk.rig.admin, "GET", "/apisix/admin/routes?api_key=boss", &[], ""));
+    let by_cookie = [("Cookie", "x_api_key=boss"), ("Host", "127.0.0.1")];
+    let by_cookie = block_on(ask(&talk.rig.admin, "GET", "/apisix/admin/routes", &by_cookie, ""));
+    assert_eq!((by_argument.0, by_cookie.0), (429, 429));
+    assert_eq!(ask_with("", "").0, 429);
+    assert_eq!(block_on(ask(&talk.rig.admin, "GET", "/apisix/admin/routes", &[], "")).0, 401);
+    assert_eq!(
+        block_on(ask(&talk.rig.admin, "HEAD", "/apisix/admin", &[], "")).0,
+        200,
+        "the probe needs no key"
+    );
+    talk.rig.clock.advance(1_000);
+    assert_eq!(ask_with("boss", "routes").0, 200);
+    assert_eq!(ask_with("guess", "routes").0, 401);
+    assert_eq!(ask_with("boss", "routes").1["retry-after"], "2", "the pause grows");
+}

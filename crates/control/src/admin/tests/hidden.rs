@@ -61,3 +61,49 @@ fn set_with_hidden_secrets_is_planned_and_applied() {
     assert_eq!((status, fields), (200, &json!([{"pointer": "/desc", "before": "a", "after": "b"}])));
     assert_eq!(key(&talk), "s3cr3t b");
 }
+
+#[test]
+fn client_key_is_hidden_and_kept() {
+    let talk = Talk::new();
+    let (cert, client_key) = crate::testing::certificate();
+    let upstream = json!({"scheme": "https", "nodes": {"127.0.0.1:1": 1},
+        "tls": {"client_cert": cert, "client_key": client_key}});
+    let within = json!({"upstream": upstream});
+    let mut route = within.clone();
+    route["uri"] = "/a".into();
+    for (target, object, place) in [
+        ("upstreams/1", &upstream, "/tls"),
+        ("services/1", &within, "/upstream/tls"),
+        ("routes/1", &route, "/upstream/tls"),
+    ] {
+        let path = format!("/apisix/admin/{target}");
+        let key = crate::stored_key::parse(target).unwrap();
+        // The stored key is there, and the answer does not have it.
+        let check = |method: &str, status: u16, body: &Value| {
+            let (found, answer) = talk.rig.json(method, &path, body);
+            assert_eq!(found, status, "{method} {target}: {answer}");
+            assert!(!answer.to_string().contains("PRIVATE KEY"), "{method} {target}: {answer}");
+            let view = talk.rig.view.load();
+            let stored: Value = serde_json::from_str(&view.written(&key).unwrap().text).unwrap();
+            assert_eq!(stored.pointer(&format!("{place}/client_key")), Some(&json!(client_key)), "{method}");
+            answer["value"].clone()
+        };
+        check("PUT", 201, object);
+        let mut shown = check("GET", 200, &Value::Null);
+        assert_eq!(shown.pointer(&format!("{place}/client_key")), Some(&json!("(hidden)")));
+        shown["desc"] = "changed".into();
+        for name in ["create_time", "update_time"] {
+            shown.as_object_mut().unwrap().shift_remove(name);
+        }
+        check("PUT", 200, &shown);
+        check("PATCH", 200, &json!({"desc": "again"}));
+        let mut part = json!({"upstream": {"tls": {"client_key": "(hidden)", "client_cert": cert}}});
+        check("PATCH", 200, &if place == "/tls" { part["upstream"].take() } else { part });
+        let collection = target.split_once('/').unwrap().0;
+        let (_, listed) = talk.rig.ask("GET", &format!("/apisix/admin/{collection}"), "");
+        assert!(listed.contains("(hidden)") && !listed.contains("PRIVATE KEY"), "{listed}");
+        shown["id"] = "another".into();
+        let (status, answer) = talk.rig.json("PUT", &format!("/apisix/admin/{collection}/another"), &shown);
+        assert!(status == 400 && answer.to_string().contains("none is stored in this place"), "{answer}");
+    }
+}

@@ -1,5 +1,6 @@
-//! The list of what needs the attention of users: objects out of force, nodes that are down, workers behind, last good forms,
-//! short memory, certificates that end, lost lines of logs. It decides nothing and changes nothing.
+//! The list of what needs the attention of users: failed writes, objects out of force, nodes that are down,
+//! workers behind, etcd, last good forms, short memory, certificates that end, lost lines of logs. It decides
+//! nothing and changes nothing.
 
 use model::Kind;
 use model::report::{CertificateReport, TrafficNow, UnusableNodes, WorkerRevision};
@@ -9,8 +10,9 @@ use stdx::clock::CivilTime;
 use super::list_query::now_ms;
 use crate::admin::server::AdminParts;
 use crate::certificates::shown_time;
+use crate::reconcile::WriteFailure;
 use crate::verdict::{State, Verdict};
-use crate::view::View;
+use crate::view::{EtcdState, EtcdStatus, View};
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -31,9 +33,11 @@ pub(super) fn find(parts: &AdminParts) -> Attention {
     let traffic = reports.traffic.as_ref().and_then(|traffic| traffic.now());
     let (certificates, _) = reports.certificates.certificates(LINES_MAX);
     let mut lines = Vec::new();
+    lines.extend(view.write_failure.as_ref().map(writes_fail));
     lines.extend(objects(&verdicts, &[State::Out, State::Unplaced]));
     lines.extend(unusable.iter().take(LINES_MAX).map(nodes_down));
     lines.extend(workers_behind(&view, &reports.workers.revisions(), now_ms));
+    lines.extend(view.etcd.iter().flat_map(etcd));
     lines.extend(objects(&verdicts, &[State::LastGood]));
     lines.extend(traffic.as_ref().and_then(memory));
     let ends = certificates.iter().filter_map(|certificate| certificate_ends(certificate, now_ms));
@@ -49,6 +53,35 @@ pub(super) fn find(parts: &AdminParts) -> Attention {
 
 fn line(severity: &str, what: &str, title: String, detail: String, link: String) -> Value {
     json!({ "severity": severity, "what": what, "title": title, "detail": detail, "link": link })
+}
+
+/// The configuration cannot be written; requests are served as before.
+fn writes_fail(failure: &WriteFailure) -> Value {
+    let title = "Changes of the configuration cannot be written.".to_owned();
+    let detail = format!("{}; since {}", failure.reason, time_of_day(failure.since_ms));
+    let mut line = line("err", "writes_fail", title, detail, "/overview".to_owned());
+    line["since_ms"] = failure.since_ms.into();
+    line
+}
+
+/// etcd is not followed, or the copy of its data on this disk is old.
+fn etcd(etcd: &EtcdStatus) -> impl Iterator<Item = Value> {
+    let not_followed = match etcd.state {
+        EtcdState::Starting | EtcdState::Following => None,
+        EtcdState::Unreachable => {
+            Some("etcd cannot be reached: the configuration that was read last is served.")
+        }
+        EtcdState::Behind => Some("etcd has older data than this instance serves."),
+    };
+    let reason = || etcd.reason.clone().unwrap_or_default();
+    let not_followed = not_followed.map(|title| (title, reason()));
+    let copy = etcd.copy_fault.clone();
+    let copy = copy.map(|fault| ("The copy of etcd's data on this disk is not up to date.", fault));
+    let link = || "/overview".to_owned();
+    not_followed
+        .into_iter()
+        .chain(copy)
+        .map(move |(title, detail)| line("warn", "etcd", title.to_owned(), detail, link()))
 }
 
 /// A line for each object in one of these states.
@@ -153,11 +186,17 @@ fn memory(traffic: &TrafficNow) -> Option<Value> {
 
 fn certificate_ends(certificate: &CertificateReport, now_ms: u64) -> Option<Value> {
     let facts = certificate.facts.as_ref()?;
-    let left_s = facts.not_after_s - i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX);
+    let now_s = i64::try_from(now_ms / 1_000).unwrap_or(i64::MAX);
+    let left_s = facts.not_after_s - now_s;
+    let name = certificate.names.first().map_or(&*certificate.id, |name| name);
+    if facts.not_before_s > now_s {
+        let title = format!("The certificate for {name} is not valid yet.");
+        let detail = format!("ssls/{}; from {}", certificate.id, shown_time(facts.not_before_s));
+        return Some(line("err", "certificate", title, detail, format!("/ssls/{}", certificate.id)));
+    }
     if left_s >= CERTIFICATE_DAYS * DAY_S {
         return None;
     }
-    let name = certificate.names.first().map_or(&*certificate.id, |name| name);
     let title = match left_s {
         ..=0 => format!("The certificate for {name} has expired."),
         _ => format!("The certificate for {name} expires in {}.", span(left_s)),
@@ -291,10 +330,10 @@ mod tests {
 
     #[test]
     fn certificates_are_named_before_their_end() {
-        let ends = |left_s: i64| {
+        let named = |not_before_s: i64, left_s: i64| {
             let facts = CertificateFacts {
                 index: 0,
-                not_before_s: 0,
+                not_before_s,
                 not_after_s: 1_000_000 + left_s,
                 subject: String::new(),
                 issuer: String::new(),
@@ -313,11 +352,41 @@ mod tests {
             certificate_ends(&certificate, 1_000_000_000)
                 .map(|line| line["title"].as_str().unwrap().to_owned())
         };
+        let ends = |left_s: i64| named(0, left_s);
+        assert_eq!(named(1_000_000, 15 * DAY_S), None);
+        let early = named(1_000_001, 15 * DAY_S).unwrap();
+        assert_eq!(early, "The certificate for a.example is not valid yet.");
         let expires = |text: &str| Some(format!("The certificate for a.example {text}."));
         assert_eq!(ends(15 * DAY_S), None);
         assert_eq!(ends(6 * DAY_S + 5), expires("expires in 6 days"));
         assert_eq!(ends(7_300), expires("expires in 2 h"));
         assert_eq!(ends(-5), expires("has expired"));
+    }
+
+    #[test]
+    fn failed_writes_and_etcd_are_named() {
+        let failure = WriteFailure { reason: "no space left".into(), since_ms: 1_767_225_730_000 };
+        let line = writes_fail(&failure);
+        assert_eq!((&line["severity"], &line["what"]), (&"err".into(), &"writes_fail".into()));
+        assert_eq!(line["detail"], "no space left; since 00:02:10 UTC");
+        let named = |state: EtcdState, copy_fault: Option<&str>| -> Vec<String> {
+            let (reason, copy_fault) = (Some("refused".to_owned()), copy_fault.map(str::to_owned));
+            let status = EtcdStatus { state, reason, copy_fault, ..EtcdStatus::starting("e") };
+            etcd(&status)
+                .map(|line| format!("{} {}", line["title"].as_str().unwrap(), line["detail"]))
+                .collect()
+        };
+        assert!(named(EtcdState::Starting, None).is_empty() && named(EtcdState::Following, None).is_empty());
+        let lines = named(EtcdState::Unreachable, Some("disk full"));
+        assert!(
+            lines[0].starts_with("etcd cannot be reached") && lines[0].ends_with("\"refused\""),
+            "{lines:?}"
+        );
+        assert!(
+            lines[1].starts_with("The copy of etcd's data") && lines[1].ends_with("\"disk full\""),
+            "{lines:?}"
+        );
+        assert_eq!(named(EtcdState::Behind, None).len(), 1);
     }
 
     #[test]

@@ -13,24 +13,27 @@ pub(super) fn boundary(content_type: &[u8]) -> Option<&[u8]> {
     parameter(parameters, b"boundary").filter(|boundary| !boundary.is_empty())
 }
 
-/// Name and content of each part that has a name, in order. What comes behind a malformed part is not looked at.
+/// Name and content of each part that has a name, in order. What comes behind a malformed part is not looked at. Line breaks
+/// are CRLF, or LF alone if the first delimiter ends so, as written by hand and read by APISIX; never both in one body, so
+/// that a value with a bare LF is no delimiter for this gateway alone.
 pub(super) fn fields<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<(&'b [u8], &'b [u8])> {
     let mut fields = Vec::new();
-    let delimiter = [b"\r\n--", boundary].concat();
+    let dashes = [b"--", boundary].concat();
     // The first delimiter has a line break before it only where a preamble stands.
-    let mut rest = match body.strip_prefix(&delimiter[2..]) {
-        Some(rest) => rest,
-        None => match memchr::memmem::find(body, &delimiter) {
-            Some(at) => &body[at + delimiter.len()..],
-            None => return fields,
-        },
+    let first = match body.starts_with(&dashes) {
+        true => Some(0),
+        false => memchr::memmem::find(body, &[b"\n", &*dashes].concat()).map(|at| at + 1),
     };
+    let Some(first) = first else { return fields };
+    let mut rest = &body[first + dashes.len()..];
+    let line_break: &[u8] = if behind_spaces(rest).starts_with(b"\n") { b"\n" } else { b"\r\n" };
+    let delimiter = [line_break, &*dashes].concat();
+    let blank_line = [line_break, line_break].concat();
     for _ in 0..PARTS_MAX {
         // Behind the last delimiter stand two dashes, behind every other one a line break, perhaps after spaces.
-        let line_end = rest.iter().position(|byte| !matches!(byte, b' ' | b'\t')).unwrap_or(rest.len());
-        let Some(part) = rest[line_end..].strip_prefix(b"\r\n") else { break };
+        let Some(part) = behind_spaces(rest).strip_prefix(line_break) else { break };
         let Some(end) = memchr::memmem::find(part, &delimiter) else { break };
-        if let Some(field) = field(&part[..end]) {
+        if let Some(field) = field(&part[..end], &blank_line) {
             fields.push(field);
         }
         rest = &part[end + delimiter.len()..];
@@ -38,14 +41,19 @@ pub(super) fn fields<'b>(body: &'b [u8], boundary: &[u8]) -> Vec<(&'b [u8], &'b 
     fields
 }
 
-fn field(part: &[u8]) -> Option<(&[u8], &[u8])> {
-    let head_end = memchr::memmem::find(part, b"\r\n\r\n")?;
+fn behind_spaces(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| !matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
+    &text[end..]
+}
+
+fn field<'b>(part: &'b [u8], blank_line: &[u8]) -> Option<(&'b [u8], &'b [u8])> {
+    let head_end = memchr::memmem::find(part, blank_line)?;
     let name = part[..head_end].split(|byte| *byte == b'\n').find_map(|line| {
         let colon = line.iter().position(|byte| *byte == b':')?;
         let is_disposition = line[..colon].eq_ignore_ascii_case(b"content-disposition");
         if is_disposition { parameter(&line[colon + 1..], b"name") } else { None }
     })?;
-    Some((name, &part[head_end + 4..]))
+    Some((name, &part[head_end + blank_line.len()..]))
 }
 
 /// The parameter `name` of a header field's value, with or without quotes. A quoted value ends at the next quote: names
@@ -104,6 +112,20 @@ mod tests {
         check(&format!("{file}--XX  \r\nX: y\r\n\r\nnameless\r\n{a}--XX--"), &[("f", "T"), ("a", "1")]);
         check(&part("a", ""), &[]);
         check(&format!("{}--XX--", part("a", "")), &[("a", "")]);
+    }
+
+    #[test]
+    fn bare_line_feeds_are_read_if_all_are_bare() {
+        let part = |name: &str, value: &str| {
+            format!("--XX\nContent-Disposition: form-data; name=\"{name}\"\n\n{value}\n")
+        };
+        let (a, b) = (part("a", "1"), part("b", "two\nlines --XX"));
+        check(&format!("{a}{b}--XX--\n"), &[("a", "1"), ("b", "two\nlines --XX")]);
+        check(&format!("preamble\n{a}--XX--"), &[("a", "1")]);
+        // A value with a delimiter of the other kind is one value.
+        let inner = "x\n--XX\nContent-Disposition: form-data; name=\"b\"\n\n2";
+        let body = format!("--XX\r\nContent-Disposition: form-data; name=a\r\n\r\n{inner}\r\n--XX--");
+        check(&body, &[("a", inner)]);
     }
 
     #[test]

@@ -4,8 +4,9 @@
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::Arc;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use super::settings::QueueSettings;
 use stdx::prometheus_text::{header, sample};
@@ -23,9 +24,16 @@ pub(super) struct Totals {
     sent: AtomicU64,
     dropped: AtomicU64,
     failed: AtomicU64,
+    /// The address of this gateway at which the request of the first entry came.
+    server_address: OnceLock<IpAddr>,
 }
 
 impl Totals {
+    /// Names the address of the gateway for the series, once.
+    pub(super) fn come_to(&self, address: IpAddr) {
+        self.server_address.get_or_init(|| address);
+    }
+
     pub(super) fn sent(&self, entries: u64) {
         self.sent.fetch_add(entries, Ordering::Relaxed);
     }
@@ -70,7 +78,11 @@ impl Series {
         for (labels, totals) in &known {
             let of_it = held.iter().filter(|(other, _)| Arc::ptr_eq(other, totals));
             let entries: usize = of_it.map(|(_, entries)| entries).sum();
-            sample(text, "apisix_batch_process_entries", &queue_labels(labels), entries);
+            let [name, route_id] = queue_labels(labels);
+            // As in APISIX; empty until a request has left an entry.
+            let address = totals.server_address.get().map(IpAddr::to_string).unwrap_or_default();
+            let labels = [name, route_id, ("server_addr", &address)];
+            sample(text, "apisix_batch_process_entries", &labels, entries);
         }
         header(text, "weir_batch_entries_total", "counter", "Entries of loggers by what became of them.");
         for (labels, totals) in &known {

@@ -79,6 +79,23 @@ fn counted(services: &Services, result: &str) -> u64 {
 }
 
 #[test]
+fn gauge_names_address_of_first_request() {
+    let (services, sink) = (testing::services(), Recorder::default());
+    let queue = services.queue(settings(), sink).unwrap();
+    let labels = || {
+        let mut text = String::new();
+        services.write_metrics(&mut text);
+        let line = text.lines().find(|line| line.starts_with("apisix_batch_process_entries{"));
+        line.expect("the series is there").to_owned()
+    };
+    assert!(labels().contains("server_addr=\"\""), "{}", labels());
+    for address in ["127.0.0.1", "127.0.0.2"] {
+        queue.push_from(address.parse().unwrap(), b"a".to_vec());
+        assert!(labels().contains("server_addr=\"127.0.0.1\""), "{}", labels());
+    }
+}
+
+#[test]
 fn full_batch_is_sent_at_once_rest_with_queue() {
     let services = testing::services();
     let sink = Recorder::default();

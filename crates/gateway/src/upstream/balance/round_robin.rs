@@ -57,23 +57,25 @@ impl RoundRobin {
         RoundRobin { heap, strides, now: 0.0, debtors: 0 }
     }
 
-    /// Chooses the member that is due first.
+    /// Chooses the member that is due first, except those that lose this turn.
     fn turn(&mut self) -> Option<usize> {
         loop {
-            let mut first = self.heap.peek_mut()?;
-            let Reverse((due, member)) = *first;
-            let due = f64::from_bits(due);
-            self.now = self.now.max(due);
-            *first = Reverse(((due + self.strides[member as usize]).to_bits(), member));
-            // Restores the order of the heap.
-            drop(first);
-            if self.now > TIME_MAX {
-                self.set_back();
-            }
+            let member = self.take_first()?;
             if self.debtors == 0 || !self.pays(member) {
                 return Some(member as usize);
             }
         }
+    }
+
+    /// Takes a turn of the member that is due first.
+    fn take_first(&mut self) -> Option<u32> {
+        let mut first = self.heap.peek_mut()?;
+        let Reverse((due, member)) = *first;
+        let due = f64::from_bits(due);
+        self.now = self.now.max(due);
+        // The order of the heap is restored when `first` is dropped.
+        *first = Reverse(((due + self.strides[member as usize]).to_bits(), member));
+        Some(member)
     }
 
     /// Whether this turn of `member` is the one that it loses.
@@ -93,7 +95,8 @@ impl RoundRobin {
         self.debtors |= (0..count).find(is_failed).map_or(0, |member| 1 << member);
     }
 
-    /// As [`turn`](Self::turn), but leaves tried members where they are.
+    /// As [`turn`](Self::turn), but leaves tried members where they are. Debts wait for another turn: behind a
+    /// debtor may be a member that was tried, and an attempt at it would be the last one in vain.
     #[cold]
     fn turn_untried(&mut self, choice: &Choice<'_>) -> Option<usize> {
         self.charge(choice);
@@ -104,9 +107,9 @@ impl RoundRobin {
             }
             tried.push(PeekMut::pop(first));
         }
-        let chosen = self.turn();
+        let chosen = self.take_first();
         self.heap.extend(tried);
-        chosen
+        chosen.map(|member| member as usize)
     }
 
     #[cold]
@@ -122,7 +125,11 @@ impl RoundRobin {
 impl Balancer for RoundRobin {
     #[inline]
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
-        if choice.tried.is_empty() { self.turn() } else { self.turn_untried(choice) }
+        let chosen = if choice.tried.is_empty() { self.turn() } else { self.turn_untried(choice) };
+        if self.now > TIME_MAX {
+            self.set_back();
+        }
+        chosen
     }
 
     fn turns(&self) -> Vec<f64> {
@@ -200,6 +207,24 @@ mod tests {
                 shares[1..].iter().all(|share| served - 2 <= *share && *share <= served + 2),
                 "{shares:?}"
             );
+        }
+    }
+
+    #[test]
+    fn retries_reach_each_node_once() {
+        for count in 2..8 {
+            let mut bench = Bench::new(&KIND, set(&vec![1; count]));
+            for request in 0..200 {
+                let mut tried = vec![bench.choose().unwrap() as u64];
+                while tried.last() != Some(&0) {
+                    let next = bench.choose_untried(&tried).expect("node 0 is not tried yet") as u64;
+                    assert!(
+                        !tried.contains(&next),
+                        "{count} nodes, request {request}: {next} after {tried:?}"
+                    );
+                    tried.push(next);
+                }
+            }
         }
     }
 

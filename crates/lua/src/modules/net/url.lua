@@ -13,6 +13,23 @@ local function decode(text)
     return (text:gsub("+", " "):gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
 end
 
+-- Characters that stay as they are in a path.
+M.options = { legal_in_path = {} }
+for char in ("-_.!~*'()@:&=$,;"):gmatch(".") do
+    M.options.legal_in_path[char] = true
+end
+
+-- A path with the encoding that each segment needs and no other; an encoded slash stays one.
+local function normal_path(path)
+    local legal = M.options.legal_in_path
+    return (path:gsub("[^/]+", function(segment)
+        segment = segment:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end)
+        return (segment:gsub("[^%w]", function(char)
+            return legal[char] and char or format("%%%02X", char:byte())
+        end))
+    end))
+end
+
 local function encode(text)
     return (tostring(text):gsub("[^%w%-_%.~]", function(char) return format("%%%02X", char:byte()) end))
 end
@@ -91,7 +108,7 @@ function M.parse(text)
         M.setAuthority(url, authority)
         text = path
     end
-    url.path = decode(text:gsub("+", "%%2B"))
+    url.path = normal_path(text)
     return url
 end
 
@@ -109,7 +126,7 @@ function M:build()
             add(":" .. self.port)
         end
     end
-    add(((self.path or ""):gsub("[^%w%-_%.~/:@!$&'%(%)%*%+,;=]", function(char) return format("%%%02X", char:byte()) end)))
+    add(normal_path(self.path or ""))
     local query = type(self.query) == "table" and M.buildQuery(self.query) or self.query
     if query and query ~= "" then
         add("?" .. query)
@@ -122,7 +139,7 @@ end
 of_urls.__tostring = M.build
 
 function M:addSegment(segment)
-    self.path = (self.path or ""):gsub("/$", "") .. "/" .. tostring(segment)
+    self.path = (self.path or ""):gsub("/$", "") .. "/" .. normal_path((tostring(segment):gsub("/", "%%2F")))
     return self
 end
 

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use super::super::entry::{Body, Entry};
@@ -68,7 +69,7 @@ fn file(zone: &Arc<Zone>, disk: &Arc<DiskStore>, path: &Path) -> bool {
     {
         return false;
     }
-    let entry = Entry { status, headers, body: Body::Disk(body), times };
+    let entry = Entry { status, headers, body: Body::Disk(body), times, held_until_s: AtomicU64::new(0) };
     zone.insert(&key.into(), &fields, &signature, Arc::new(entry));
     true
 }

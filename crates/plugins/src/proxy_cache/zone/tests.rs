@@ -23,6 +23,7 @@ fn entry(body: &[u8]) -> Arc<Entry> {
         headers: Headers::new(),
         body: Body::Memory(Bytes::copy_from_slice(body)),
         times,
+        held_until_s: AtomicU64::new(0),
     })
 }
 

@@ -31,7 +31,7 @@ fn chosen_fields() {
     check(json!({"a": {"b": {"c": "$host"}}}), json!({"a": {"b": {"c": "shop.example"}}}));
     check(
         json!({"1": {"2": {"3": {"4": {"5": "$host", "deeper": {"6": "$host"}}}}}}),
-        json!({"1": {"2": {"3": {"4": {"5": "shop.example"}}}}}),
+        json!({"1": {"2": {"3": {"4": {"5": "shop.example", "deeper": {}}}}}}),
     );
     check(json!({"body": "$request_body", "resp": "$resp_body"}), json!({"body": "bod"}));
     check(json!({}), json!({}));

@@ -23,7 +23,8 @@ impl<P: LogPlugin> StreamPlugin for Logger<P> {
     fn log(&self, session: &StreamSession) {
         if let Ok(queue) = &*self.queue {
             // The queue counts and reports a dropped entry.
-            queue.push(self.plugin.session_entry(session, &self.contents));
+            let entry = self.plugin.session_entry(session, &self.contents);
+            queue.push_from(session.local.ip(), entry);
         }
     }
 }

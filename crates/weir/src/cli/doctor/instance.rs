@@ -52,6 +52,7 @@ pub(super) fn check(node: &Node, running: Option<&Instance>) -> Vec<Check> {
         checks.push(version(node, running));
         checks.push(workers(&status));
         checks.push(faults(&status));
+        checks.extend(writes(&status));
     }
     checks.extend(certificates(node, running));
     checks
@@ -103,6 +104,18 @@ fn faults(status: &Value) -> Check {
     Check::attention("configuration", found, "`GET /apisix/admin/weir/verdicts` lists all with their places")
 }
 
+/// Writes that fail; requests are served as before.
+fn writes(status: &Value) -> Option<Check> {
+    let reason = status["write_failure"]["reason"].as_str()?;
+    let since_s = status["write_failure"]["since_ms"].as_u64().unwrap_or_default() / 1_000;
+    let found = format!("fail since {}: {reason}", date(since_s));
+    Some(Check::failed(
+        "writes",
+        found,
+        "free space on the disk of the data folder; the next write tries again",
+    ))
+}
+
 /// Certificates that have expired or do so soon.
 fn certificates(node: &Node, running: &Instance) -> Option<Check> {
     let control = address_of(Some(running), "control", &node.settings, node.settings.control).ok()??;
@@ -122,6 +135,13 @@ fn date(unix_s: u64) -> String {
 
 fn ending(answer: &Value, now: &str, soon: &str) -> Check {
     let list = answer["list"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let begins_later = |one: &&Value| one["not_before"].as_str().is_some_and(|begin| begin > now);
+    if let Some(early) = list.iter().find(begins_later) {
+        let (id, begin) =
+            (early["id"].as_str().unwrap_or_default(), early["not_before"].as_str().unwrap_or_default());
+        let advice = "look at the clock of this machine; else use another certificate until then";
+        return Check::failed("certificates", format!("ssls/{id} is not valid before {begin}"), advice);
+    }
     let ends = |one: &&Value, until: &str| one["not_after"].as_str().is_some_and(|end| end < until);
     let ends_soon: Vec<&Value> = list.iter().filter(|one| ends(one, soon)).collect();
     let Some(first) = ends_soon.first() else {
@@ -163,12 +183,26 @@ mod tests {
     }
 
     #[test]
+    fn failed_writes_are_named() {
+        let status = json!({"write_failure": {"reason": "no space left", "since_ms": 1_767_225_730_000_u64}});
+        let check = writes(&status).unwrap();
+        assert_eq!(
+            (check.state, &*check.found),
+            (State::Failed, "fail since 2026-01-01T00:02:10Z: no space left")
+        );
+        assert!(writes(&json!({})).is_none());
+    }
+
+    #[test]
     fn certificates_are_judged_by_their_end() {
         let answer = |end: &str| json!({"total": 1, "list": [{"id": "a", "not_after": end}]});
         let state = |end: &str| ending(&answer(end), "2026-01-10T00:00:00Z", "2026-01-24T00:00:00Z").state;
         assert_eq!(state("2026-03-01T00:00:00Z"), State::Ok);
         assert_eq!(state("2026-01-12T00:00:00Z"), State::Attention);
         assert_eq!(state("2026-01-09T00:00:00Z"), State::Failed);
+        let early = json!({"total": 1, "list": [{"id": "a", "not_before": "2026-01-11T00:00:00Z",
+            "not_after": "2026-03-01T00:00:00Z"}]});
+        assert_eq!(ending(&early, "2026-01-10T00:00:00Z", "2026-01-24T00:00:00Z").state, State::Failed);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use control::source::store::Instance;
 use net::env;
 
 use super::Check;
+use crate::boot;
 use crate::settings::Settings;
 
 /// Free space below which the store may fail to write.
@@ -41,6 +42,12 @@ pub(super) fn data_folder(data: &Path) -> Check {
     }
     let Ok(space) = rustix::fs::statvfs(data) else { return Check::ok(name, "it can be written") };
     space_left(data, space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+/// Other users that may replace files in the data folder.
+pub(super) fn data_writers(data: &Path) -> Option<Check> {
+    let writers = boot::other_writers(data)?;
+    Some(Check::attention("data folder", format!("{}: {writers}", data.display()), boot::WRITERS_ADVICE))
 }
 
 fn space_left(data: &Path, free_bytes: u64) -> Check {
@@ -171,6 +178,15 @@ mod tests {
         assert_eq!(data_folder(&folder.path().join("no/new")).state, State::Failed);
         assert_eq!(space_left(folder.path(), 1 << 20).state, State::Failed);
         assert_eq!(space_left(folder.path(), 100 << 20).state, State::Attention);
+    }
+
+    #[test]
+    fn folder_that_others_write_needs_attention() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(data_writers(folder.path()), None);
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
+        assert_eq!(data_writers(folder.path()).unwrap().state, State::Attention);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Plugin, Portion, Step};
+use exchange::plugin::{BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Plugin, Portion, Reply, Step};
 use exchange::testing::{Scene, lines, respond};
 
 use super::requests::WrittenRequest;
@@ -38,6 +38,9 @@ pub(super) struct Outcome {
     pub(super) upstream_headers: Vec<String>,
     pub(super) upstream_body: Vec<u8>,
 }
+
+/// Status, fields and body of a reply.
+type ReplyParts = (u16, Vec<(String, String)>, Vec<u8>);
 
 /// Both heads as they are at one moment.
 #[derive(Default)]
@@ -78,9 +81,11 @@ impl Stage<'_> {
             }
             phases.push(PhaseRecord { phase: phase.name(), changes });
         }
-        if reply.is_none() && self.phases.contains(&Phase::RequestBody) {
+        let is_forwarded = reply.is_none() && !exchange.begun_reply.is_begun();
+        if is_forwarded && self.phases.contains(&Phase::RequestBody) {
             self.edit_request_body(exchange, &mut request_body, &mut phases);
         }
+        let reply = reply.or_else(|| exchange.begun_reply.take().map(|begun| parts_of(*begun)));
         let answered = reply.is_some();
         let (upstream_path, upstream_query) = target(exchange);
         let upstream_headers = lines(&exchange.request.headers);
@@ -122,7 +127,7 @@ impl Stage<'_> {
         &self,
         phase: Phase,
         exchange: &mut Exchange,
-    ) -> anyhow::Result<Option<(u16, Vec<(String, String)>, Vec<u8>)>> {
+    ) -> anyhow::Result<Option<ReplyParts>> {
         let flow = match phase {
             Phase::Rewrite => self.plugin.rewrite(exchange),
             Phase::Access => self.plugin.access(exchange),
@@ -137,12 +142,11 @@ impl Stage<'_> {
         };
         let reply = match decision {
             Decision::Continue => return Ok(None),
-            Decision::Reply(reply) => *reply,
+            Decision::Reply(reply) => *exchange.begun_reply.end_with(reply),
             Decision::Stream(reply) => reply.head,
             Decision::Stored(_) => bail!("the phase {} answers with a stored response", phase.name()),
         };
-        let fields = reply.headers.into_iter().map(|(name, value)| (name.into_owned(), value)).collect();
-        Ok(Some((reply.status, fields, reply.body.into_owned())))
+        Ok(Some(parts_of(reply)))
     }
 
     fn edit_request_body(&self, exchange: &mut Exchange, body: &mut Vec<u8>, phases: &mut Vec<PhaseRecord>) {
@@ -197,6 +201,11 @@ impl Stage<'_> {
         }
         Ok(())
     }
+}
+
+fn parts_of(reply: Reply) -> ReplyParts {
+    let fields = reply.headers.into_iter().map(|(name, value)| (name.into_owned(), value)).collect();
+    (reply.status, fields, reply.body.into_owned())
 }
 
 async fn in_time<T>(phase: Phase, future: impl Future<Output = T>) -> anyhow::Result<T> {

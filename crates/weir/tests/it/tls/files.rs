@@ -67,20 +67,47 @@ fn missing_file_refuses_handshakes_of_the_name() {
 }
 
 #[test]
-fn file_outside_of_the_folders_is_not_used() {
+fn file_outside_of_the_folders_is_refused() {
     let origin = Origin::answering("served");
-    let weir = gateway(&origin, &[]);
-    let authority = Authority::new("known");
-    let folder = weir.directory().to_owned();
-    write(&folder, &authority.pair(&["a.example"]));
-    let reference = |name: &str| format!("$file://{}", folder.join(name).display());
-    weir.put(
-        "ssls/1",
-        json!({"sni": "a.example", "cert": reference("site.pem"), "key": reference("site.key")}),
-    );
-    settled(&weir);
-    let (_, verdict) = weir.admin("GET", "weir/verdicts/ssls/1", Value::Null);
-    assert!(verdict.to_string().contains("certificate_folders"), "{verdict}");
-    let client = TlsClient::new(authority.pem(), "a.example");
-    assert!(client.get(weir.address("proxy-tls"), "a.example", "/").is_err());
+    let weir = gateway(&origin, &["--certificate-folders", "/nowhere"]);
+    let pair = Authority::new("known").pair(&["a.example"]);
+    let outside = "$file:///etc/passwd";
+    let check = |path: &str, object: Value, place: &str| {
+        let reason = "not below a folder that the setting certificate_folders names";
+        let (status, answer) = weir.admin("PUT", path, object.clone());
+        assert!(status == 400 && answer.to_string().contains(reason), "{path}: {status} {answer}");
+        let (collection, id) = path.split_once('/').unwrap();
+        let mut item = object;
+        item["id"] = id.into();
+        for whole in ["configs/validate", "weir/plan"] {
+            let (status, answer) = weir.admin("POST", whole, json!({collection: [item]}));
+            let text = answer.to_string();
+            assert!(status == 400 && text.contains(reason), "{whole}: {status} {answer}");
+            assert!(whole == "configs/validate" || text.contains(place), "{whole}: {answer}");
+        }
+    };
+    let site = |cert: &str, key: &str| json!({"sni": "a.example", "cert": cert, "key": key});
+    check("ssls/1", site(outside, &pair.key), "/cert");
+    check("ssls/1", site(&pair.certificate, outside), "/key");
+    check("ssls/1", site("$file:///nowhere/../etc/passwd", &pair.key), "/cert");
+    let mut object = site(&pair.certificate, &pair.key);
+    object["certs"] = json!([outside]);
+    object["keys"] = json!([pair.key]);
+    check("ssls/1", object, "/certs/0");
+    let mut object = site(&pair.certificate, &pair.key);
+    object["client"] = json!({"ca": outside});
+    check("ssls/1", object.clone(), "/client/ca");
+    object["client"] = json!({"ca": pair.certificate, "crl": outside});
+    check("ssls/1", object, "/client/crl");
+    for tls in [
+        json!({"client_cert": outside, "client_key": pair.key}),
+        json!({"client_cert": pair.certificate, "client_key": outside}),
+        json!({"ca_certs": outside}),
+    ] {
+        let upstream = json!({"scheme": "https", "nodes": {"127.0.0.1:1": 1}, "tls": tls});
+        check("upstreams/1", upstream.clone(), "/tls");
+        check("services/1", json!({"upstream": upstream}), "/upstream/tls");
+        check("routes/1", json!({"uri": "/a", "upstream": upstream}), "/upstream/tls");
+    }
+    weir.put("ssls/1", site("$file:///nowhere/site.pem", "$file:///nowhere/site.key"));
 }

@@ -238,6 +238,15 @@ fn missing_plugins_are_named() {
         |ttl: &str| format!("apisix: {{}}\nplugin_attr: {{server-info: {{report_ttl: {ttl}}}}}\n");
     gives(&attribute("120"), &[]);
     gives(&(attribute("120") + "plugins: [server-info]\n"), &["server_info_report_seconds 120", listed]);
+    for (port, expected) in [("8443", "8443"), ("443", "443"), ("0", "443"), ("-1", "443"), ("70000", "443")]
+    {
+        let text = format!("apisix: {{}}\nplugin_attr: {{redirect: {{https_port: {port}}}}}\n");
+        gives(&text, &[&*format!("redirect_https_port {expected}")]);
+    }
+    refused(
+        "apisix: {}\nplugin_attr: {redirect: {https_port: x}}\n",
+        &["2: plugin_attr.redirect.https_port: `x` is no number"],
+    );
     refused(&attribute("2"), &["2: plugin_attr.server-info.report_ttl: `2` is not between 3 and 86400"]);
     told(
         "apisix: {}\nplugin_attr:\n  my-own: {interval: 1}\n  prometheus: {export_uri: /metrics, refresh_interval: 1, default_buckets: [1]}\n",
