@@ -134,7 +134,8 @@ impl ProxyCache {
         key: Arc<[u8]>,
         revalidates: bool,
     ) -> Option<Box<StoredReply>> {
-        let outcome = match exchange.response.status {
+        let status = exchange.response.status;
+        let outcome = match status {
             304 if revalidates => {
                 self.confirmed(exchange, &key);
                 Outcome::Revalidated
