@@ -38,7 +38,7 @@ mod phase;
 pub mod phase_name;
 pub mod preflight;
 pub mod process;
-mod reply;
+pub(crate) mod reply;
 pub mod scrapes;
 pub mod scripts;
 mod service_thread;

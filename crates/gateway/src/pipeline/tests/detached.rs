@@ -12,7 +12,7 @@ use testkit::{Signal, Step};
 use super::*;
 use crate::downstream::inner;
 
-/// What the plugins of these tests saw, by the query of the request.
+/// The words that the plugins of these tests noted, by the query of the request.
 static SEEN: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 fn note(exchange: &Exchange, word: String) {
