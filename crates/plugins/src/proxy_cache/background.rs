@@ -134,7 +134,8 @@ impl ProxyCache {
         key: Arc<[u8]>,
         revalidates: bool,
     ) -> Option<Box<StoredReply>> {
-        let outcome = match exchange.response.status {
+        let status = exchange.response.status;
+        let outcome = match status {
             304 if revalidates => {
                 self.confirmed(exchange, &key);
                 Outcome::Revalidated
@@ -168,7 +169,7 @@ impl ProxyCache {
         {
             let zone = &*self.zone.name;
             let status = exchange.response.status;
-            let reason = exchange.failure.as_ref().map_or("", |failure| &failure.detail);
+            let reason = exchange.failure.as_ref().map_or("", |failure| &*failure.detail);
             tracing::warn!(
                 zone,
                 status,
