@@ -7,7 +7,7 @@ use bytes::Bytes;
 use exchange::inner::{DETACHED_MAX, Detachment, InnerRequests};
 use exchange::plugin::{StoredBody, StoredReply};
 use net::env;
-use testkit::{Signal, Step};
+use testkit::Signal;
 
 use super::*;
 use crate::downstream::inner;
@@ -160,7 +160,7 @@ fn failure_of_detached_request_is_logged() {
 fn detached_requests_have_a_limit() {
     let go = Signal::new();
     let release = go.clone();
-    let origin = Origin::start(move |_| Reply::steps([Step::Wait(release.clone())]));
+    let origin = Origin::start(move |_| Reply::steps([testkit::Step::Wait(release.clone())]));
     let words = detach(&origin, json!({}), "GET /here?many", DETACHED_MAX + 2, 0);
     go.set();
     assert_eq!(words.iter().filter(|word| *word == "Full").count(), 2);

@@ -142,7 +142,7 @@ fn background_request_confirms_entry() {
 fn failed_background_request_keeps_entry() {
     let later: &[&str] = &[
         "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 5\r\n\r\nsorry",
-        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf",
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 9\r\n\r\nhalf",
         "",
     ];
     for reply in later {
@@ -154,7 +154,7 @@ fn failed_background_request_keeps_entry() {
         let weir = cached(&origin, json!({"cache_control": true}));
         check(ask(&weir, "/", &[]), "MISS", "first");
         check(told(&first_stale(&mut weir.client(), "GET", &[])), "UPDATING", "first");
-        wait_until("it is counted", || outcomes(&weir, "memory_cache", "failed") == 1);
+        wait_until("it is counted", || outcomes(&weir, "memory_cache", "failed") >= 1);
         let (status, body) = ask(&weir, "/", &[]);
         assert!(["STALE", "UPDATING"].contains(&&*status), "{status} after {reply:?}");
         assert_eq!(body, "first", "{reply:?}");
