@@ -59,7 +59,8 @@ mod tests {
     #[test]
     fn later_replies_are_appended_with_the_first_status() {
         let part = |status, text: &'static str| Reply::status(status).with_body(text.as_bytes());
-        let rows: [(&[(u16, &'static str)], (u16, &'static str), (u16, &str)); 4] = [
+        type Written = (u16, &'static str);
+        let rows: [(&[Written], Written, Written); 4] = [
             (&[], (403, "no"), (403, "no")),
             (&[(200, "a")], (403, "no"), (200, "ano")),
             (&[(202, "a"), (200, "b")], (503, ""), (202, "ab")),

@@ -128,17 +128,19 @@ impl Stage<'_> {
         phase: Phase,
         exchange: &mut Exchange,
     ) -> anyhow::Result<Option<ReplyParts>> {
-        let flow = match phase {
-            Phase::Rewrite => self.plugin.rewrite(exchange),
-            Phase::Access => self.plugin.access(exchange),
-            _ => self.plugin.before_proxy(exchange),
-        };
-        let decision = match flow {
-            Flow::Continue => Decision::Continue,
-            Flow::Reply(reply) => Decision::Reply(reply),
-            Flow::Stream(reply) => Decision::Stream(reply),
-            Flow::Stored(reply) => Decision::Stored(reply),
-            Flow::Wait(future) => in_time(phase, future).await?,
+        let decision = {
+            let flow = match phase {
+                Phase::Rewrite => self.plugin.rewrite(exchange),
+                Phase::Access => self.plugin.access(exchange),
+                _ => self.plugin.before_proxy(exchange),
+            };
+            match flow {
+                Flow::Continue => Decision::Continue,
+                Flow::Reply(reply) => Decision::Reply(reply),
+                Flow::Stream(reply) => Decision::Stream(reply),
+                Flow::Stored(reply) => Decision::Stored(reply),
+                Flow::Wait(future) => in_time(phase, future).await?,
+            }
         };
         let reply = match decision {
             Decision::Continue => return Ok(None),
