@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::{collect, crates};
 
 /// The most types and functions that share their name with another file of their crate.
-const SHARED_IN_CRATE: Counts = Counts { types: 386, functions: 613 };
+const SHARED_IN_CRATE: Counts = Counts { types: 388, functions: 614 };
 
 /// The most types, in thousandths of all, with a name that [`MANY_FILES`] files define.
 const AMBIGUOUS_TYPES_PER_MILLE: usize = 351;
