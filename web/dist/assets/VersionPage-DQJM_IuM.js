@@ -1,0 +1,1 @@
+export{default}from"./ChangesPage-DM72Fo-P.js";

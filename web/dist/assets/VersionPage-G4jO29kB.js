@@ -1,1 +1,0 @@
-export{default}from"./ChangesPage-DB9OhQa2.js";
