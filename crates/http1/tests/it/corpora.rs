@@ -1,4 +1,5 @@
 //! The corpora of the fuzz targets for heads, chunks and field lists hold in an ordinary test run, too.
+#![expect(unreachable_pub, reason = "the same files are public in the fuzz targets' workspace")]
 
 #[path = "../../../../fuzz/oracles/chunked.rs"]
 pub mod chunked;

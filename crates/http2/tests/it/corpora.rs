@@ -1,4 +1,5 @@
 //! The corpus of the fuzz target for HTTP/2 holds in an ordinary test run, too, and so do mutations of it.
+#![expect(unreachable_pub, reason = "the same files are public in the fuzz targets' workspace")]
 #![allow(clippy::unwrap_used)]
 
 use std::sync::LazyLock;
