@@ -14,7 +14,7 @@
 //!   4 KiB and for a few milliseconds; beyond that the answer is 400.
 //! * `http_to_https`: the same URI over HTTPS, with status 301 for GET and HEAD and 308 for other methods. A request
 //!   that came over HTTPS goes on; so does one of which a trusted proxy says so (`X-Forwarded-Proto`). The port is
-//!   `https_port` of the plugin's metadata, or else the setting `redirect_https_port` (`plugin_attr.redirect.https_port` of
+//!   `https_port` of the plugin's metadata, or else the setting `redirect_https_port_number` (`plugin_attr.redirect.https_port` of
 //!   APISIX), or else that of the gateway's first TLS listener; 443 is left out of the URI. A request without a host is
 //!   answered 400.
 //!

@@ -153,7 +153,7 @@ settings! {
         mutual_tls_over_http: bool = parse::switch("true|false", "false"),
         /// Port that `http_to_https` of the plugin `redirect` sends clients to, where its metadata names none; 443 is left out of
         /// the URI. 0: that of the first TLS listener.
-        redirect_https_port: u32 = parse::count::<0, 65_535>("PORT", "0"),
+        redirect_https_port_number: u32 = parse::count::<0, 65_535>("PORT", "0"),
         /// Milliseconds that a client gets for its TLS handshake.
         tls_handshake_timeout_ms: u64 = parse::number::<10, 600_000>("MS", "10000"),
         /// File that the secrets of every TLS connection are appended to, for debugging with captured packets. With it

@@ -63,7 +63,7 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
 
 /// The port that redirects to HTTPS name, if a setting has one.
 pub(super) fn redirect_port(settings: &Settings) -> Option<u16> {
-    u16::try_from(settings.redirect_https_port).ok().filter(|port| *port != 0)
+    u16::try_from(settings.redirect_https_port_number).ok().filter(|port| *port != 0)
 }
 
 /// The port of HTTPS where nothing listens for TLS here: another gateway may end TLS in front.

@@ -163,7 +163,9 @@ fn functions_append_to_a_begun_reply() {
             (200, "a\nb\nc\n"),
         ),
         (
-            json!({ "serverless-pre-function": say("rewrite", &["ngx.status = 202 ngx.say('a')"]),
+            // Otherwise fault-injection is the first.
+            json!({ "serverless-pre-function": { "phase": "rewrite", "_meta": { "priority": 20_000 },
+                    "functions": ["return function() ngx.status = 202 ngx.say('a') end"] },
                 "fault-injection": { "abort": { "http_status": 418, "body": "tea" } } }),
             (202, "a\ntea"),
         ),

@@ -170,7 +170,7 @@ fn session_is_resumed_with_a_ticket_unless_off() {
 fn redirect_leads_to_the_port_of_the_settings() {
     let origin = Origin::answering("served");
     for (port, authority) in [("8443", "a.example:8443"), ("443", "a.example")] {
-        let weir = gateway(&origin, &["--redirect-https-port", port]);
+        let weir = gateway(&origin, &["--redirect-https-port-number", port]);
         let upstream = json!({"nodes": {origin.address().to_string(): 1}});
         let plugins = json!({"redirect": {"http_to_https": true}});
         weir.put("routes/1", json!({"uri": "/*", "plugins": plugins, "upstream": upstream}));

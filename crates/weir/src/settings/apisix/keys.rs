@@ -156,7 +156,7 @@ pub(super) const KEYS: &[Key] = &[
     key("plugin_attr.skywalking.*", Ignore, "write these fields as the plugin metadata `skywalking`"),
     key("plugin_attr.zipkin.set_ngx_var", Moot, "the variables `zipkin_…` are always set"),
     key("plugin_attr.server-info.report_ttl", Honour(plugins::server_info_ttl), "`server_info_report_seconds`, where `plugins` has `server-info`"),
-    key("plugin_attr.redirect.https_port", Honour(plugins::redirect_https_port), "`redirect_https_port`; a number that is no port: 443, which is left out of the URI"),
+    key("plugin_attr.redirect.https_port", Honour(plugins::redirect_https_port_number), "`redirect_https_port_number`; a number that is no port: 443, which is left out of the URI"),
     key("plugin_attr.log-rotate.interval", Setting("log_rotate_interval_seconds"), ""),
     key("plugin_attr.log-rotate.max_kept", Setting("log_rotate_max_kept"), ""),
     key("plugin_attr.log-rotate.max_size", Honour(logs::rotated_size), "`log_rotate_max_size`; `-1` is 0, by time alone"),

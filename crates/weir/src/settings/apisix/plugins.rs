@@ -128,11 +128,11 @@ pub(super) fn server_info_ttl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// `plugin_attr.redirect.https_port`: a number that is no port stands for a URI without one.
-pub(super) fn redirect_https_port(draft: &mut Draft<'_>, spot: &Spot<'_>) {
+pub(super) fn redirect_https_port_number(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let Some(text) = draft.text(spot) else { return };
     match text.parse::<i64>() {
-        Ok(port @ 1..=65_535) => draft.set_one(&spot.at(), "redirect_https_port", port.to_string()),
-        Ok(_) => draft.set_one(&spot.at(), "redirect_https_port", "443"),
+        Ok(port @ 1..=65_535) => draft.set_one(&spot.at(), "redirect_https_port_number", port.to_string()),
+        Ok(_) => draft.set_one(&spot.at(), "redirect_https_port_number", "443"),
         Err(_) => draft.fault(spot.key, spot.node.line, format!("`{text}` is no number")),
     }
 }

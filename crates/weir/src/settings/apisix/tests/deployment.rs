@@ -241,7 +241,7 @@ fn missing_plugins_are_named() {
     for (port, expected) in [("8443", "8443"), ("443", "443"), ("0", "443"), ("-1", "443"), ("70000", "443")]
     {
         let text = format!("apisix: {{}}\nplugin_attr: {{redirect: {{https_port: {port}}}}}\n");
-        gives(&text, &[&*format!("redirect_https_port {expected}")]);
+        gives(&text, &[&*format!("redirect_https_port_number {expected}")]);
     }
     refused(
         "apisix: {}\nplugin_attr: {redirect: {https_port: x}}\n",
