@@ -18,7 +18,7 @@ use crate::proxy_cache::zones::Zones;
 
 /// Keeps the detached requests.
 struct Kept {
-    requests: RefCell<Vec<Box<Exchange>>>,
+    requests: RefCell<Vec<Exchange>>,
     answer: Cell<Detachment>,
 }
 
@@ -34,7 +34,7 @@ impl InnerService for Kept {
         begin: &mut dyn FnMut(&mut Exchange),
     ) -> Detachment {
         assert_eq!(phase, Phase::Access);
-        let mut detached = Box::new(Exchange::new(exchange.local().clone()));
+        let mut detached = Exchange::new(exchange.local().clone());
         if self.answer.get() != Detachment::Begun || !detached.continue_from(exchange) {
             return if self.answer.get() == Detachment::Begun {
                 Detachment::Impossible
