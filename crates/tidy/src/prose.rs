@@ -53,13 +53,11 @@ const CLAUSES: [&str; 4] = ["what", "who", "whose", "whoever"];
 fn prose_and_names_do_not_get_worse() {
     let root = crates().join("..");
     let mut found: BTreeMap<&str, [Vec<String>; 3]> = BTreeMap::new();
-    let mut blocks = 0;
     for file in tracked(&root) {
         let Some(group) = group_of(&file) else { continue };
         let Ok(text) = fs::read_to_string(root.join(&file)) else { continue };
         let counts = found.entry(group).or_default();
         for (line, block) in blocks_of(&file, &text) {
-            blocks += 1;
             let place = || format!("{}:{line}", file.display());
             let words: Vec<String> = words(&block).collect();
             if words.iter().any(|word| PERSONS.contains(&word.as_str())) {
@@ -73,18 +71,10 @@ fn prose_and_names_do_not_get_worse() {
             counts[2].push(format!("{}:{line} {name}", file.display()));
         }
     }
-    let total = |kind: usize| found.values().map(|counts| counts[kind].len()).sum::<usize>();
-    println!(
-        "{blocks} blocks: {} with persons, {} that begin with a clause, {} long test names",
-        total(0),
-        total(1),
-        total(2)
-    );
     let mut worse = Vec::new();
     for (group, counts) in &found {
         let lengths = [counts[0].len(), counts[1].len(), counts[2].len()];
         let most = MOST.iter().find(|(name, _)| name == group).map_or([0; 3], |(_, most)| *most);
-        println!("    (\"{group}\", {lengths:?}),");
         for kind in (0..3).filter(|kind| lengths[*kind] > most[*kind]) {
             worse.push(format!("{group}: {} where {} were: {:#?}", lengths[kind], most[kind], counts[kind]));
         }

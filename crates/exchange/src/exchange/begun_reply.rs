@@ -35,10 +35,11 @@ impl BegunReply {
     }
 
     /// The reply with which the request ends when a plugin replies with `last`: status and fields of the begun reply, and
-    /// both bodies. A reply that closes the connection replaces what was written.
+    /// both bodies. A reply that closes the connection replaces what was written, and so does one of a failure (5xx):
+    /// nothing of the begun reply was sent yet, and a failure must not look like a success.
     pub fn end_with(&mut self, last: Box<Reply>) -> Box<Reply> {
         match self.0.take() {
-            Some(mut begun) if last.status != NO_ANSWER => {
+            Some(mut begun) if last.status < 500 && last.status != NO_ANSWER => {
                 begun.body.to_mut().extend_from_slice(&last.body);
                 begun
             }
@@ -60,10 +61,11 @@ mod tests {
     fn later_replies_are_appended_with_the_first_status() {
         let part = |status, text: &'static str| Reply::status(status).with_body(text.as_bytes());
         type Written = (u16, &'static str);
-        let rows: [(&[Written], Written, Written); 4] = [
+        let rows: [(&[Written], Written, Written); 5] = [
             (&[], (403, "no"), (403, "no")),
             (&[(200, "a")], (403, "no"), (200, "ano")),
-            (&[(202, "a"), (200, "b")], (503, ""), (202, "ab")),
+            (&[(202, "a"), (200, "b")], (401, ""), (202, "ab")),
+            (&[(200, "a")], (503, "busy"), (503, "busy")),
             (&[(200, "a")], (444, "no"), (444, "no")),
         ];
         for (parts, last, expected) in rows {

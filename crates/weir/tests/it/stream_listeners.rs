@@ -85,8 +85,8 @@ fn stream_listeners_come_and_go_with_hup() {
     weir.rewrite_settings("workers: 2\nstream_tcp: 127.0.0.1:0\nstream_udp: 127.0.0.1:0\n");
     weir.reload();
     let (tcp, udp) = (wait_for_listener(&weir, "stream-tcp"), wait_for_listener(&weir, "stream-udp"));
-    let (status, made) = put("1");
-    assert_eq!(status, 201, "{made}");
+    // The Admin API learns of the mode after the listener is announced.
+    wait_until("the route is made", || put("1").0 == 201);
     wait_until("the route is in force", || echoes(&mut connect(tcp), b"hello"));
     // More connections than one worker would get by chance.
     for _ in 0..20 {
