@@ -34,9 +34,10 @@ impl BegunReply {
         Ok(())
     }
 
-    /// The reply with which the request ends when a plugin replies with `last`: status and fields of the begun reply, and
-    /// both bodies. A reply that closes the connection replaces what was written, and so does one of a failure (5xx):
-    /// nothing of the begun reply was sent yet, and a failure must not look like a success.
+    /// The reply with which the request ends when a plugin replies with `last`: status and fields of the
+    /// begun reply, and both bodies. A reply that closes the connection replaces the begun one, and so does
+    /// one of a failure (5xx): nothing of the begun reply was sent yet, and a failure must not look like a
+    /// success.
     pub fn end_with(&mut self, last: Box<Reply>) -> Box<Reply> {
         match self.0.take() {
             Some(mut begun) if last.status < 500 && last.status != NO_ANSWER => {
