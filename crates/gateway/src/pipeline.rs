@@ -76,13 +76,13 @@ pub(crate) struct LogChains {
     merged: Option<Arc<Chain>>,
 }
 
-/// Serves the request in `exchange`; its body and its response go through `server`.
+/// Serves the request in `exchange`; its body and its response go through `downstream`.
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
 #[allow(clippy::manual_async_fn)]
 pub(crate) fn run<'a, S: DownstreamStream>(
     context: &'a WorkerContext,
     exchange: &'a mut Exchange,
-    server: &'a mut S,
+    downstream: &'a mut S,
     deadline: &'a Deadline,
 ) -> impl Future<Output = Served> {
     async move {
@@ -92,10 +92,10 @@ pub(crate) fn run<'a, S: DownstreamStream>(
         let mut chains = Chains::none(&generation);
         context.current_work().set(CurrentWork::Matching);
         context.status.tap.begin(exchange);
-        let outcome = match serve(&run, exchange, server, &mut chains).await {
+        let outcome = match serve(&run, exchange, downstream, &mut chains).await {
             Ok(outcome) => outcome,
             // In a pooled box, because few requests need this state and it would enlarge the state of all others.
-            Err(failure) => PooledBox::pin(failed(&run, exchange, server, &chains, failure)).await,
+            Err(failure) => PooledBox::pin(failed(&run, exchange, downstream, &chains, failure)).await,
         };
         let merged = chains.into_merged();
         Served { outcome, log: LogChains { generation, merged } }
@@ -106,22 +106,22 @@ pub(crate) fn run<'a, S: DownstreamStream>(
 async fn failed<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     failure: Failure,
 ) -> Outcome {
     // Bytes that a cut response has brought are of no use to a plugin that wants all of them.
     exchange.copies.tap = None;
     if chains.has(Phase::UpstreamResponse)
-        && !server.progress().has_started
+        && !downstream.progress().has_started
         && let Some(stored) = phases::upstream_response(run.context, chains, exchange, Some(&failure))
     {
-        return match stored_reply::send(run, exchange, server, chains, *stored).await {
+        return match stored_reply::send(run, exchange, downstream, chains, *stored).await {
             Ok(()) => Outcome::Done,
-            Err(failure) => respond::fail(run, exchange, server, chains, failure).await,
+            Err(failure) => respond::fail(run, exchange, downstream, chains, failure).await,
         };
     }
-    respond::fail(run, exchange, server, chains, failure).await
+    respond::fail(run, exchange, downstream, chains, failure).await
 }
 
 /// Serves the request; an error has not been answered yet, and its response passes through `chains`.
@@ -130,7 +130,7 @@ async fn failed<S: DownstreamStream>(
 fn serve<'a, 'r, S: DownstreamStream>(
     run: &'a Run<'r>,
     exchange: &'a mut Exchange,
-    server: &'a mut S,
+    downstream: &'a mut S,
     chains: &'a mut Chains<'r>,
 ) -> impl Future<Output = Result<Outcome, Failure>> {
     async move {
@@ -139,17 +139,17 @@ fn serve<'a, 'r, S: DownstreamStream>(
         exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
         let pending = client_certificate::check(run.generation, exchange)?;
         grpc::bound(run, exchange);
-        check_body_length(server.body_length(), options.limits.max_body_bytes)?;
+        check_body_length(downstream.body_length(), options.limits.max_body_bytes)?;
         // Before routes, because a route for every path would otherwise hide the answer from the authority.
         if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {
-            return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, answer)).await);
+            return Ok(PooledBox::pin(respond::reply(run, exchange, downstream, chains, answer)).await);
         }
-        collect::note_stream(run, exchange, server);
+        collect::note_stream(run, exchange, downstream);
         let mut pattern = find_route(run.generation, exchange)?;
         // The body is read only if a candidate route depends on it; then the route is found again.
         if run.generation.router.uses_request_body()
             && exchange.body.was_missed()
-            && Box::pin(collect::for_variables(run, exchange, server)).await?
+            && Box::pin(collect::for_variables(run, exchange, downstream)).await?
         {
             pattern = find_route(run.generation, exchange)?;
         }
@@ -166,25 +166,27 @@ fn serve<'a, 'r, S: DownstreamStream>(
             }
         };
         context.current_work().set_route(exchange.decision.route);
-        collect::note_stream(run, exchange, server);
+        collect::note_stream(run, exchange, downstream);
         *chains = Chains::new(run.generation, exchange.decision.route);
         context.local.shared.check_memory(chains.priority())?;
         if chains.concern_request(run.generation) {
-            let reply = phases::request(run, exchange, server, chains).await?;
+            let reply = phases::request(run, exchange, downstream, chains).await?;
             if admission == Admission::LedToTls && !is_redirect(reply.as_ref()) {
                 return Err(client_certificate::cleartext_refusal());
             }
             match reply {
                 None => {}
                 Some(LocalReply::Whole(reply)) => {
-                    return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, *reply)).await);
+                    return Ok(
+                        PooledBox::pin(respond::reply(run, exchange, downstream, chains, *reply)).await
+                    );
                 }
                 Some(LocalReply::Stream(reply)) => {
-                    PooledBox::pin(stream_reply::send(run, exchange, server, chains, *reply)).await?;
+                    PooledBox::pin(stream_reply::send(run, exchange, downstream, chains, *reply)).await?;
                     return Ok(Outcome::Done);
                 }
                 Some(LocalReply::Stored(reply)) => {
-                    PooledBox::pin(stored_reply::send(run, exchange, server, chains, *reply)).await?;
+                    PooledBox::pin(stored_reply::send(run, exchange, downstream, chains, *reply)).await?;
                     return Ok(Outcome::Done);
                 }
             }
@@ -192,7 +194,7 @@ fn serve<'a, 'r, S: DownstreamStream>(
         if admission == Admission::LedToTls {
             return Err(client_certificate::cleartext_refusal());
         }
-        proxy::proxy(run, exchange, server, chains).await
+        proxy::proxy(run, exchange, downstream, chains).await
     }
 }
 
@@ -232,14 +234,14 @@ fn fitting_host<'g>(generation: &'g Generation, exchange: &Exchange) -> Option<&
 pub(crate) async fn refuse<S: DownstreamStream>(
     context: &WorkerContext,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     deadline: &Deadline,
     failure: Failure,
 ) -> Served {
     let generation = context.generation();
     begin_refused(exchange, &generation);
     let run = Run::new(context, &generation, deadline);
-    let outcome = respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
+    let outcome = respond::fail(&run, exchange, downstream, &Chains::none(&generation), failure).await;
     Served { outcome, log: LogChains { generation, merged: None } }
 }
 

@@ -18,7 +18,7 @@ use exchange::failure::Failure;
 
 /// An attempt in flight.
 pub(super) struct ActiveAttempt<'t> {
-    pub(super) origin: PooledStream,
+    pub(super) upstream_stream: PooledStream,
     pub(super) in_flight: InFlightGuard<'t>,
     pub(super) address: SocketAddr,
     pub(super) connect_us: u64,

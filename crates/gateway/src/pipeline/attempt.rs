@@ -78,8 +78,8 @@ pub(super) fn begin<'r>(
     let limit = AttemptLimit::new(upstream, run.local().now_ms());
     exchange.attempts.push(upstream.attempt(address, endpoint_id, started_ns));
     match checkout {
-        Checkout::Stream(origin) => {
-            BegunAttempt::Ready(ActiveAttempt { origin, in_flight, address, connect_us: 0, limit })
+        Checkout::Stream(upstream_stream) => {
+            BegunAttempt::Ready(ActiveAttempt { upstream_stream, in_flight, address, connect_us: 0, limit })
         }
         Checkout::None(opening) => {
             BegunAttempt::Connecting(ConnectingAttempt { opening, in_flight, address, limit })
@@ -91,16 +91,16 @@ pub(super) fn begin<'r>(
 pub(super) async fn open<'r, S: DownstreamStream>(
     forward: &Forward<'r, '_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     connecting: ConnectingAttempt<'r>,
 ) -> Result<ActiveAttempt<'r>, FailedAttempt> {
     let Forward { run, timeouts, .. } = *forward;
     let ConnectingAttempt { opening, in_flight, address, limit } = connecting;
     let timeout_ms = limit.shorten(timeouts.connect_ms, run.local().now_ms()).unwrap_or(1);
-    match connect(run, opening, timeout_ms, server).await {
-        Ok(origin) => {
+    match connect(run, opening, timeout_ms, downstream).await {
+        Ok(upstream_stream) => {
             let connect_us = micros(in_flight.started_ns, run.local().clock_ns());
-            Ok(ActiveAttempt { origin, in_flight, address, connect_us, limit })
+            Ok(ActiveAttempt { upstream_stream, in_flight, address, connect_us, limit })
         }
         Err(failure) => {
             let failure = deadline::judge(run, exchange, failure);
@@ -118,14 +118,14 @@ pub(super) async fn open<'r, S: DownstreamStream>(
 pub(super) fn complete<'a, 'r: 'a, S: DownstreamStream>(
     forward: &'a Forward<'r, '_>,
     exchange: &'a mut Exchange,
-    server: &'a mut S,
+    downstream: &'a mut S,
     upload: &'a mut Upload<'_, '_>,
     mut attempt: ActiveAttempt<'r>,
     wanted: &'a WantedNode,
     retries: &'a mut Retries,
 ) -> impl Future<Output = Result<AttemptEnd, FailedAttempt>> {
     async move {
-        let ended = exchange_with(forward, exchange, server, upload, &mut attempt, wanted, retries).await;
+        let ended = exchange_with(forward, exchange, downstream, upload, &mut attempt, wanted, retries).await;
         finish(forward, exchange, attempt, ended)
     }
 }
@@ -139,17 +139,17 @@ fn finish(
 ) -> Result<AttemptEnd, FailedAttempt> {
     let Forward { run, timeouts, .. } = *forward;
     // A hedged attempt may have taken the place of the first one.
-    let ActiveAttempt { mut origin, in_flight, address, .. } = attempt;
+    let ActiveAttempt { mut upstream_stream, in_flight, address, .. } = attempt;
     let selected = in_flight.selected;
     match ended {
         Ok(Ended::Whole { request_done }) => {
-            run.context.upstreams.checkin(origin, request_done);
+            run.context.upstreams.checkin(upstream_stream, request_done);
             finish_attempt(exchange, in_flight, None, false);
             Ok(AttemptEnd::Answered(Outcome::Done))
         }
         Ok(Ended::Discarded { request_done }) => {
-            let is_drained = request_done && discard::drain(&mut origin);
-            run.context.upstreams.checkin(origin, is_drained);
+            let is_drained = request_done && discard::drain(&mut upstream_stream);
+            run.context.upstreams.checkin(upstream_stream, is_drained);
             finish_attempt(exchange, in_flight, None, false);
             exchange.response.clear();
             if let Some(call) = &mut exchange.grpc {
@@ -158,14 +158,14 @@ fn finish(
             Ok(AttemptEnd::Discarded)
         }
         Ok(Ended::Replaced { request_done, stored }) => {
-            let is_drained = request_done && discard::drain(&mut origin);
-            run.context.upstreams.checkin(origin, is_drained);
+            let is_drained = request_done && discard::drain(&mut upstream_stream);
+            run.context.upstreams.checkin(upstream_stream, is_drained);
             finish_attempt(exchange, in_flight, None, false);
             Ok(AttemptEnd::Replaced(stored))
         }
         Ok(Ended::Tunnel) => {
             let node = finish_attempt(exchange, in_flight, None, false);
-            let Some((endpoint, bytes)) = origin.into_tunnel() else {
+            let Some((endpoint, bytes)) = upstream_stream.into_tunnel() else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
@@ -180,9 +180,9 @@ fn finish(
         }
         Err(failure) => {
             let failure = deadline::judge(run, exchange, failure);
-            let progress = origin.progress();
+            let progress = upstream_stream.progress();
             // The connection ends before its place at the node is given back and wakes a waiting request.
-            run.context.upstreams.checkin(origin, false);
+            run.context.upstreams.checkin(upstream_stream, false);
             finish_attempt(exchange, in_flight, Some(&failure), progress.is_reused);
             Err(FailedAttempt { failure: failure.at(address), progress, selected })
         }
@@ -217,7 +217,7 @@ enum Ended {
 fn exchange_with<'a, 'r, S: DownstreamStream>(
     forward: &'a Forward<'r, '_>,
     exchange: &'a mut Exchange,
-    server: &'a mut S,
+    downstream: &'a mut S,
     upload: &'a mut Upload<'_, '_>,
     attempt: &'a mut ActiveAttempt<'r>,
     wanted: &'a WantedNode,
@@ -229,16 +229,16 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
             deadline::pass_on(run, exchange, policy);
         }
         grpc::reduce_timeout(exchange, run.local().recent_ns());
-        if exchange.decision.is_upgrade && attempt.origin.is_http2() {
+        if exchange.decision.is_upgrade && attempt.upstream_stream.is_http2() {
             websocket::check_key(exchange)?;
         }
-        attempt.origin.start_request(exchange, upload.length(server));
-        upload.begin(server, &mut attempt.origin);
+        attempt.upstream_stream.start_request(exchange, upload.length(downstream));
+        upload.begin(downstream, &mut attempt.upstream_stream);
         let hedging = upstream.retry.as_deref().filter(|policy| policy.hedge.is_some());
         let may_be_hedged = |_: &&RetryPolicy| {
             !retries.has_hedged()
                 && !attempt.in_flight.is_probe()
-                && hedge::is_allowed(forward, exchange, wanted, upload.length(server))
+                && hedge::is_allowed(forward, exchange, wanted, upload.length(downstream))
         };
         let hedging = hedging.filter(may_be_hedged);
         let after_ms = |policy: &RetryPolicy| policy.hedge.as_ref()?.after_ms(run.local().now_ms());
@@ -246,11 +246,13 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
             // In a pooled box, because few requests are hedged.
             Some((policy, after_ms)) => {
                 let hedging = Hedging { forward, policy, after_ms, wanted };
-                PooledBox::pin(hedging.wait_for_final(exchange, server, upload, attempt, retries)).await?;
+                PooledBox::pin(hedging.wait_for_final(exchange, downstream, upload, attempt, retries))
+                    .await?;
             }
             None => {
-                let ActiveAttempt { origin, limit, .. } = attempt;
-                head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await?;
+                let ActiveAttempt { upstream_stream, limit, .. } = attempt;
+                head_wait::wait_for_final(forward, exchange, downstream, upload, upstream_stream, limit)
+                    .await?;
             }
         }
         let (started_ns, selected) = (attempt.in_flight.started_ns, attempt.in_flight.selected);
@@ -265,7 +267,7 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
         }
         if let Some(policy) = &upstream.retry {
             let request_done = upload.is_done();
-            if retries.discards_response(policy, forward, exchange, server, upload, selected) {
+            if retries.discards_response(policy, forward, exchange, downstream, upload, selected) {
                 return Ok(Ended::Discarded { request_done });
             }
         }
@@ -281,15 +283,15 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
             permit.answered(run.local().recent_ns() / 1_000);
         }
 
-        if attempt.origin.has_opened_tunnel(exchange.response.status) {
+        if attempt.upstream_stream.has_opened_tunnel(exchange.response.status) {
             websocket::accept_from_http2(exchange)?;
         }
-        if server.must_switch_protocols() && (200..300).contains(&exchange.response.status) {
+        if downstream.must_switch_protocols() && (200..300).contains(&exchange.response.status) {
             // Passed on, it would say that the tunnel is open.
             return Err(Failure::new(Cause::BadResponse, "it answered without switching protocols"));
         }
         if exchange.response.status == 101 {
-            return PooledBox::pin(switch_protocols(run, exchange, server, chains)).await;
+            return PooledBox::pin(switch_protocols(run, exchange, downstream, chains)).await;
         }
         if chains.has(Phase::UpstreamResponse)
             && let Some(stored) = phases::upstream_response(run.context, chains, exchange, None)
@@ -297,7 +299,7 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
             return Ok(Ended::Replaced { request_done: upload.is_done(), stored });
         }
         let mut download = Download::new(forward);
-        download::pass_on(&mut download, exchange, server, &mut attempt.origin, upload).await?;
+        download::pass_on(&mut download, exchange, downstream, &mut attempt.upstream_stream, upload).await?;
         exchange.times.upstream_ended_ns = run.local().clock_ns();
         Ok(Ended::Whole { request_done: upload.is_done() })
     }
@@ -307,17 +309,17 @@ fn exchange_with<'a, 'r, S: DownstreamStream>(
 async fn switch_protocols<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
 ) -> Result<Ended, Failure> {
-    if !poll_fn(|cx| Poll::Ready(server.can_switch_protocols(cx))).await {
+    if !poll_fn(|cx| Poll::Ready(downstream.can_switch_protocols(cx))).await {
         return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
     }
-    if server.must_switch_protocols() {
+    if downstream.must_switch_protocols() {
         websocket::accept_over_http2(exchange)?;
     }
-    respond::respond_head(run, exchange, server, chains).await?;
-    server.start_response(exchange, BodyLength::None);
-    respond::send(run, exchange, server, &[]).await;
+    respond::respond_head(run, exchange, downstream, chains).await?;
+    downstream.start_response(exchange, BodyLength::None);
+    respond::send(run, exchange, downstream, &[]).await;
     Ok(Ended::Tunnel)
 }

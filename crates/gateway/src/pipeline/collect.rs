@@ -23,7 +23,7 @@ use exchange::failure::{Cause, Failure};
 pub(super) async fn whole<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     limit_bytes: usize,
 ) -> Result<(), Failure> {
     let limit_bytes = accepted_bytes(exchange).min(limit_bytes);
@@ -34,7 +34,7 @@ pub(super) async fn whole<S: DownstreamStream>(
     // A prefix may have been read for variables already; the rest follows it.
     let mut bytes = exchange.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
     let mut wait = wait_for_body(run);
-    match read(run, &mut exchange.times, server, &mut wait, &mut bytes, limit_bytes).await? {
+    match read(run, &mut exchange.times, downstream, &mut wait, &mut bytes, limit_bytes).await? {
         Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
         Read::TooLong => return Err(too_large(limit_bytes)),
     }
@@ -44,11 +44,11 @@ pub(super) async fn whole<S: DownstreamStream>(
 /// Reads the body, or what is left of it, for a plugin that waits; of a longer one than `limit_bytes` the beginning.
 pub(super) async fn on_demand<S: DownstreamStream>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     limit_bytes: usize,
 ) -> Result<CollectedBody, Failure> {
     let (mut bytes, mut wait, mut times) = (Vec::new(), wait_for_body(run), Times::default());
-    let read = read(run, &mut times, server, &mut wait, &mut bytes, limit_bytes).await?;
+    let read = read(run, &mut times, downstream, &mut wait, &mut bytes, limit_bytes).await?;
     let (is_whole, trailers) = match read {
         Read::Whole(trailers) => (true, trailers),
         Read::TooLong => (false, None),
@@ -79,10 +79,10 @@ pub(super) fn refuse_long(exchange: &Exchange) -> Result<(), Failure> {
 pub(super) async fn for_variables<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
 ) -> Result<bool, Failure> {
     let limit_bytes = run.local().options.limits.max_matched_body_bytes.min(accepted_bytes(exchange));
-    let is_readable = match server.body_length() {
+    let is_readable = match downstream.body_length() {
         BodyLength::None => false,
         BodyLength::Known(bytes) => bytes <= limit_bytes as u64,
         BodyLength::Unknown => limit_bytes > 0,
@@ -91,7 +91,7 @@ pub(super) async fn for_variables<S: DownstreamStream>(
         return Ok(false);
     }
     let (mut bytes, mut wait) = (Vec::new(), wait_for_body(run));
-    match read(run, &mut exchange.times, server, &mut wait, &mut bytes, limit_bytes).await? {
+    match read(run, &mut exchange.times, downstream, &mut wait, &mut bytes, limit_bytes).await? {
         Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
         Read::TooLong => exchange.body.keep_prefix(bytes),
     }
@@ -105,7 +105,7 @@ pub(super) async fn for_variables<S: DownstreamStream>(
 pub(super) async fn wait_for_prefix<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
 ) -> Result<(), Failure> {
     let most = match exchange.decision.body_arrival {
         BodyArrival::Prefix => run.local().options.limits.wait_for_body_bytes,
@@ -114,7 +114,7 @@ pub(super) async fn wait_for_prefix<S: DownstreamStream>(
     };
     // One byte more, which tells that the body is too long.
     let most = most.min(accepted_bytes(exchange).saturating_add(1));
-    let wanted_bytes = match server.body_length() {
+    let wanted_bytes = match downstream.body_length() {
         BodyLength::Known(length) => usize::try_from(length).unwrap_or(usize::MAX).min(most),
         BodyLength::Unknown if exchange.decision.body_arrival == BodyArrival::Whole => most,
         BodyLength::Unknown | BodyLength::None => return Ok(()),
@@ -123,7 +123,7 @@ pub(super) async fn wait_for_prefix<S: DownstreamStream>(
         return Ok(());
     }
     let is_here = poll_fn(|cx| {
-        Poll::Ready(match server.poll_body(cx) {
+        Poll::Ready(match downstream.poll_body(cx) {
             Poll::Ready(BodyEvent::Data(data)) => Ok(data.len() >= wanted_bytes),
             Poll::Ready(BodyEvent::Reset(failure)) => Err(failure),
             Poll::Ready(BodyEvent::End(_)) | Poll::Pending => Ok(false),
@@ -132,19 +132,19 @@ pub(super) async fn wait_for_prefix<S: DownstreamStream>(
     if is_here.await? {
         return Ok(());
     }
-    PooledBox::pin(piece_by_piece(run, exchange, server, wanted_bytes)).await
+    PooledBox::pin(piece_by_piece(run, exchange, downstream, wanted_bytes)).await
 }
 
 async fn piece_by_piece<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     wanted_bytes: usize,
 ) -> Result<(), Failure> {
     let (mut bytes, mut wait) = (Vec::new(), wait_for_body(run));
     // The piece that completes the prefix stays in the client's stream, so it need not be copied.
     let limit_bytes = wanted_bytes - 1;
-    match read(run, &mut exchange.times, server, &mut wait, &mut bytes, limit_bytes).await {
+    match read(run, &mut exchange.times, downstream, &mut wait, &mut bytes, limit_bytes).await {
         Ok(Read::Whole(trailers)) => {
             exchange.body.keep_whole(bytes, trailers);
             return Ok(());
@@ -189,9 +189,9 @@ pub(super) fn body_guard(run: &Run<'_>, read_ms: u64) -> MinRateGuard {
 /// length over HTTP/2 or HTTP/3, as every call of gRPC is. A client of HTTP/1 that waits for a response has
 /// sent its request. Called again when the route is known, which says how long its endpoint may be silent.
 #[inline]
-pub(super) fn note_stream<S: DownstreamStream>(run: &Run<'_>, exchange: &Exchange, server: &S) {
+pub(super) fn note_stream<S: DownstreamStream>(run: &Run<'_>, exchange: &Exchange, downstream: &S) {
     let is_multiplexed = matches!(exchange.request.version, Version::Http2 | Version::Http3);
-    if is_multiplexed && server.body_length() == BodyLength::Unknown {
+    if is_multiplexed && downstream.body_length() == BodyLength::Unknown {
         run.stream_read_ms.set(read_timeout_ms(run, exchange).max(1));
     }
 }
@@ -218,7 +218,7 @@ enum Read {
 async fn read<S: DownstreamStream>(
     run: &Run<'_>,
     times: &mut Times,
-    server: &mut S,
+    downstream: &mut S,
     wait: &mut Wait<'_, '_>,
     bytes: &mut Vec<u8>,
     limit_bytes: usize,
@@ -229,7 +229,7 @@ async fn read<S: DownstreamStream>(
         let mut moved = std::mem::take(&mut has_moved);
         let mut turn = Turn::default();
         loop {
-            let count = match server.poll_body(cx) {
+            let count = match downstream.poll_body(cx) {
                 Poll::Ready(BodyEvent::Data(data)) if bytes.len() + data.len() > limit_bytes => {
                     return Poll::Ready(Ok(Read::TooLong));
                 }
@@ -250,7 +250,7 @@ async fn read<S: DownstreamStream>(
                 }
             };
             moved = true;
-            server.consume(count);
+            downstream.consume(count);
             if turn.is_over(cx, count) {
                 if run.deadline.is_overdue() {
                     return Poll::Ready(Err(request_failure::overdue()));

@@ -49,7 +49,7 @@ impl RemainingRequest {
 pub(crate) async fn run_detached<S: DownstreamStream>(
     context: &WorkerContext,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     deadline: &Deadline,
     rest: RemainingRequest,
 ) {
@@ -58,7 +58,7 @@ pub(crate) async fn run_detached<S: DownstreamStream>(
     chains.merged.clone_from(&rest.merged);
     {
         let run = Run::new(context, &rest.generation, deadline);
-        if let Err(failure) = go_on(&run, exchange, server, &chains, &rest, &ran).await {
+        if let Err(failure) = go_on(&run, exchange, downstream, &chains, &rest, &ran).await {
             exchange.copies.tap = None;
             if chains.has(Phase::UpstreamResponse) {
                 // A stored response in place of this failure has no client.
@@ -78,7 +78,7 @@ pub(crate) async fn run_detached<S: DownstreamStream>(
 async fn go_on<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     rest: &RemainingRequest,
     ran: &RefCell<Vec<u32>>,
@@ -95,7 +95,7 @@ async fn go_on<S: DownstreamStream>(
             false
         };
         for chain in chains.both().filter(|chain| chain.has(phase)) {
-            let reply = phases::one(run, server, chains, chain, phase, exchange, comes_later).await?;
+            let reply = phases::one(run, downstream, chains, chain, phase, exchange, comes_later).await?;
             if let Some(reply) = reply {
                 // A limit, for example: the request is not sent.
                 exchange.stats.answered_locally = true;
@@ -107,5 +107,5 @@ async fn go_on<S: DownstreamStream>(
         }
     }
     refuse_undecided(exchange)?;
-    proxy::proxy(run, exchange, server, chains).await.map(|_| ())
+    proxy::proxy(run, exchange, downstream, chains).await.map(|_| ())
 }

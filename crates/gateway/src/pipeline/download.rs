@@ -47,11 +47,11 @@ impl<'r, 'w> Download<'r, 'w> {
         cx: &Context<'_>,
         waits_for: WaitsFor,
         moved: bool,
-        server: &S,
+        downstream: &S,
     ) -> Poll<Result<(), Failure>> {
         let timeout_ms = match waits_for {
             WaitsFor::Client => {
-                let waited = self.wait.for_client(cx, moved, || server.delivered_bytes());
+                let waited = self.wait.for_client(cx, moved, || downstream.delivered_bytes());
                 return waited.map_or_else(|lost| Poll::Ready(Err(respond::slow(lost))), |()| Poll::Pending);
             }
             WaitsFor::AnswerHalfClosed => HALF_CLOSE_GRACE_MS,
@@ -70,8 +70,8 @@ impl<'r, 'w> Download<'r, 'w> {
 pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
     download: &'a mut Download<'_, '_>,
     exchange: &'a mut Exchange,
-    server: &'a mut S,
-    origin: &'a mut O,
+    downstream: &'a mut S,
+    upstream_stream: &'a mut O,
     upload: &'a mut Upload<'_, '_>,
 ) -> impl Future<Output = Result<(), Failure>> {
     async move {
@@ -80,44 +80,55 @@ pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
         if exchange.response.status >= 500 || exchange.local().options.forward.show_upstream_status {
             respond::name_tried_statuses(exchange);
         }
-        respond::respond_head(download.run, exchange, server, chains).await?;
+        respond::respond_head(download.run, exchange, downstream, chains).await?;
         refuse_undecided(exchange)?;
         // A plugin may have changed the status to or from one without a body (RFC 9110 section 6.4.1).
         let may_have_body =
             exchange.request.method != message::Method::Head && !has_no_body(exchange.response.status);
-        let length = match origin.body_length() {
+        let length = match upstream_stream.body_length() {
             BodyLength::None if may_have_body => BodyLength::Known(0),
             BodyLength::Known(_) | BodyLength::Unknown if has_no_body(exchange.response.status) => {
-                server.start_response(exchange, BodyLength::None);
-                origin.pause()?;
-                PooledBox::pin(respond::send(download.run, exchange, server, &[])).await;
+                downstream.start_response(exchange, BodyLength::None);
+                upstream_stream.pause()?;
+                PooledBox::pin(respond::send(download.run, exchange, downstream, &[])).await;
                 return Ok(());
             }
             length => length,
         };
-        if let Some(fault) = origin.fault_at_body_start() {
+        if let Some(fault) = upstream_stream.fault_at_body_start() {
             return Err(fault);
         }
         let need = if may_have_body { body_need(download.run, exchange, chains) } else { BodyNeed::None };
         match need {
             BodyNeed::None | BodyNeed::Copy { .. } if exchange.encoder.is_some() => {
-                server.start_response(exchange, BodyLength::Unknown);
-                let result = stream(download, exchange, server, origin, upload, Passing::Coded).await;
-                ended(exchange, server, result)
+                downstream.start_response(exchange, BodyLength::Unknown);
+                let result =
+                    stream(download, exchange, downstream, upstream_stream, upload, Passing::Coded).await;
+                ended(exchange, downstream, result)
             }
             BodyNeed::None | BodyNeed::Copy { .. } => {
-                server.start_response(exchange, length);
-                let result = stream(download, exchange, server, origin, upload, Passing::Untouched).await;
-                ended(exchange, server, result)
+                downstream.start_response(exchange, length);
+                let result =
+                    stream(download, exchange, downstream, upstream_stream, upload, Passing::Untouched).await;
+                ended(exchange, downstream, result)
             }
             BodyNeed::Stream => {
-                server.start_response(exchange, BodyLength::Unknown);
-                let result = stream(download, exchange, server, origin, upload, Passing::Edited).await;
-                ended(exchange, server, result)
+                downstream.start_response(exchange, BodyLength::Unknown);
+                let result =
+                    stream(download, exchange, downstream, upstream_stream, upload, Passing::Edited).await;
+                ended(exchange, downstream, result)
             }
             // In a pooled box, because few responses are buffered.
             BodyNeed::Buffer { limit_bytes } => {
-                PooledBox::pin(hold_back(download, exchange, server, origin, upload, limit_bytes)).await
+                PooledBox::pin(hold_back(
+                    download,
+                    exchange,
+                    downstream,
+                    upstream_stream,
+                    upload,
+                    limit_bytes,
+                ))
+                .await
             }
         }
     }
@@ -128,49 +139,56 @@ pub(super) fn pass_on<'a, S: DownstreamStream, O: UpstreamStream>(
 #[inline]
 fn ended<S: DownstreamStream>(
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     result: Result<(), Failure>,
 ) -> Result<(), Failure> {
     if let Err(failure) = &result
-        && failure.cause.blame() == Blame::Origin
+        && failure.cause.blame() == Blame::Upstream
     {
-        break_off(exchange, server);
+        break_off(exchange, downstream);
     }
-    exchange.stats.response_bytes = server.progress().sent_bytes;
+    exchange.stats.response_bytes = downstream.progress().sent_bytes;
     result
 }
 
 #[cold]
-fn break_off<S: DownstreamStream>(exchange: &mut Exchange, server: &mut S) {
-    if server.take_back_response() {
+fn break_off<S: DownstreamStream>(exchange: &mut Exchange, downstream: &mut S) {
+    if downstream.take_back_response() {
         exchange.stats.response_body_bytes = 0;
         return;
     }
     // As much as the client takes at once: the cut must not wait for it.
     let mut cx = Context::from_waker(Waker::noop());
-    let _ = server.poll_flush(&mut cx);
+    let _ = downstream.poll_flush(&mut cx);
 }
 
 /// Buffers the body, gives it to the plugins whole, and sends the result.
 async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
-    server: &mut S,
-    origin: &mut O,
+    downstream: &mut S,
+    upstream_stream: &mut O,
     upload: &mut Upload<'_, '_>,
     limit_bytes: usize,
 ) -> Result<(), Failure> {
     let Collected { mut body, trailers } =
-        collect(download, exchange, server, origin, upload, limit_bytes).await?;
-    origin.pause()?;
+        collect(download, exchange, downstream, upstream_stream, upload, limit_bytes).await?;
+    upstream_stream.pause()?;
     // The edited body exists beside this one for a moment.
     download.run.local().shared.check_room(body.len())?;
     if trailers.is_some() {
         grpc::note_status(exchange, trailers.as_ref());
     }
     let mut trailers = trailers.unwrap_or_default();
-    phases::whole_response_body(download.run, exchange, server, download.chains, &mut body, &mut trailers)
-        .await?;
+    phases::whole_response_body(
+        download.run,
+        exchange,
+        downstream,
+        download.chains,
+        &mut body,
+        &mut trailers,
+    )
+    .await?;
     if exchange.gave_up.get().is_some() {
         return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
@@ -178,8 +196,8 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     if let Some(coded) = encode::whole(download.run, exchange, &body).await? {
         body = coded;
     }
-    server.start_response(exchange, phases::length_before(&trailers, &body));
-    respond::send_with_trailers(download.run, exchange, server, &body, &trailers).await;
+    downstream.start_response(exchange, phases::length_before(&trailers, &body));
+    respond::send_with_trailers(download.run, exchange, downstream, &body, &trailers).await;
     Ok(())
 }
 
@@ -244,8 +262,8 @@ enum Passing {
 async fn stream<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
-    server: &mut S,
-    origin: &mut O,
+    downstream: &mut S,
+    upstream_stream: &mut O,
     upload: &mut Upload<'_, '_>,
     passing: Passing,
 ) -> Result<(), Failure> {
@@ -264,15 +282,15 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
         let mut moved = std::mem::take(&mut has_moved);
         let mut turn = Turn::default();
         // An upload that the client breaks off shows soon as a closed client; the response matters more now.
-        let upload_failed = upload.poll(cx, exchange, server, origin, &mut moved).is_err();
+        let upload_failed = upload.poll(cx, exchange, downstream, upstream_stream, &mut moved).is_err();
         if upload_failed {
-            server.close_afterwards();
+            downstream.close_afterwards();
             upload.give_up();
         }
         loop {
             // Edited bytes are sent before more are read.
             if edited_sent < edited.len() {
-                match server.poll_write(cx, &edited[edited_sent..]) {
+                match downstream.poll_write(cx, &edited[edited_sent..]) {
                     Poll::Ready(Ok(count)) => {
                         edited_sent += count;
                         exchange.stats.response_body_bytes += count as u64;
@@ -281,29 +299,29 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                     }
                     Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                     Poll::Pending => {
-                        origin.pause()?;
-                        return download.wait(cx, WaitsFor::Client, moved, server);
+                        upstream_stream.pause()?;
+                        return download.wait(cx, WaitsFor::Client, moved, downstream);
                     }
                 }
             }
             if finished {
-                return match server.poll_flush(cx) {
+                return match downstream.poll_flush(cx) {
                     Poll::Ready(Ok(())) => Poll::Ready(Ok(())),
                     Poll::Ready(Err(error)) => Poll::Ready(Err(gone(&error))),
                     Poll::Pending => {
-                        origin.pause()?;
-                        download.wait(cx, WaitsFor::Client, moved, server)
+                        upstream_stream.pause()?;
+                        download.wait(cx, WaitsFor::Client, moved, downstream)
                     }
                 };
             }
             // Nothing is read while the client takes nothing.
             let mut takes_nothing = false;
             let mut capacity = |cx: &mut Context<'_>| {
-                let capacity = server.poll_capacity(cx).map_err(|error| gone(&error));
+                let capacity = downstream.poll_capacity(cx).map_err(|error| gone(&error));
                 takes_nothing = capacity.is_pending();
                 capacity
             };
-            match origin.poll_body(cx, &mut capacity) {
+            match upstream_stream.poll_body(cx, &mut capacity) {
                 Poll::Ready(BodyEvent::Data(data)) => {
                     let count = match is_changed {
                         true => {
@@ -313,7 +331,7 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                             encode::piece(download.run, exchange, editors, data, portion, &mut edited)?;
                             data.len()
                         }
-                        false => match server.poll_write(cx, data) {
+                        false => match downstream.poll_write(cx, data) {
                             Poll::Ready(Ok(count)) => {
                                 exchange.stats.response_body_bytes += count as u64;
                                 exchange.note_upstream_body(&data[..count]);
@@ -322,12 +340,12 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                             }
                             Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                             Poll::Pending => {
-                                origin.pause()?;
-                                return download.wait(cx, WaitsFor::Client, moved, server);
+                                upstream_stream.pause()?;
+                                return download.wait(cx, WaitsFor::Client, moved, downstream);
                             }
                         },
                     };
-                    origin.consume(count);
+                    upstream_stream.consume(count);
                     moved = true;
                     if turn.is_over(cx, count) {
                         if download.run.deadline.is_overdue() {
@@ -357,30 +375,32 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
                             grpc::note_status(exchange, trailers);
                         }
                     }
-                    server.finish(trailers_left.as_deref().or(trailers).filter(|list| !list.is_empty()));
+                    downstream.finish(trailers_left.as_deref().or(trailers).filter(|list| !list.is_empty()));
                     finished = true;
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
-                Poll::Pending if takes_nothing => return download.wait(cx, WaitsFor::Client, moved, server),
+                Poll::Pending if takes_nothing => {
+                    return download.wait(cx, WaitsFor::Client, moved, downstream);
+                }
                 Poll::Pending => {
                     // Bytes that have arrived must not wait for later ones, because server-sent events depend on it.
                     if is_changed && encode::flush(exchange, &mut edited)? {
                         edited_sent = 0;
                         continue;
                     }
-                    match server.poll_flush(cx) {
+                    match downstream.poll_flush(cx) {
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                        Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, server),
+                        Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, downstream),
                         Poll::Ready(Ok(())) => {}
                     }
-                    if server.poll_closed(cx).is_ready() {
+                    if downstream.poll_closed(cx).is_ready() {
                         // A client that has closed its sending side may still read; a write to a client that has gone
                         // fails soon.
-                        server.close_afterwards();
+                        downstream.close_afterwards();
                         half_closed = true;
                     }
                     let waits = if half_closed { WaitsFor::AnswerHalfClosed } else { WaitsFor::Answer };
-                    return download.wait(cx, waits, moved, server);
+                    return download.wait(cx, waits, moved, downstream);
                 }
             }
         }
@@ -391,8 +411,8 @@ async fn stream<S: DownstreamStream, O: UpstreamStream>(
 async fn collect<S: DownstreamStream, O: UpstreamStream>(
     download: &mut Download<'_, '_>,
     exchange: &mut Exchange,
-    server: &mut S,
-    origin: &mut O,
+    downstream: &mut S,
+    upstream_stream: &mut O,
     upload: &mut Upload<'_, '_>,
     limit_bytes: usize,
 ) -> Result<Collected, Failure> {
@@ -402,10 +422,10 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
     poll_fn(|cx| {
         let mut moved = std::mem::take(&mut has_moved);
         let mut turn = Turn::default();
-        upload.poll(cx, exchange, server, origin, &mut moved)?;
+        upload.poll(cx, exchange, downstream, upstream_stream, &mut moved)?;
         loop {
             // Without a capacity limit, because the body's own limit bounds it.
-            let count = match origin.poll_body(cx, &mut |_| Poll::Ready(Ok(Capacity::WHOLE))) {
+            let count = match upstream_stream.poll_body(cx, &mut |_| Poll::Ready(Ok(Capacity::WHOLE))) {
                 Poll::Ready(BodyEvent::Data(data)) => {
                     if body.len() + data.len() > limit_bytes {
                         let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");
@@ -421,10 +441,10 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
                     return Poll::Ready(Ok(()));
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
-                Poll::Pending => return download.wait(cx, WaitsFor::Answer, moved, server),
+                Poll::Pending => return download.wait(cx, WaitsFor::Answer, moved, downstream),
             };
             moved = true;
-            origin.consume(count);
+            upstream_stream.consume(count);
             if turn.is_over(cx, count) {
                 if download.run.deadline.is_overdue() {
                     return Poll::Ready(Err(overdue()));

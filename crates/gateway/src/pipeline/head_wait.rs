@@ -24,20 +24,23 @@ use exchange::plugin::Phase;
 pub(super) async fn wait_for_final<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     upload: &mut Upload<'_, '_>,
-    origin: &mut PooledStream,
+    upstream_stream: &mut PooledStream,
     limit: &mut AttemptLimit,
 ) -> Result<(), Failure> {
     let Forward { run, chains, .. } = *forward;
     let mut interim = InterimRate::default();
     loop {
-        wait_for_head(forward, exchange, server, upload, origin, limit).await?;
+        wait_for_head(forward, exchange, downstream, upload, upstream_stream, limit).await?;
         if exchange.response.is_interim() && !interim.admits(run.local().now_ms()) {
             return Err(Failure::new(Cause::BadResponse, TOO_MANY_INTERIM));
         }
         match exchange.response.status {
-            101 if exchange.decision.is_upgrade && origin.is_exclusive() && upgrade::is_agreed(exchange) => {
+            101 if exchange.decision.is_upgrade
+                && upstream_stream.is_exclusive()
+                && upgrade::is_agreed(exchange) =>
+            {
                 return Ok(());
             }
             101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
@@ -57,7 +60,7 @@ pub(super) async fn wait_for_final<S: DownstreamStream>(
                     );
                     exchange.response = head;
                 }
-                server.send_informational(&exchange.response);
+                downstream.send_informational(&exchange.response);
             }
             _ => return Ok(()),
         }
@@ -67,9 +70,9 @@ pub(super) async fn wait_for_final<S: DownstreamStream>(
 async fn wait_for_head<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     upload: &mut Upload<'_, '_>,
-    origin: &mut PooledStream,
+    upstream_stream: &mut PooledStream,
     limit: &mut AttemptLimit,
 ) -> Result<(), Failure> {
     let Forward { run, timeouts, .. } = *forward;
@@ -79,11 +82,11 @@ async fn wait_for_head<S: DownstreamStream>(
     let mut leaving = false;
     let waited = poll_fn(|cx| {
         let mut moved = false;
-        let progress = match upload.poll(cx, exchange, server, origin, &mut moved) {
+        let progress = match upload.poll(cx, exchange, downstream, upstream_stream, &mut moved) {
             Ok(progress) => progress,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
-        match origin.poll_head(cx, &mut exchange.response, server.head_capacity()) {
+        match upstream_stream.poll_head(cx, &mut exchange.response, downstream.head_capacity()) {
             Poll::Ready(Err(failure)) if upload.is_broken() && failure.cause == Cause::NoResponse => {
                 return Poll::Ready(Err(failure.because(Cause::SendFailed)));
             }
@@ -91,7 +94,7 @@ async fn wait_for_head<S: DownstreamStream>(
             Poll::Pending => {}
         }
         // Interim responses and 100 (Continue) must not wait for the final response.
-        if let Poll::Ready(Err(_)) = server.poll_flush(cx) {
+        if let Poll::Ready(Err(_)) = downstream.poll_flush(cx) {
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
         }
         if progress == Progress::NextTurn {
@@ -106,7 +109,7 @@ async fn wait_for_head<S: DownstreamStream>(
         }
         // The event loop reports the end once per exchange, possibly while the connection was opened.
         if progress != Progress::AwaitsClient
-            && (run.is_client_leaving.get() || server.poll_closed(cx).is_ready())
+            && (run.is_client_leaving.get() || downstream.poll_closed(cx).is_ready())
         {
             leaving = true;
             run.is_client_leaving.set(true);
@@ -135,7 +138,7 @@ async fn wait_for_head<S: DownstreamStream>(
     .await;
     // A head with a malformed beginning is a bad response even if the wait for its rest timed out, as if all of it had
     // arrived at once.
-    waited.map_err(|failure| origin.fault_in_head(&mut exchange.response).unwrap_or(failure))
+    waited.map_err(|failure| upstream_stream.fault_in_head(&mut exchange.response).unwrap_or(failure))
 }
 
 /// The failure of an attempt after the timeout of its step or of its exchange.

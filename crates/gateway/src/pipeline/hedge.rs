@@ -70,7 +70,7 @@ impl<'r> Hedging<'_, 'r, '_> {
     pub(super) async fn wait_for_final<S: DownstreamStream>(
         &self,
         exchange: &mut Exchange,
-        server: &mut S,
+        downstream: &mut S,
         upload: &mut Upload<'_, '_>,
         attempt: &mut ActiveAttempt<'r>,
         retries: &mut Retries,
@@ -82,9 +82,9 @@ impl<'r> Hedging<'_, 'r, '_> {
         let ended = head_wait::wait_for_final(
             forward,
             exchange,
-            server,
+            downstream,
             upload,
-            &mut attempt.origin,
+            &mut attempt.upstream_stream,
             &mut first_part,
         )
         .await;
@@ -99,21 +99,21 @@ impl<'r> Hedging<'_, 'r, '_> {
         if !is_slow {
             return ended;
         }
-        if let Some(second) = self.begin(exchange, server, attempt, retries).await
-            && let Some(result) = self.both(exchange, server, upload, attempt, second, retries).await
+        if let Some(second) = self.begin(exchange, downstream, attempt, retries).await
+            && let Some(result) = self.both(exchange, downstream, upload, attempt, second, retries).await
         {
             return result;
         }
         // There is no second attempt, or it has failed.
-        let ActiveAttempt { origin, limit, .. } = attempt;
-        head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await
+        let ActiveAttempt { upstream_stream, limit, .. } = attempt;
+        head_wait::wait_for_final(forward, exchange, downstream, upload, upstream_stream, limit).await
     }
 
     /// Selects the node of the second attempt; none without a node or a budget for it.
     async fn begin<S: DownstreamStream>(
         &self,
         exchange: &mut Exchange,
-        server: &mut S,
+        downstream: &mut S,
         attempt: &ActiveAttempt<'r>,
         retries: &mut Retries,
     ) -> Option<Second<'r>> {
@@ -126,7 +126,7 @@ impl<'r> Hedging<'_, 'r, '_> {
         tried.push(attempt.in_flight.selected.endpoint_id);
         // The places of the first attempt are kept out of the selection, which gives them up when it finds no node.
         let places = run.places.take();
-        let held = protection::select(forward, server, wanted, &tried).await;
+        let held = protection::select(forward, downstream, wanted, &tried).await;
         run.places.replace(places);
         let Ok(held) = held else {
             policy.budget.give_back(run.local().now_ms());
@@ -153,7 +153,7 @@ impl<'r> Hedging<'_, 'r, '_> {
     async fn both<S: DownstreamStream>(
         &self,
         exchange: &mut Exchange,
-        server: &mut S,
+        downstream: &mut S,
         upload: &mut Upload<'_, '_>,
         attempt: &mut ActiveAttempt<'r>,
         second: Second<'r>,
@@ -169,8 +169,9 @@ impl<'r> Hedging<'_, 'r, '_> {
                 let in_handshake = Cell::new(false);
                 let connecting = run.context.upstreams.connect(opening, timeouts.connect_ms, &in_handshake);
                 let mut connecting = PooledBox::pin(connecting);
-                let ActiveAttempt { origin, limit, .. } = &mut *attempt;
-                let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
+                let ActiveAttempt { upstream_stream, limit, .. } = &mut *attempt;
+                let first =
+                    head_wait::wait_for_final(forward, exchange, downstream, upload, upstream_stream, limit);
                 let mut first = PooledBox::pin(first);
                 match race(first.as_mut(), connecting.as_mut()).await {
                     First::One(ended) => return Some(ended),
@@ -192,8 +193,9 @@ impl<'r> Hedging<'_, 'r, '_> {
         stream.finish(None);
         let mut head = Box::new(ResponseHead::default());
         let ended = {
-            let ActiveAttempt { origin, limit, .. } = &mut *attempt;
-            let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
+            let ActiveAttempt { upstream_stream, limit, .. } = &mut *attempt;
+            let first =
+                head_wait::wait_for_final(forward, exchange, downstream, upload, upstream_stream, limit);
             let mut first = PooledBox::pin(first);
             let mut interim = InterimRate::default();
             let mut other =
@@ -207,28 +209,32 @@ impl<'r> Hedging<'_, 'r, '_> {
                 First::Other(ended.map_err(|failure| deadline::judge(run, exchange, failure)))
             }
         };
-        let second = ActiveAttempt { origin: stream, in_flight, address: record.address, connect_us, limit };
+        let second =
+            ActiveAttempt { upstream_stream: stream, in_flight, address: record.address, connect_us, limit };
         match ended {
             // The first endpoint has failed; the second one goes on alone.
-            First::One(Err(failure)) if failure.cause.blame() == Blame::Origin => {
+            First::One(Err(failure)) if failure.cause.blame() == Blame::Upstream => {
                 replace(forward, exchange, attempt, second, record, Some(&failure), retries);
-                upload.begin(server, &mut attempt.origin);
-                let ActiveAttempt { origin, limit, .. } = attempt;
-                Some(head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await)
+                upload.begin(downstream, &mut attempt.upstream_stream);
+                let ActiveAttempt { upstream_stream, limit, .. } = attempt;
+                Some(
+                    head_wait::wait_for_final(forward, exchange, downstream, upload, upstream_stream, limit)
+                        .await,
+                )
             }
             First::One(ended) => {
                 let total_us = micros(started_ns, run.local().clock_ns());
                 note_beside(exchange, Attempt { total_us, ..record });
-                run.context.upstreams.checkin(second.origin, false);
+                run.context.upstreams.checkin(second.upstream_stream, false);
                 Some(ended)
             }
             First::Other(Ok(())) => {
                 std::mem::swap(&mut exchange.response, &mut *head);
                 if policy.wants_instead_of(exchange).is_some() {
                     // The first endpoint may have a better response.
-                    let ActiveAttempt { origin, in_flight, .. } = second;
+                    let ActiveAttempt { upstream_stream, in_flight, .. } = second;
                     let status = exchange.response.status;
-                    run.context.upstreams.checkin(origin, false);
+                    run.context.upstreams.checkin(upstream_stream, false);
                     let record =
                         in_flight.finish_unwanted(exchange, Attempt { status, connect_us, ..record });
                     exchange.response.clear();
@@ -237,13 +243,13 @@ impl<'r> Hedging<'_, 'r, '_> {
                 }
                 run.context.status.retries.hedge_won();
                 replace(forward, exchange, attempt, second, record, None, retries);
-                upload.begin(server, &mut attempt.origin);
+                upload.begin(downstream, &mut attempt.upstream_stream);
                 Some(Ok(()))
             }
             First::Other(Err(failure)) => {
-                let ActiveAttempt { origin, in_flight, .. } = second;
-                let is_reused = origin.progress().is_reused;
-                run.context.upstreams.checkin(origin, false);
+                let ActiveAttempt { upstream_stream, in_flight, .. } = second;
+                let is_reused = upstream_stream.progress().is_reused;
+                run.context.upstreams.checkin(upstream_stream, false);
                 let record = in_flight.finish_failed(exchange, record, &failure, is_reused);
                 note_beside(exchange, record);
                 None
@@ -264,9 +270,9 @@ fn replace<'t>(
 ) {
     let run = forward.run;
     retries.replaced(attempt.in_flight.selected);
-    let ActiveAttempt { origin, in_flight, connect_us, .. } = std::mem::replace(attempt, second);
-    let is_reused = origin.progress().is_reused;
-    run.context.upstreams.checkin(origin, false);
+    let ActiveAttempt { upstream_stream, in_flight, connect_us, .. } = std::mem::replace(attempt, second);
+    let is_reused = upstream_stream.progress().is_reused;
+    run.context.upstreams.checkin(upstream_stream, false);
     let first = exchange.attempts.last().copied().expect("pushed when the attempt began");
     let first = match failure {
         Some(failure) => in_flight.finish_failed(exchange, first, failure, is_reused),

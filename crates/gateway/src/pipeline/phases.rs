@@ -93,7 +93,7 @@ pub(super) fn upstream_response(
 pub(super) async fn response_head<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
 ) -> Result<(), Failure> {
     for chain in chains.both() {
@@ -103,7 +103,7 @@ pub(super) async fn response_head<S: DownstreamStream>(
             }
             let started = exchange.begin_run();
             let ended = match instance.plugin.response_head(exchange) {
-                Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
+                Step::Wait(future) => wait_for_plugin(run, downstream, future, instance.name).await,
                 Step::Done => Ok(()),
                 Step::Failed(reason) => Err(failed(instance.name, reason)),
                 Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
@@ -164,7 +164,7 @@ pub(super) fn response_trailers(
 pub(super) async fn whole_response_body<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     body: &mut Vec<u8>,
     trailers: &mut Headers,
@@ -181,7 +181,7 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                 BodyNeed::Stream | BodyNeed::Buffer { .. } => {
                     let started = exchange.begin_run();
                     let ended = match instance.plugin.response_body(exchange, body, Portion::Last) {
-                        Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
+                        Step::Wait(future) => wait_for_plugin(run, downstream, future, instance.name).await,
                         Step::Done => Ok(()),
                         Step::Failed(reason) => Err(failed(instance.name, reason)),
                         Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
@@ -267,31 +267,35 @@ fn enter(
 pub(super) async fn request<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &mut Chains<'_>,
 ) -> Result<Option<LocalReply>, Failure> {
     refuse_what_is_incomplete(run, chains)?;
     let answers_preflight = chains.has(Phase::Preflight) && is_preflight(exchange);
     if chains.has(Phase::Rewrite) || answers_preflight {
         if chains.both().any(Chain::reads_body_in_rewrite) {
-            Box::pin(collect::for_variables(run, exchange, server)).await?;
+            Box::pin(collect::for_variables(run, exchange, downstream)).await?;
         }
-        if answers_preflight && let Some(reply) = Box::pin(preflight(run, server, chains, exchange)).await? {
+        if answers_preflight
+            && let Some(reply) = Box::pin(preflight(run, downstream, chains, exchange)).await?
+        {
             return Ok(Some(reply));
         }
         let concerns = |instance: &Instance| !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY;
         for chain in chains.both() {
-            if let Some(reply) = one(run, server, chains, chain, Phase::Rewrite, exchange, concerns).await? {
+            if let Some(reply) =
+                one(run, downstream, chains, chain, Phase::Rewrite, exchange, concerns).await?
+            {
                 return Ok(Some(reply));
             }
         }
-        if let Some(reply) = join_consumer(run, server, exchange, chains).await? {
+        if let Some(reply) = join_consumer(run, downstream, exchange, chains).await? {
             return Ok(Some(reply));
         }
         // It may have been read for a variable before a plugin limited it.
         collect::refuse_long(exchange)?;
     }
-    if let Some(reply) = collect_request_body(run, exchange, server, chains).await? {
+    if let Some(reply) = collect_request_body(run, exchange, downstream, chains).await? {
         return Ok(Some(reply));
     }
     for phase in [Phase::Access, Phase::BeforeProxy] {
@@ -301,7 +305,7 @@ pub(super) async fn request<S: DownstreamStream>(
             return begun.map(Some).ok_or_else(|| Failure::new(Cause::NoRoute, "no route matches"));
         }
         for chain in chains.both().filter(|chain| chain.has(phase)) {
-            if let Some(reply) = one(run, server, chains, chain, phase, exchange, |_| true).await? {
+            if let Some(reply) = one(run, downstream, chains, chain, phase, exchange, |_| true).await? {
                 return Ok(Some(reply));
             }
         }
@@ -315,7 +319,7 @@ pub(super) async fn request<S: DownstreamStream>(
 /// preflight requests.
 async fn preflight<S: DownstreamStream>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     exchange: &mut Exchange,
 ) -> Result<Option<LocalReply>, Failure> {
@@ -323,7 +327,7 @@ async fn preflight<S: DownstreamStream>(
         let concerns =
             |instance: &Instance| phase == Phase::Preflight || instance.priority > PREFLIGHT_PRIORITY;
         for chain in chains.both() {
-            if let Some(reply) = one(run, server, chains, chain, phase, exchange, concerns).await? {
+            if let Some(reply) = one(run, downstream, chains, chain, phase, exchange, concerns).await? {
                 return Ok(Some(reply));
             }
         }
@@ -344,7 +348,7 @@ fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), F
 /// Runs one chain's instances of a phase until one replies.
 pub(super) async fn one<S: DownstreamStream>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     chain: &Chain,
     phase: Phase,
@@ -378,7 +382,7 @@ pub(super) async fn one<S: DownstreamStream>(
                 Flow::Stored(reply) => (Ok(Decision::Stored(reply)), false),
                 Flow::Wait(future) => {
                     // Boxed, so that requests without such a plugin hold no memory for it.
-                    let waiting = Box::pin(wait_with_body(run, server, &demand, future, instance.name));
+                    let waiting = Box::pin(wait_with_body(run, downstream, &demand, future, instance.name));
                     (waiting.await, true)
                 }
             }
@@ -424,7 +428,7 @@ enum Waited<T> {
 /// of the client does not count as time of the plugin.
 async fn wait_with_body<S: DownstreamStream, T>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     demand: &BodyDemand,
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &'static str,
@@ -433,7 +437,7 @@ async fn wait_with_body<S: DownstreamStream, T>(
     let mut wait_ms = PHASE_WAIT_MS;
     loop {
         let began_ms = run.local().now_ms();
-        match wait(run, server, Some(demand), future.as_mut(), name, wait_ms).await? {
+        match wait(run, downstream, Some(demand), future.as_mut(), name, wait_ms).await? {
             Waited::Done(result) => {
                 demand.close();
                 return Ok(result);
@@ -441,7 +445,7 @@ async fn wait_with_body<S: DownstreamStream, T>(
             Waited::WantsBody(limit_bytes) => {
                 let spent_ms = run.local().now_ms().saturating_sub(began_ms);
                 wait_ms = wait_ms.saturating_sub(spent_ms).max(1);
-                demand.answer(Box::pin(collect::on_demand(run, server, limit_bytes)).await?);
+                demand.answer(Box::pin(collect::on_demand(run, downstream, limit_bytes)).await?);
             }
         }
     }
@@ -451,12 +455,12 @@ async fn wait_with_body<S: DownstreamStream, T>(
 /// does not hold the memory of a client that has gone away.
 async fn wait_for_plugin<S: DownstreamStream, T>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &'static str,
 ) -> Result<T, Failure> {
     // Boxed, so that requests without such a plugin hold no memory for it.
-    match Box::pin(wait(run, server, None, future.as_mut(), name, PHASE_WAIT_MS)).await? {
+    match Box::pin(wait(run, downstream, None, future.as_mut(), name, PHASE_WAIT_MS)).await? {
         Waited::Done(result) => Ok(result),
         Waited::WantsBody(_) => {
             Err(Failure::new(Cause::PluginFailed, "it asks for a body in vain").of_plugin(name))
@@ -466,7 +470,7 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
 
 async fn wait<S: DownstreamStream, T>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     demand: Option<&BodyDemand>,
     mut future: Pin<&mut (dyn Future<Output = T> + '_)>,
     name: &'static str,
@@ -495,7 +499,7 @@ async fn wait<S: DownstreamStream, T>(
             let detail = format!("the plugin {name} took longer than {PHASE_WAIT_MS} ms in one phase");
             return Poll::Ready(Err(Failure::new(Cause::PluginFailed, detail).of_plugin(name)));
         }
-        if !run.is_client_leaving.get() && server.poll_closed(cx).is_ready() {
+        if !run.is_client_leaving.get() && downstream.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);
             armed = false;
         }
@@ -514,7 +518,7 @@ async fn wait<S: DownstreamStream, T>(
 /// only the consumer has.
 async fn join_consumer<S: DownstreamStream>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     exchange: &mut Exchange,
     chains: &mut Chains<'_>,
 ) -> Result<Option<LocalReply>, Failure> {
@@ -529,7 +533,7 @@ async fn join_consumer<S: DownstreamStream>(
     let is_new = |instance: &Instance| {
         own.is_none_or(|chain| chain.instances().iter().all(|other| other.name != instance.name))
     };
-    one(run, server, chains, &merged, Phase::Rewrite, exchange, is_new).await
+    one(run, downstream, chains, &merged, Phase::Rewrite, exchange, is_new).await
 }
 
 /// Reads the body if plugins need it whole, or use variables in it. It runs after authentication, so that an
@@ -538,7 +542,7 @@ async fn join_consumer<S: DownstreamStream>(
 async fn collect_request_body<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
 ) -> Result<Option<LocalReply>, Failure> {
     let mut limit: Option<(usize, u32)> = None;
@@ -559,7 +563,7 @@ async fn collect_request_body<S: DownstreamStream>(
         exchange.copies.request = Some(SharedCopy::new(copied, run.local().shared.clone()));
     }
     if let Some((limit_bytes, number)) = limit {
-        let Err(failure) = Box::pin(collect::whole(run, exchange, server, limit_bytes)).await else {
+        let Err(failure) = Box::pin(collect::whole(run, exchange, downstream, limit_bytes)).await else {
             return Ok(None);
         };
         let accepted_bytes = exchange.max_request_body_bytes();
@@ -572,14 +576,14 @@ async fn collect_request_body<S: DownstreamStream>(
             .and_then(|instance| Some((instance, instance.plugin.refuse_long_body(exchange)?)))
         {
             Some((instance, reply)) if failure.cause == Cause::BodyTooLarge => {
-                server.close_afterwards();
+                downstream.close_afterwards();
                 note_reply(exchange, instance, Phase::RequestBody);
                 Ok(Some(LocalReply::Whole(instance.dress(Box::new(reply)))))
             }
             _ => Err(failure),
         };
     } else if chains.both().any(Chain::reads_body) {
-        Box::pin(collect::for_variables(run, exchange, server)).await?;
+        Box::pin(collect::for_variables(run, exchange, downstream)).await?;
     }
     Ok(None)
 }

@@ -73,7 +73,7 @@ pub(super) fn enter_bulkheads(
 /// There is no node, or no place in time.
 pub(super) async fn select<S: DownstreamStream>(
     forward: &Forward<'_, '_>,
-    server: &mut S,
+    downstream: &mut S,
     wanted: &WantedNode,
     tried: &[u64],
 ) -> Result<HeldNode, Failure> {
@@ -103,7 +103,7 @@ pub(super) async fn select<S: DownstreamStream>(
         Some(rule) => {
             // A retry that kept its place while it waits would keep out the requests that it waits behind.
             drop(run.places.borrow_mut().upstream.take());
-            PooledBox::pin(wait(&search, rule, chains, server)).await
+            PooledBox::pin(wait(&search, rule, chains, downstream)).await
         }
     }
 }
@@ -194,7 +194,7 @@ async fn wait<S: DownstreamStream>(
     search: &Search<'_, '_, '_>,
     rule: QueueRule,
     chains: &Chains<'_>,
-    server: &mut S,
+    downstream: &mut S,
 ) -> Result<HeldNode, Failure> {
     let (run, shared) = (search.forward.run, &search.protection.shared);
     let counts = &shared.counts;
@@ -223,7 +223,7 @@ async fn wait<S: DownstreamStream>(
             Poll::Ready(Err(_displaced)) => return Poll::Ready(Err(full())),
             Poll::Pending => {}
         }
-        watch.poll(run, cx, server).map(|given_up| match given_up {
+        watch.poll(run, cx, downstream).map(|given_up| match given_up {
             GivenUp::ClientGone => Err(gone()),
             GivenUp::Late if run.deadline.is_overdue() => {
                 Err(Failure::new(Cause::RequestTimeout, "it waited for a place at the upstream"))

@@ -32,20 +32,20 @@ use net::endpoint::Protocol;
 pub(super) fn proxy<'a, S: DownstreamStream>(
     run: &'a Run<'_>,
     exchange: &'a mut Exchange,
-    server: &'a mut S,
+    downstream: &'a mut S,
     chains: &'a Chains<'_>,
 ) -> impl Future<Output = Result<Outcome, Failure>> {
     async move {
         let upstream = find_upstream(run, exchange, chains)?;
         if upstream.reads_body() {
-            Box::pin(collect::for_variables(run, exchange, server)).await?;
+            Box::pin(collect::for_variables(run, exchange, downstream)).await?;
         }
         grpc::check_version(exchange, upstream)?;
         grpc::bound_translated(run, exchange);
         if let Some(policy) = &upstream.deadline {
             deadline::begin(run, exchange, policy)?;
         }
-        collect::wait_for_prefix(run, exchange, server).await?;
+        collect::wait_for_prefix(run, exchange, downstream).await?;
         collect::refuse_long(exchange)?;
         let mut forward = forward_to(run, chains, upstream);
         // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.
@@ -60,15 +60,15 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
         protection::enter_bulkheads(run, exchange, chains)?;
         let mut upload = Upload::new(run, chains, exchange);
         exchange.decision.is_upgrade = chains.route().is_some_and(|route| route.enable_websocket)
-            && upgrade::is_passed_on(exchange, upstream.protocol.is_http2(), upload.length(server));
-        if server.must_switch_protocols() && !exchange.decision.is_upgrade {
+            && upgrade::is_passed_on(exchange, upstream.protocol.is_http2(), upload.length(downstream));
+        if downstream.must_switch_protocols() && !exchange.decision.is_upgrade {
             return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
         }
         let mut wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
         let mut failed = Retries::new(started_ns);
         if let Some(policy) = &upstream.retry {
             policy.budget.note_request(run.local().now_ms());
-            upload.keep(policy.max_body_bytes, server);
+            upload.keep(policy.max_body_bytes, downstream);
         }
         let mut lost_places = 0;
         loop {
@@ -92,10 +92,10 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
                     HeldNode { selected, hold: run.context.upstreams.hold_again(upstream, selected) }
                 }
                 // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
-                _ => match protection::select(&forward, server, &wanted, &failed.nodes).await {
+                _ => match protection::select(&forward, downstream, &wanted, &failed.nodes).await {
                     Err(none) if failed.may_start_again(upstream, &none) => {
                         // In a pooled box, because few requests need this state.
-                        PooledBox::pin(protection::select(&forward, server, &wanted, &[])).await
+                        PooledBox::pin(protection::select(&forward, downstream, &wanted, &[])).await
                     }
                     selected => selected,
                 }
@@ -111,20 +111,21 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
                     BegunAttempt::Ready(attempt) => attempt,
                     // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
                     BegunAttempt::Connecting(connecting) => {
-                        match PooledBox::pin(attempt::open(&forward, exchange, server, connecting)).await {
+                        match PooledBox::pin(attempt::open(&forward, exchange, downstream, connecting)).await
+                        {
                             Ok(attempt) => attempt,
                             Err(failed) => break 'attempt Err(failed),
                         }
                     }
                 };
-                attempt::complete(&forward, exchange, server, &mut upload, attempt, &wanted, &mut failed)
+                attempt::complete(&forward, exchange, downstream, &mut upload, attempt, &wanted, &mut failed)
                     .await
             };
             match ended {
                 Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
                 Ok(AttemptEnd::Discarded) => {}
                 Ok(AttemptEnd::Replaced(stored)) => {
-                    PooledBox::pin(stored_reply::send(run, exchange, server, chains, *stored)).await?;
+                    PooledBox::pin(stored_reply::send(run, exchange, downstream, chains, *stored)).await?;
                     return Ok(Outcome::Done);
                 }
                 // Another request took the last connection between the choice of the node and the connect, so that nothing
@@ -137,13 +138,13 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
                     exchange.attempts.pop();
                 }
                 Err(attempt) => {
-                    let body_is_whole = upload.rewind(server);
+                    let body_is_whole = upload.rewind(downstream);
                     failed.on_failure(&forward, exchange, attempt, body_is_whole)?;
                 }
             }
             let wait_ms = failed.take_wait_ms();
             if wait_ms > 0 {
-                PooledBox::pin(backoff::wait(run, server, wait_ms)).await?;
+                PooledBox::pin(backoff::wait(run, downstream, wait_ms)).await?;
             }
         }
     }

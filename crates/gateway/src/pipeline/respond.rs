@@ -29,22 +29,22 @@ const RETRY_AFTER_SECONDS: &str = "1";
 pub(super) async fn fail<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     failure: Failure,
 ) -> Outcome {
     let failure = overdue(run, exchange, failure);
-    if server.progress().has_started
+    if downstream.progress().has_started
         && !matches!(failure.cause, Cause::ClientGone | Cause::ClientSlow)
         && let Some(trailers) = grpc::trailers(exchange, &failure, &failure_reply::explanation(&failure))
     {
-        server.finish(Some(&trailers));
-        let _ = poll_fn(|cx| Poll::Ready(server.poll_flush(cx))).await;
+        downstream.finish(Some(&trailers));
+        let _ = poll_fn(|cx| Poll::Ready(downstream.poll_flush(cx))).await;
         exchange.failure = Some(failure);
         return Outcome::Done;
     }
-    if server.progress().has_started || failure.cause == Cause::ClientGone {
-        server.abort(failure.cause.blame());
+    if downstream.progress().has_started || failure.cause == Cause::ClientGone {
+        downstream.abort(failure.cause.blame());
         exchange.failure = Some(failure);
         return Outcome::Done;
     }
@@ -58,7 +58,7 @@ pub(super) async fn fail<S: DownstreamStream>(
         answer = answer.with_header("Retry-After", RETRY_AFTER_SECONDS);
     }
     if failure.cause.closes_connection() {
-        server.close_afterwards();
+        downstream.close_afterwards();
     }
     if answer.status >= 500 && !exchange.attempts.is_empty() {
         name_tried_statuses(exchange);
@@ -66,7 +66,7 @@ pub(super) async fn fail<S: DownstreamStream>(
     exchange.failure = Some(failure);
     // This reply answers an undecided request; searches that the response phases give up are counted anew.
     exchange.gave_up.set(None);
-    reply(run, exchange, server, chains, answer).await
+    reply(run, exchange, downstream, chains, answer).await
 }
 
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
@@ -110,7 +110,7 @@ static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
 pub(super) async fn reply<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     mut reply: Reply,
 ) -> Outcome {
@@ -118,15 +118,16 @@ pub(super) async fn reply<S: DownstreamStream>(
     transform_reply::transform(exchange, &mut reply);
     if reply.status == NO_ANSWER {
         set_head(run, exchange, NO_ANSWER, &[]);
-        server.leave_unanswered();
+        downstream.leave_unanswered();
         return Outcome::Done;
     }
     let (mut body, mut trailers) = (reply.body.into_owned(), Headers::new());
     set_head(run, exchange, reply.status, &reply.headers);
-    let mut edited = respond_head(run, exchange, server, chains).await;
+    let mut edited = respond_head(run, exchange, downstream, chains).await;
     let undecided = exchange.gave_up.get();
     if edited.is_ok() && chains.has(Phase::ResponseBody) {
-        edited = phases::whole_response_body(run, exchange, server, chains, &mut body, &mut trailers).await;
+        edited =
+            phases::whole_response_body(run, exchange, downstream, chains, &mut body, &mut trailers).await;
     }
     if let Err(failure) = edited {
         exchange.failure.get_or_insert(failure);
@@ -136,8 +137,8 @@ pub(super) async fn reply<S: DownstreamStream>(
     }
     let text = exchange.failure.as_ref().map(failure_reply::explanation);
     if grpc::reply(exchange, &body, text.as_deref()) {
-        server.start_response(exchange, BodyLength::None);
-        send(run, exchange, server, &[]).await;
+        downstream.start_response(exchange, BodyLength::None);
+        send(run, exchange, downstream, &[]).await;
         return Outcome::Done;
     }
     let mut length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
@@ -163,8 +164,8 @@ pub(super) async fn reply<S: DownstreamStream>(
             (length, trailers) = (BodyLength::Known(body.len() as u64), Headers::new());
         }
     }
-    server.start_response(exchange, length);
-    send_with_trailers(run, exchange, server, &body, &trailers).await;
+    downstream.start_response(exchange, length);
+    send_with_trailers(run, exchange, downstream, &body, &trailers).await;
     Outcome::Done
 }
 
@@ -241,7 +242,7 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
 pub(super) async fn respond_head<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
 ) -> Result<(), Failure> {
     if !exchange.early_fields.is_empty() {
@@ -254,7 +255,7 @@ pub(super) async fn respond_head<S: DownstreamStream>(
         }
     }
     if chains.has(Phase::ResponseHead) {
-        phases::response_head(run, exchange, server, chains).await?;
+        phases::response_head(run, exchange, downstream, chains).await?;
     }
     if chains.has(Phase::ResponseBody) && phases::edits_response_body(run.context, exchange, chains) {
         // Also of a HEAD, for which no body shows what a GET would bring.
@@ -273,17 +274,17 @@ pub(super) async fn respond_head<S: DownstreamStream>(
 pub(super) async fn send<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     body: &[u8],
 ) {
-    send_with_trailers(run, exchange, server, body, &Headers::new()).await;
+    send_with_trailers(run, exchange, downstream, body, &Headers::new()).await;
 }
 
 /// Sends a whole body and these trailers, if there are any, and ends the response.
 pub(super) async fn send_with_trailers<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     body: &[u8],
     trailers: &Headers,
 ) {
@@ -294,13 +295,13 @@ pub(super) async fn send_with_trailers<S: DownstreamStream>(
         let mut moved = false;
         loop {
             let step = if sent < body.len() {
-                server.poll_write(cx, &body[sent..]).map_ok(|count| sent += count)
+                downstream.poll_write(cx, &body[sent..]).map_ok(|count| sent += count)
             } else {
                 if !finished {
                     finished = true;
-                    server.finish(Some(trailers).filter(|list| !list.is_empty()));
+                    downstream.finish(Some(trailers).filter(|list| !list.is_empty()));
                 }
-                server.poll_flush(cx)
+                downstream.poll_flush(cx)
             };
             match step {
                 Poll::Ready(Ok(())) if finished => return Poll::Ready(Ok(())),
@@ -309,7 +310,7 @@ pub(super) async fn send_with_trailers<S: DownstreamStream>(
                     return Poll::Ready(Err(Failure::new(Cause::ClientGone, error.to_string())));
                 }
                 Poll::Pending => {
-                    return match wait.for_client(cx, moved, || server.delivered_bytes()) {
+                    return match wait.for_client(cx, moved, || downstream.delivered_bytes()) {
                         Ok(()) => Poll::Pending,
                         Err(lost) => Poll::Ready(Err(slow(lost))),
                     };
@@ -319,11 +320,11 @@ pub(super) async fn send_with_trailers<S: DownstreamStream>(
     })
     .await;
     if let Err(failure) = delivered {
-        server.abort(Blame::Client);
+        downstream.abort(Blame::Client);
         // The reason of the reply says more than a client that did not read it.
         let failure = overdue(run, exchange, failure);
         exchange.failure.get_or_insert(failure);
     }
     exchange.stats.response_body_bytes += sent as u64;
-    exchange.stats.response_bytes = server.progress().sent_bytes;
+    exchange.stats.response_bytes = downstream.progress().sent_bytes;
 }

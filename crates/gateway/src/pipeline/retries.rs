@@ -107,7 +107,7 @@ impl Retries {
         policy: &RetryPolicy,
         forward: &Forward<'_, '_>,
         exchange: &mut Exchange,
-        server: &mut S,
+        downstream: &mut S,
         upload: &mut Upload<'_, '_>,
         selected: Selection,
     ) -> bool {
@@ -116,7 +116,7 @@ impl Retries {
         let has_switched = exchange.decision.is_upgrade && exchange.response.status < 300;
         let request = &exchange.request;
         if has_switched
-            || server.progress().has_started
+            || downstream.progress().has_started
             || self.made >= policy.attempts
             || !policy.allows_repetition(request.method, &request.headers)
         {
@@ -127,7 +127,7 @@ impl Retries {
         if !self.has_time_for(wait_ms, run, upstream) || !self.withdraw(policy, run) {
             return false;
         }
-        if !upload.rewind(server) {
+        if !upload.rewind(downstream) {
             policy.budget.give_back(run.local().now_ms());
             return false;
         }
@@ -149,7 +149,7 @@ impl Retries {
         let Forward { run, upstream, .. } = *forward;
         let FailedAttempt { failure, progress, selected } = failed;
         if failure.cause.is_timeout()
-            && failure.cause.blame() == Blame::Origin
+            && failure.cause.blame() == Blame::Upstream
             && let Some(permit) = run.permit.take()
         {
             permit.answered(run.local().recent_ns() / 1_000);

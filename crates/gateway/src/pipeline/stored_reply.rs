@@ -23,18 +23,18 @@ use crate::body::{BodyLength, DownstreamStream};
 pub(super) async fn send<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     reply: StoredReply,
 ) -> Result<(), Failure> {
     exchange.stats.answered_locally = true;
     exchange.stats.is_stored = true;
-    respond::respond_head(run, exchange, server, chains).await?;
+    respond::respond_head(run, exchange, downstream, chains).await?;
     refuse_undecided(exchange)?;
     if has_no_body(exchange.response.status) {
         exchange.response.headers.remove_known(FieldId::ContentLength);
-        server.start_response(exchange, BodyLength::None);
-        respond::send(run, exchange, server, &[]).await;
+        downstream.start_response(exchange, BodyLength::None);
+        respond::send(run, exchange, downstream, &[]).await;
         return Ok(());
     }
     if exchange.request.method == message::Method::Head {
@@ -46,8 +46,8 @@ pub(super) async fn send<S: DownstreamStream>(
             // Digits are valid in a field; without room for one more the length is left out.
             let _ = exchange.response.headers.set_known(FieldId::ContentLength, length);
         }
-        server.start_response(exchange, BodyLength::None);
-        respond::send(run, exchange, server, &[]).await;
+        downstream.start_response(exchange, BodyLength::None);
+        respond::send(run, exchange, downstream, &[]).await;
         return Ok(());
     }
     let need = body_need(run, exchange, chains);
@@ -56,21 +56,22 @@ pub(super) async fn send<S: DownstreamStream>(
             exchange.note_response(&body);
             let coded = encode::whole(run, exchange, &body).await?;
             let body = coded.as_deref().unwrap_or(&body);
-            server.start_response(exchange, BodyLength::Known(body.len() as u64));
-            respond::send(run, exchange, server, body).await;
+            downstream.start_response(exchange, BodyLength::Known(body.len() as u64));
+            respond::send(run, exchange, downstream, body).await;
         }
         StoredBody::Whole(body) => {
             run.local().shared.check_room(body.len())?;
             let mut edited = body.to_vec();
             let mut trailers = Headers::new();
-            phases::whole_response_body(run, exchange, server, chains, &mut edited, &mut trailers).await?;
+            phases::whole_response_body(run, exchange, downstream, chains, &mut edited, &mut trailers)
+                .await?;
             refuse_undecided(exchange)?;
             exchange.note_response(&edited);
             if let Some(coded) = encode::whole(run, exchange, &edited).await? {
                 edited = coded;
             }
-            server.start_response(exchange, phases::length_before(&trailers, &edited));
-            respond::send_with_trailers(run, exchange, server, &edited, &trailers).await;
+            downstream.start_response(exchange, phases::length_before(&trailers, &edited));
+            respond::send_with_trailers(run, exchange, downstream, &edited, &trailers).await;
         }
         StoredBody::Stream(mut body) => {
             let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
@@ -78,7 +79,7 @@ pub(super) async fn send<S: DownstreamStream>(
                 BodyNeed::Buffer { limit_bytes } => {
                     let limit = limit_bytes;
                     return stream_reply::send_whole(
-                        run, &mut wait, exchange, server, chains, &mut *body, limit,
+                        run, &mut wait, exchange, downstream, chains, &mut *body, limit,
                     )
                     .await;
                 }
@@ -86,9 +87,9 @@ pub(super) async fn send<S: DownstreamStream>(
                 BodyNeed::Stream => BodyLength::Unknown,
                 BodyNeed::None | BodyNeed::Copy { .. } => BodyLength::Known(reply.length),
             };
-            server.start_response(exchange, length);
-            let sent = stream_reply::pass_on(run, &mut wait, exchange, server, chains, &mut *body).await;
-            exchange.stats.response_bytes = server.progress().sent_bytes;
+            downstream.start_response(exchange, length);
+            let sent = stream_reply::pass_on(run, &mut wait, exchange, downstream, chains, &mut *body).await;
+            exchange.stats.response_bytes = downstream.progress().sent_bytes;
             return sent;
         }
     }

@@ -25,32 +25,32 @@ use message::Headers;
 pub(super) async fn send<S: DownstreamStream>(
     run: &Run<'_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     mut reply: StreamedReply,
 ) -> Result<(), Failure> {
     exchange.stats.answered_locally = true;
     respond::set_head(run, exchange, reply.head.status, &reply.head.headers);
     if exchange.response.status == NO_ANSWER {
-        server.leave_unanswered();
+        downstream.leave_unanswered();
         return Ok(());
     }
-    respond::respond_head(run, exchange, server, chains).await?;
+    respond::respond_head(run, exchange, downstream, chains).await?;
     refuse_undecided(exchange)?;
     let status = exchange.response.status;
     if has_no_body(status) || exchange.request.method == message::Method::Head {
         let length = if has_no_body(status) { BodyLength::None } else { BodyLength::Unknown };
-        server.start_response(exchange, length);
-        respond::send(run, exchange, server, &[]).await;
+        downstream.start_response(exchange, length);
+        respond::send(run, exchange, downstream, &[]).await;
         return Ok(());
     }
     let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
     if let BodyNeed::Buffer { limit_bytes } = body_need(run, exchange, chains) {
-        return send_whole(run, &mut wait, exchange, server, chains, &mut *reply.body, limit_bytes).await;
+        return send_whole(run, &mut wait, exchange, downstream, chains, &mut *reply.body, limit_bytes).await;
     }
-    server.start_response(exchange, BodyLength::Unknown);
-    let sent = pass_on(run, &mut wait, exchange, server, chains, &mut *reply.body).await;
-    exchange.stats.response_bytes = server.progress().sent_bytes;
+    downstream.start_response(exchange, BodyLength::Unknown);
+    let sent = pass_on(run, &mut wait, exchange, downstream, chains, &mut *reply.body).await;
+    exchange.stats.response_bytes = downstream.progress().sent_bytes;
     sent
 }
 
@@ -59,21 +59,21 @@ pub(super) async fn send_whole<S: DownstreamStream>(
     run: &Run<'_>,
     wait: &mut Wait<'_, '_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     stream: &mut dyn ReplyStream,
     limit_bytes: usize,
 ) -> Result<(), Failure> {
     let mut body = collect(run, wait, stream, limit_bytes).await?;
     let mut trailers = Headers::new();
-    phases::whole_response_body(run, exchange, server, chains, &mut body, &mut trailers).await?;
+    phases::whole_response_body(run, exchange, downstream, chains, &mut body, &mut trailers).await?;
     refuse_undecided(exchange)?;
     exchange.note_response(&body);
     if let Some(coded) = encode::whole(run, exchange, &body).await? {
         body = coded;
     }
-    server.start_response(exchange, phases::length_before(&trailers, &body));
-    respond::send_with_trailers(run, exchange, server, &body, &trailers).await;
+    downstream.start_response(exchange, phases::length_before(&trailers, &body));
+    respond::send_with_trailers(run, exchange, downstream, &body, &trailers).await;
     Ok(())
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn pass_on<S: DownstreamStream>(
     run: &Run<'_>,
     wait: &mut Wait<'_, '_>,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     chains: &Chains<'_>,
     stream: &mut dyn ReplyStream,
 ) -> Result<(), Failure> {
@@ -123,19 +123,19 @@ pub(super) async fn pass_on<S: DownstreamStream>(
         let mut turn = Turn::default();
         loop {
             let written = if sent < piece.len() {
-                server.poll_write(cx, &piece[sent..]).map_ok(|count| {
+                downstream.poll_write(cx, &piece[sent..]).map_ok(|count| {
                     sent += count;
                     exchange.stats.response_body_bytes += count as u64;
                     count
                 })
             } else if is_finished {
-                match server.poll_flush(cx) {
+                match downstream.poll_flush(cx) {
                     Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
                     flushed => flushed.map_ok(|()| 0),
                 }
             } else if is_last {
                 is_finished = true;
-                server.finish(Some(&trailers).filter(|list| !list.is_empty()));
+                downstream.finish(Some(&trailers).filter(|list| !list.is_empty()));
                 continue;
             } else {
                 match stream.poll_piece(cx) {
@@ -148,10 +148,10 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                             sent = 0;
                             continue;
                         }
-                        if let Poll::Ready(Err(error)) = server.poll_flush(cx) {
+                        if let Poll::Ready(Err(error)) = downstream.poll_flush(cx) {
                             return Poll::Ready(Err(gone(&error)));
                         }
-                        half_closed |= server.poll_closed(cx).is_ready();
+                        half_closed |= downstream.poll_closed(cx).is_ready();
                         return stalls(wait, cx, moved, half_closed);
                     }
                 }
@@ -174,7 +174,7 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                 Poll::Pending => {
-                    let waited = wait.for_client(cx, moved, || server.delivered_bytes());
+                    let waited = wait.for_client(cx, moved, || downstream.delivered_bytes());
                     return waited
                         .map_or_else(|lost| Poll::Ready(Err(respond::slow(lost))), |()| Poll::Pending);
                 }

@@ -39,7 +39,7 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
     let info = link.engine().take_request(key, &mut exchange.request);
     exchange.request.version = Version::Http2;
     exchange.stats.request_bytes = info.map_or(0, |info| info.block_bytes as u64);
-    let mut server = H2Stream::new(link, key, info, exchange);
+    let mut downstream = H2Stream::new(link, key, info, exchange);
     let refused = match arrival {
         Arrival::Whole => refusal(exchange),
         Arrival::TooLarge => {
@@ -52,16 +52,16 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
         deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
     let Served { outcome, log } = match refused {
-        None => pipeline::run(&context, exchange, &mut server, &deadline).await,
+        None => pipeline::run(&context, exchange, &mut downstream, &deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(&context, exchange, &mut server, &deadline, failure)).await
+            PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, &deadline, failure)).await
         }
     };
     match outcome {
-        Outcome::Done => drop(server),
+        Outcome::Done => drop(downstream),
         Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             deadline.clear_cap();
-            let client = StreamEnd::new(server);
+            let client = StreamEnd::new(downstream);
             let tunnel = tunnel::run(&deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
