@@ -17,19 +17,17 @@ use model::report::UpstreamHealth;
 use model::{Catalog, Key, Kind, Written, schema, secret_field};
 use serde_json::{Map, Value, json};
 
-use crate::admin::auth::Role;
-use crate::admin::{Query, all_plugins, respond, segments, shown_key};
-use crate::certificates;
+use crate::admin::listing::shown_key;
+use crate::admin::plugins::plugin_descriptions;
 use crate::discovery::Discovery;
 use crate::discovery::registration::Registration;
-use crate::explain;
-use crate::log_level;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
-use crate::serve::{Answer, Handler, Refusal};
-use crate::upstreams;
-use crate::verdict;
+use crate::serve::query::{Query, segments};
+use crate::serve::role::Role;
+use crate::serve::{Answer, Handler, Refusal, respond};
 use crate::view::{SharedView, View};
+use crate::{certificates, explain, log_level, upstreams, verdict};
 
 /// Answers everything below `/v1`.
 pub struct ControlApi {
@@ -253,8 +251,8 @@ impl ControlParts {
             .collect();
         json!({
             "main": main,
-            "plugins": all_plugins(&self.catalog(), Subsystem::Http),
-            "stream_plugins": all_plugins(&self.catalog(), Subsystem::Stream),
+            "plugins": plugin_descriptions(&self.catalog(), Subsystem::Http),
+            "stream_plugins": plugin_descriptions(&self.catalog(), Subsystem::Stream),
         })
     }
 

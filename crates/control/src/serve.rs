@@ -4,7 +4,11 @@
 //! Everything that a peer can use up is limited: connections, time for the head and the body, bytes of the body. Silent
 //! connections cannot keep others out: they are closed first when the seats run out (`serve/seats.rs`).
 
+pub(crate) mod list_query;
 mod notice;
+pub(crate) mod query;
+pub mod respond;
+pub mod role;
 mod seats;
 mod secure;
 mod stream;
@@ -184,7 +188,7 @@ async fn accept(
 
 /// Turns one request into its answer: admission, body, handler. Reports the progress to `note`. Needs no socket, so
 /// that tests can call it.
-pub(crate) async fn respond<B>(
+pub(crate) async fn respond_to_request<B>(
     handler: &dyn Handler,
     request: Request<B>,
     peer: SocketAddr,
@@ -279,7 +283,7 @@ async fn connection(
         let first = first.lock().take();
         let guard = first.unwrap_or_else(|| busy.begin());
         async move {
-            let response = respond(&*handler, request, peer, &|stage| seat.note(stage)).await;
+            let response = respond_to_request(&*handler, request, peer, &|stage| seat.note(stage)).await;
             let response = AnswerBody::of(response, &ending);
             // A stream is being answered until its connection ends; it does not keep a listener that stops waiting.
             if !response.body().is_streamed() {

@@ -32,7 +32,7 @@ impl Query {
     }
 
     /// The first value of `name`, if it is a finite number.
-    pub(super) fn number(&self, name: &str) -> Option<f64> {
+    pub(crate) fn number(&self, name: &str) -> Option<f64> {
         self.get(name)?.trim().parse::<f64>().ok().filter(|number| number.is_finite())
     }
 }

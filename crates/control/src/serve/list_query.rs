@@ -1,4 +1,5 @@
-//! The arguments that lists share: the filter `q`, the limit, and the refusal of a filter with its place.
+//! The arguments that lists share: the filter `q`, the limit, whole numbers, and the refusal of a filter with
+//! its place.
 
 use std::sync::Arc;
 
@@ -7,12 +8,11 @@ use model::Kind;
 use model::search::{Fields, Filter};
 use serde_json::json;
 
-use super::plan::number;
-use crate::admin::ObjectPath;
-use crate::admin::query::Query;
-use crate::admin::respond::{self, refused};
 use crate::clock::{Clock, SystemClock};
+use crate::object_path::ObjectPath;
 use crate::serve::Refusal;
+use crate::serve::query::Query;
+use crate::serve::respond::{self, refused};
 
 /// The filter in the argument `q`; without it, everything matches.
 ///
@@ -38,7 +38,7 @@ pub(crate) fn limit(query: &Query, default: usize, most: usize) -> Result<usize,
 /// # Errors
 /// 400 for any other value.
 pub(crate) fn number_to(query: &Query, name: &str, default: usize, most: usize) -> Result<usize, Refusal> {
-    let Some(found) = number(query, name)? else { return Ok(default) };
+    let Some(found) = whole_number(query, name)? else { return Ok(default) };
     let found = usize::try_from(found).unwrap_or(usize::MAX);
     if (1..=most).contains(&found) {
         Ok(found)
@@ -47,8 +47,19 @@ pub(crate) fn number_to(query: &Query, name: &str, default: usize, most: usize) 
     }
 }
 
-/// The collection that a path names, such as `routes` or `consumers/jack/credentials`: its kind, and of credentials the
-/// consumer.
+/// The argument `name`, a whole number; none where it is missing.
+///
+/// # Errors
+/// 400 for any other value.
+pub(crate) fn whole_number(query: &Query, name: &str) -> Result<Option<u64>, Refusal> {
+    let parse = |text: &str| {
+        text.parse::<u64>().map_err(|_| refused(format!("the argument {name} must be a whole number from 0")))
+    };
+    query.get(name).map(parse).transpose()
+}
+
+/// The collection that a path names, such as `routes` or `consumers/jack/credentials`: its kind, and of
+/// credentials the consumer.
 ///
 /// # Errors
 /// 404 with the collections that there are.

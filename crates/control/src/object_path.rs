@@ -56,7 +56,7 @@ impl ObjectPath {
     }
 
     /// The id of [`model::Key`] for an object of this collection.
-    pub(super) fn key_id_of(&self, id: &str) -> String {
+    pub(crate) fn key_id_of(&self, id: &str) -> String {
         match (self.kind, &self.parent) {
             (Kind::Credential, Some(consumer)) => format!("{consumer}/credentials/{id}"),
             (Kind::Secret, Some(manager)) => format!("{manager}/{id}"),
@@ -66,7 +66,7 @@ impl ObjectPath {
 }
 
 /// APISIX's collection for the costs of GraphQL fields, below a service. Weir has them in the configuration of `graphql-limit-count`.
-pub(super) const COST_DECORATIONS: &str = "graphql_cost_decorations";
+pub(crate) const COST_DECORATIONS: &str = "graphql_cost_decorations";
 
 #[cfg(test)]
 mod tests {
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn path_names_an_object_or_a_collection() {
         let check = |path: &str, expected: Option<(Kind, Option<&str>, &[&str])>| {
-            let segments = crate::admin::query::segments(path);
+            let segments = crate::serve::query::segments(path);
             let target = ObjectPath::parse(&segments);
             let found = target.map(|target| (target.kind, target.key_id(), target.sub_path));
             let expected = expected.map(|(kind, id, sub)| {

@@ -3,10 +3,11 @@
 use model::Kind;
 use stdx::prometheus_text::{header, sample, scalar};
 
-use crate::view::{EtcdState, View};
+use crate::source::etcd::EtcdState;
+use crate::view::View;
 
 /// Appends etcd's metrics in the Prometheus text format; none where etcd is not the source.
-pub(crate) fn write_metrics(view: &View, text: &mut String) {
+pub(super) fn write_metrics(view: &View, text: &mut String) {
     let Some(etcd) = &view.etcd else { return };
     let reachable = u8::from(matches!(etcd.state, EtcdState::Following | EtcdState::Behind));
     let copied = u8::from(etcd.copy_fault.is_none());
@@ -30,7 +31,7 @@ pub(crate) fn write_metrics(view: &View, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::EtcdStatus;
+    use crate::source::etcd::EtcdStatus;
 
     #[test]
     fn metrics_are_written_for_etcd_only() {
