@@ -40,6 +40,7 @@ use std::time::Duration;
 
 use model::discovery::{OnChange, ServiceDirectory, ServiceKey};
 use model::outbound::OutboundPolicy;
+use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use stdx::address_family::AddressChoice;
@@ -48,8 +49,6 @@ pub use auto_routes::AutoRoutes;
 pub use check::{BlockFault, check};
 pub(crate) use services::Services;
 use table::{Shared, Unfollow};
-
-use crate::background::BackgroundThread;
 
 /// All kinds of registries, by name.
 pub(crate) const ALL: &[RegistryKind] = &[

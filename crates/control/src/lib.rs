@@ -5,7 +5,6 @@
 
 pub mod acme;
 pub mod admin;
-mod background;
 mod certificates;
 pub mod clock;
 pub mod control_api;
@@ -25,7 +24,6 @@ pub mod plan;
 mod plugin_pages;
 pub mod reconcile;
 mod references;
-pub mod regular_file;
 pub mod report;
 mod route_target;
 pub mod sealing;
@@ -46,7 +44,6 @@ mod tap;
 #[cfg(test)]
 mod testing;
 mod ticket_keys;
-mod tls;
 
 pub use admin::auth::AdminKey;
 pub use clock::{Clock, SystemClock};
@@ -55,10 +52,10 @@ pub use report::Reports;
 pub use sealing::{KeyringError, Sealer};
 pub use secret::{FilePolicy, SecretOptions, Secrets};
 pub use serve::role::Role;
+pub use serve::tls::TlsFiles;
 pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::etcd::{EtcdState, EtcdStatus};
 pub use source::file::{FileFault, check};
 pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};
 pub use tap::TapHub;
-pub use tls::{ClientFiles, ReadWrite, TlsFiles};
 pub use view::{SharedView, View};

@@ -13,6 +13,7 @@ mod seats;
 mod secure;
 mod stream;
 pub(crate) mod streamed;
+pub mod tls;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,6 +30,7 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use outbound::tls::Io;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -38,7 +40,7 @@ pub(crate) use seats::Stage;
 use seats::{HeldSeat, SeatLimits, Seats};
 use streamed::AnswerBody;
 
-use crate::tls::{Io, ServerTls};
+use crate::serve::tls::ServerTls;
 
 /// An answer that is not complete yet.
 pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;

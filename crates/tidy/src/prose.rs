@@ -29,6 +29,7 @@ const MOST: &[(&str, [usize; 3])] = &[
     ("crates/model", [0, 0, 0]),
     ("crates/multiplex", [0, 0, 0]),
     ("crates/net", [0, 0, 0]),
+    ("crates/outbound", [0, 0, 0]),
     ("crates/peer", [0, 0, 0]),
     ("crates/plugins", [0, 0, 0]),
     ("crates/router", [0, 0, 0]),

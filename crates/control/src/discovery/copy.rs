@@ -143,7 +143,7 @@ impl Shared {
     /// There is none, or it cannot be read.
     pub(super) fn read_copy(&self, registry: &str) -> Result<String, String> {
         let path = self.path(registry).ok_or("answers of registries are not kept on disk")?;
-        crate::regular_file::read_to_string(&path, FILE_MAX_BYTES).map_err(|error| error.to_string())
+        outbound::regular_file::read_to_string(&path, FILE_MAX_BYTES).map_err(|error| error.to_string())
     }
 
     fn copy_of(&self, registry: &str, state: &RegistryState) -> RegistryCopy {
@@ -160,7 +160,7 @@ impl Shared {
 type Loaded = (Copies, Option<Names>);
 
 fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<Loaded>, String> {
-    let text = match crate::regular_file::read_to_string(path, FILE_MAX_BYTES) {
+    let text = match outbound::regular_file::read_to_string(path, FILE_MAX_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),

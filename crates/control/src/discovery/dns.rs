@@ -101,7 +101,7 @@ impl Dns {
         let system = match &self.block.resolv_conf {
             Some(path) => {
                 let named = |reason: String| format!("{}: {reason}", path.display());
-                let text = crate::regular_file::read_to_string(path, RESOLV_CONF_MAX_BYTES);
+                let text = outbound::regular_file::read_to_string(path, RESOLV_CONF_MAX_BYTES);
                 let text = text.map_err(|error| named(error.to_string()))?;
                 parse_resolv_conf(text.as_bytes()).map_err(|error| named(error.to_string()))?
             }

@@ -21,6 +21,8 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use model::discovery::ServiceKey;
+use outbound::etcd::plain::{MAX_KEYS, PlainReader, too_many_keys};
+use outbound::etcd::{EtcdConfig, EtcdTls};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -29,7 +31,6 @@ use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, MAX_VALUE_BYTES};
 use super::publish::{Found, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
-use crate::source::etcd::{EtcdConfig, EtcdTls, MAX_KEYS, PlainReader, too_many_keys};
 
 /// The registry `etcd`.
 pub(super) const KIND: RegistryKind = RegistryKind { name: "etcd", schema, build };

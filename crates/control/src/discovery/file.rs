@@ -212,7 +212,7 @@ fn stamp(path: &Path) -> Result<Stamp, String> {
 
 fn read(path: &Path, weight: u32) -> Result<Found, String> {
     let text =
-        crate::regular_file::read_to_string(path, FILE_MAX_BYTES).map_err(|error| error.to_string())?;
+        outbound::regular_file::read_to_string(path, FILE_MAX_BYTES).map_err(|error| error.to_string())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     groups::read(&text, &name, weight)
 }

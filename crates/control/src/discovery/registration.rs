@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::outbound::OutboundPolicy;
+use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
@@ -26,7 +27,6 @@ use keep::Phase;
 use state::States;
 
 use super::{BuildContext, RegistryKind, consul, eureka, nacos};
-use crate::background::BackgroundThread;
 
 /// All kinds of registries that an instance can be registered in.
 const ALL: &[RegistrarKind] = &[consul::REGISTRAR, eureka::REGISTRAR, nacos::REGISTRAR];

@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use outbound::background::BackgroundThread;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -12,7 +13,6 @@ use tokio::task::JoinSet;
 use super::services::Services;
 use super::table::Shared;
 use super::{BuildContext, RegistryKind};
-use crate::background::BackgroundThread;
 
 /// Starts the thread with these registries. When it is stopped, answers that are not saved yet are saved.
 ///

@@ -23,10 +23,10 @@ use crate::reconcile::{LoadError, Publisher};
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
+use crate::serve::tls::TlsFiles;
 use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store, StoreError};
-use crate::tls::TlsFiles;
 
 /// The parts that the control side needs to start.
 pub struct ControlConfig {

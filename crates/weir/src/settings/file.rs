@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use control::discovery::BlockFault;
-use control::regular_file;
+use outbound::regular_file;
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 use serde_json::{Map, Value};
 use stdx::nearest::{misspelt, nearest};

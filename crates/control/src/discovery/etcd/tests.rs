@@ -1,11 +1,11 @@
 //! Tests of the registry etcd: its keys, and a real server.
 
+use outbound::etcd::EtcdError;
 use serde_json::json;
 use testkit::Etcd;
 
 use super::*;
 use crate::discovery::followed::Followed;
-use crate::source::etcd::EtcdError;
 
 #[test]
 fn keys_name_service_and_instance() {

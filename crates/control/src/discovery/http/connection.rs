@@ -12,12 +12,12 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper_util::rt::TokioIo;
+use outbound::connect::connect_tcp;
+use outbound::tls::Io;
 use parking_lot::Mutex;
 use rustls_pki_types::ServerName;
 
 use super::{Call, HttpSettings, Server};
-use crate::secret::connect;
-use crate::tls::Io;
 
 pub(super) use hyper::body::Incoming;
 
@@ -92,7 +92,7 @@ impl Connections {
 }
 
 async fn open(server: &Server, settings: &HttpSettings) -> Result<Sender, String> {
-    let stream = connect(&server.host, server.port, &settings.policy).await?;
+    let stream = connect_tcp(&server.host, server.port, &settings.policy).await?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let stream: Box<dyn Io> = match server.is_tls {
         false => Box::new(stream),

@@ -4,11 +4,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use outbound::tls::{Trust, presenting_identity, trusting_authorities, verifying_by};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_rustls::TlsConnector;
-
-use crate::tls::{Trust, presenting, trusting, verifying_by};
 
 /// The `tls` part of a block.
 #[derive(Clone, Debug, Deserialize)]
@@ -53,10 +52,10 @@ impl TlsSettings {
     /// A file cannot be read or used; the error names it.
     pub(in crate::discovery) fn connector(&self) -> Result<TlsConnector, String> {
         let builder = match self.verify {
-            true => trusting(self.ca.as_deref(), "tls.ca")?,
+            true => trusting_authorities(self.ca.as_deref(), "tls.ca")?,
             false => verifying_by(Trust::Anything)?,
         };
         let identity = self.cert.clone().zip(self.key.clone());
-        Ok(TlsConnector::from(Arc::new(presenting(builder, identity.as_ref())?)))
+        Ok(TlsConnector::from(Arc::new(presenting_identity(builder, identity.as_ref())?)))
     }
 }

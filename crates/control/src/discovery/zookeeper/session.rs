@@ -4,6 +4,8 @@
 use std::time::Duration;
 
 use model::outbound::OutboundPolicy;
+use outbound::connect::connect_tcp;
+use outbound::tls::Io;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, timeout, timeout_at};
@@ -11,8 +13,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Server;
 use super::wire::{self, Frame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, Request};
 use crate::discovery::http::TlsSettings;
-use crate::secret::connect;
-use crate::tls::Io;
 
 /// The connection below a session: TCP, or TLS over it.
 type Stream = Box<dyn Io>;
@@ -191,7 +191,7 @@ impl FrameReader {
 
 /// A connection to the server, with TLS where it is asked for.
 async fn stream(server: &Server, opening: &Opening<'_>) -> Result<Stream, String> {
-    let stream = connect(&server.host, server.port, opening.policy).await?;
+    let stream = connect_tcp(&server.host, server.port, opening.policy).await?;
     // Small requests wait for nothing; a socket without the option is slower only.
     let _ = stream.set_nodelay(true);
     let Some(tls) = opening.tls else { return Ok(Box::new(stream)) };

@@ -9,9 +9,8 @@ use std::task::{Context, Poll};
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use model::outbound::OutboundPolicy;
+use outbound::connect::connect_tcp;
 use tokio::net::TcpStream;
-
-use crate::secret::connect;
 
 /// Opens connections to one server.
 #[derive(Clone)]
@@ -45,7 +44,7 @@ impl tower_service::Service<Uri> for Connector {
     fn call(&mut self, _: Uri) -> Self::Future {
         let Connector { host, port, policy } = self.clone();
         Box::pin(async move {
-            let stream = connect(&host, port, &policy).await.map_err(io::Error::other)?;
+            let stream = connect_tcp(&host, port, &policy).await.map_err(io::Error::other)?;
             stream.set_nodelay(true)?;
             Ok(TokioIo::new(stream))
         })

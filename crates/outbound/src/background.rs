@@ -10,7 +10,7 @@ use stdx::threads::{ThreadLife, keep_running};
 use tokio::sync::watch;
 
 /// The running thread.
-pub(crate) struct BackgroundThread {
+pub struct BackgroundThread {
     name: &'static str,
     handle: JoinHandle<()>,
     stop: watch::Sender<bool>,
@@ -24,7 +24,7 @@ impl BackgroundThread {
     ///
     /// # Errors
     /// The system cannot start a thread, or has no descriptor for its event loop.
-    pub(crate) fn start<F: Future<Output = ()>>(
+    pub fn start<F: Future<Output = ()>>(
         name: &'static str,
         lookups_max: usize,
         make: impl Fn(watch::Receiver<bool>) -> F + Send + 'static,
@@ -57,7 +57,7 @@ impl BackgroundThread {
     }
 
     /// Stops the task and waits for the end of the thread.
-    pub(crate) fn stop(self) {
+    pub fn stop(self) {
         self.stop.send_replace(true);
         if self.handle.join().is_err() {
             tracing::error!(thread = self.name, "a background thread had panicked");

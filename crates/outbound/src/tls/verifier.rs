@@ -1,4 +1,4 @@
-//! How clients of the control side check servers where the authorities alone do not decide: any certificate, or one that
+//! How clients check servers where the authorities alone do not decide: any certificate, or one that
 //! is known. It reads no files.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 /// The certificates that are trusted.
 #[derive(Debug)]
-pub(crate) enum Trust {
+pub enum Trust {
     /// Any certificate.
     Anything,
     /// This one, whatever its name and issuer are, and those that the roots vouch for.

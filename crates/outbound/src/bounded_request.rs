@@ -1,7 +1,7 @@
-//! One bounded request (GET, or POST with a body) over HTTP/1.1, with TLS for https: its own connection, one deadline for everything, a limit on the
-//! bytes that are read, no redirect, and no address outside of the policy. It knows neither the server nor the purpose.
+//! One bounded request (GET, or POST with a body) over HTTP/1.1, with TLS for https: its own connection, one deadline
+//! for everything, a limit on the bytes that are read, no redirect, and no address outside of the policy. It knows
+//! neither the server nor the purpose.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,59 +14,64 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
+use crate::connect::connect_tcp;
 use crate::tls::Io;
 
 /// A request.
 #[derive(Debug)]
-pub(crate) struct Get {
+pub struct BoundedRequest {
     /// Scheme, host and port; if it has a path, that is put in front of `target`.
-    pub(crate) base: String,
-    pub(crate) target: String,
+    pub base: String,
+    /// The path and the query.
+    pub target: String,
     /// Fields, their names in lower case; their values are secrets.
-    pub(crate) headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(&'static str, String)>,
     /// The body of a POST; none: it is a GET.
-    pub(crate) body: Option<Vec<u8>>,
+    pub body: Option<Vec<u8>>,
 }
 
+/// The answer to a request.
 #[derive(Debug)]
-pub(crate) struct Got {
-    pub(crate) status: u16,
-    pub(crate) body: Vec<u8>,
+pub struct BoundedAnswer {
+    /// The status of the response.
+    pub status: u16,
+    /// The body; empty with any status but 200.
+    pub body: Vec<u8>,
 }
 
 /// The destination of a request.
-struct Place {
+struct Destination {
     host: String,
     port: u16,
     /// Whether the connection uses TLS.
-    sealed: bool,
+    uses_tls: bool,
 }
 
 /// Sends the request and reads the answer. `tls` is called for https. Dropping the future closes the connection.
 ///
 /// # Errors
 /// The reason of the failure, a sentence without the values of header fields.
-pub(crate) async fn get(
-    get: Get,
+pub async fn send_bounded(
+    request: BoundedRequest,
     timeout: Duration,
     policy: &OutboundPolicy,
     tls: impl FnOnce() -> Result<TlsConnector, String>,
-) -> Result<Got, String> {
-    match tokio::time::timeout(timeout, ask(get, policy, tls)).await {
+) -> Result<BoundedAnswer, String> {
+    match tokio::time::timeout(timeout, ask(request, policy, tls)).await {
         Ok(answer) => answer,
         Err(_) => Err(format!("no whole answer within {} ms", timeout.as_millis())),
     }
 }
 
 async fn ask(
-    get: Get,
+    bounded: BoundedRequest,
     policy: &OutboundPolicy,
     tls: impl FnOnce() -> Result<TlsConnector, String>,
-) -> Result<Got, String> {
-    let (request, place) = prepare(&get)?;
-    let stream = connect(&place.host, place.port, policy).await?;
+) -> Result<BoundedAnswer, String> {
+    let (request, place) = prepare(&bounded)?;
+    let stream = connect_tcp(&place.host, place.port, policy).await?;
     let stream: Box<dyn Io> =
-        if place.sealed { seal(stream, place.host, tls()?).await? } else { Box::new(stream) };
+        if place.uses_tls { connect_tls(stream, place.host, tls()?).await? } else { Box::new(stream) };
     let mut builder = Builder::new();
     builder.max_buf_size(HEAD_MAX_BYTES).max_headers(FIELDS_MAX);
     let (mut sender, connection) =
@@ -76,13 +81,13 @@ async fn ask(
         let status = response.status().as_u16();
         // The body of any other status is not used.
         if status != 200 {
-            return Ok(Got { status, body: Vec::new() });
+            return Ok(BoundedAnswer { status, body: Vec::new() });
         }
         let body = Limited::new(response.into_body(), BODY_MAX_BYTES).collect().await;
         let body = body.map_err(|error| {
             format!("the answer broke off, or is longer than {BODY_MAX_BYTES} bytes: {error}")
         })?;
-        Ok(Got { status, body: body.to_bytes().to_vec() })
+        Ok(BoundedAnswer { status, body: body.to_bytes().to_vec() })
     };
     tokio::pin!(answer, connection);
     let mut ended = false;
@@ -96,10 +101,10 @@ async fn ask(
     }
 }
 
-fn prepare(get: &Get) -> Result<(Request<Full<Bytes>>, Place), String> {
-    let uri: Uri = get.base.parse().map_err(|_| "its uri is no URI".to_owned())?;
+fn prepare(bounded: &BoundedRequest) -> Result<(Request<Full<Bytes>>, Destination), String> {
+    let uri: Uri = bounded.base.parse().map_err(|_| "its uri is no URI".to_owned())?;
     let authority = uri.authority().ok_or("its uri has no host")?;
-    let (sealed, usual_port) = match uri.scheme_str() {
+    let (uses_tls, usual_port) = match uri.scheme_str() {
         Some("http") => (false, 80),
         Some("https") => (true, 443),
         other => {
@@ -110,56 +115,30 @@ fn prepare(get: &Get) -> Result<(Request<Full<Bytes>>, Place), String> {
     if authority.as_str().contains('@') || uri.query().is_some() {
         return Err("its uri has a user or a query in it; write https://HOST:PORT".to_owned());
     }
-    let target = format!("{}{}", uri.path().trim_end_matches('/'), get.target);
-    let method = if get.body.is_some() { Method::POST } else { Method::GET };
+    let target = format!("{}{}", uri.path().trim_end_matches('/'), bounded.target);
+    let method = if bounded.body.is_some() { Method::POST } else { Method::GET };
     let mut request = Request::builder().method(method).uri(target).header(header::HOST, authority.as_str());
-    for (name, value) in &get.headers {
+    for (name, value) in &bounded.headers {
         let mut value = HeaderValue::from_str(value)
             .map_err(|_| format!("what {name} would say cannot stand in a field"))?;
         value.set_sensitive(true);
         request = request.header(HeaderName::from_static(name), value);
     }
     let request = request
-        .body(Full::from(get.body.clone().unwrap_or_default()))
+        .body(Full::from(bounded.body.clone().unwrap_or_default()))
         .map_err(|_| "its uri and the path make no request".to_owned())?;
     let host = authority.host().trim_matches(['[', ']']).to_owned();
-    Ok((request, Place { host, port: authority.port_u16().unwrap_or(usual_port), sealed }))
+    Ok((request, Destination { host, port: authority.port_u16().unwrap_or(usual_port), uses_tls }))
 }
 
 /// A TLS connection to a server with a certificate for `host`.
-async fn seal(stream: TcpStream, host: String, tls: TlsConnector) -> Result<Box<dyn Io>, String> {
+async fn connect_tls(stream: TcpStream, host: String, tls: TlsConnector) -> Result<Box<dyn Io>, String> {
     let name = ServerName::try_from(host)
         .map_err(|error| format!("its uri has a host that no certificate can have: {error}"))?;
-    let sealed = tls.connect(name, stream).await;
-    Ok(Box::new(sealed.map_err(|error| {
+    let connected = tls.connect(name, stream).await;
+    Ok(Box::new(connected.map_err(|error| {
         format!("no TLS with it: {error}; secret_ca names the certificate of whoever signed its own")
     })?))
-}
-
-/// Connects to the first address that answers, if the policy allows all of them. Otherwise a name could lead to a
-/// forbidden address at some lookups only.
-pub(crate) async fn connect(host: &str, port: u16, policy: &OutboundPolicy) -> Result<TcpStream, String> {
-    let found = tokio::net::lookup_host((host, port)).await;
-    let addresses: Vec<SocketAddr> = found
-        .map_err(|error| format!("the name {host} cannot be looked up: {error}"))?
-        .take(MAX_ADDRESSES)
-        .collect();
-    for address in &addresses {
-        if let Some(what) = policy.refuses(address.ip()) {
-            return Err(format!(
-                "{} is {what}; the setting outbound_allow lists what may be reached all the same",
-                address.ip()
-            ));
-        }
-    }
-    let mut failed = format!("the name {host} has no address");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failed = format!("{address} cannot be reached: {error}"),
-        }
-    }
-    Err(failed)
 }
 
 /// Limit of an answer's head; a manager's head has some hundred bytes.
@@ -167,5 +146,3 @@ const HEAD_MAX_BYTES: usize = 16 * 1024;
 const FIELDS_MAX: usize = 64;
 /// Limit of an answer's body: a thousand fields of a kilobyte.
 const BODY_MAX_BYTES: usize = 1024 * 1024;
-/// Limit of a name's addresses that are tried within the one deadline.
-const MAX_ADDRESSES: usize = 8;

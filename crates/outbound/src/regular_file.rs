@@ -8,12 +8,10 @@ use std::path::Path;
 
 /// Opens the file at `path` for reading. Symbolic links are followed, as mounted volumes have them.
 ///
+/// # Errors
 /// As of [`File::open`], and `InvalidInput` for anything but a regular file: opening a FIFO would wait for a writer,
 /// and reading a FIFO or a device could block or never end.
-/// # Errors
-/// As of [`File::open`], and `InvalidInput` for what is no regular file: opening a FIFO would wait for a writer, and
-/// reading one or a device could wait or go on for ever.
-pub fn open(path: &Path) -> io::Result<File> {
+pub fn open_regular(path: &Path) -> io::Result<File> {
     // O_NONBLOCK, because opening a FIFO would block otherwise; it has no effect on regular files. O_NOCTTY, so that a
     // terminal does not become the controlling terminal of this process.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
@@ -35,14 +33,13 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// The text of the file at `path`.
 ///
 /// # Errors
-/// As of [`open`] and [`read_bounded`].
+/// As of [`open_regular`] and [`read_bounded`].
 pub fn read_to_string(path: &Path, limit_bytes: u64) -> io::Result<String> {
-    read_bounded(open(path)?, limit_bytes)
+    read_bounded(open_regular(path)?, limit_bytes)
 }
 
 /// The text of an opened file.
 ///
-/// `FileTooLarge` where it has more than `limit_bytes`; `InvalidData` where it is not UTF-8.
 /// # Errors
 /// `FileTooLarge` where it has more than `limit_bytes`; `InvalidData` where it is not UTF-8.
 pub fn read_bounded(file: File, limit_bytes: u64) -> io::Result<String> {

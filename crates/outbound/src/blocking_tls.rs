@@ -11,7 +11,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 
-use super::{Trust, add_file, presenting, provider, system_roots, verifying_by};
+use crate::tls::{Trust, add_roots_of, add_system_roots, crypto_provider, presenting_identity, verifying_by};
 
 /// How a client checks the server, and what it presents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,13 +58,14 @@ impl ClientFiles {
         };
         let mut roots = RootCertStore::empty();
         match &self.ca {
-            Some(ca) => add_file(&mut roots, ca)?,
+            Some(ca) => add_roots_of(&mut roots, ca)?,
             // A system without roots is no fault where the server's own certificate is known.
-            None if pinned.is_some() => drop(system_roots(&mut roots)),
-            None => system_roots(&mut roots)?,
+            None if pinned.is_some() => drop(add_system_roots(&mut roots)),
+            None => add_system_roots(&mut roots)?,
         }
         // Without roots there is no verifier, and only the pinned certificate is trusted.
-        let by_roots = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build();
-        presenting(verifying_by(Trust::Pinned(pinned, by_roots.ok()))?, self.identity.as_ref())
+        let by_roots =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), crypto_provider()).build();
+        presenting_identity(verifying_by(Trust::Pinned(pinned, by_roots.ok()))?, self.identity.as_ref())
     }
 }

@@ -1,8 +1,6 @@
-//! The parts that TLS connections of the control side share: the trusted certificates, and the bytes they carry. It
-//! does not know the server or the purpose.
+//! The parts that TLS connections share: the trusted certificates, the own ones, and the bytes they carry. It does not
+//! know the server or the purpose.
 
-mod blocking;
-mod server;
 mod verifier;
 mod wall_clock;
 
@@ -16,17 +14,16 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-pub use blocking::{ClientFiles, ReadWrite};
-pub(crate) use server::ServerTls;
-pub use server::TlsFiles;
-pub(crate) use verifier::{Trust, Verifier};
+pub use verifier::Trust;
+use verifier::Verifier;
+pub use wall_clock::handshake_clock;
 
 /// A bidirectional byte stream.
-pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// The library that does the cryptography (aws-lc-rs).
-pub(crate) fn provider() -> Arc<CryptoProvider> {
+pub fn crypto_provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
@@ -34,10 +31,10 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
 ///
 /// # Errors
 /// The library's own sentence.
-pub(crate) fn client(
+fn client_builder(
     provider: Arc<CryptoProvider>,
 ) -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, String> {
-    ClientConfig::builder_with_details(provider, wall_clock::clock())
+    ClientConfig::builder_with_details(provider, handshake_clock())
         .with_safe_default_protocol_versions()
         .map_err(|fault| fault.to_string())
 }
@@ -45,18 +42,18 @@ pub(crate) fn client(
 /// A client that checks servers by `trust`.
 ///
 /// # Errors
-/// Those of [`client`].
-pub(crate) fn verifying_by(trust: Trust) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
-    let provider = provider();
+/// Those of `client_builder`.
+pub fn verifying_by(trust: Trust) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
+    let provider = crypto_provider();
     let verifier = Verifier { trust, provider: Arc::clone(&provider) };
-    Ok(client(provider)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
+    Ok(client_builder(provider)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
 }
 
 /// Ends the settings of a client with the certificate and the private key (PEM files) that it presents, if it has them.
 ///
 /// # Errors
 /// A file that cannot be read or used; the error names it.
-pub(crate) fn presenting(
+pub fn presenting_identity(
     builder: ConfigBuilder<ClientConfig, WantsClientCert>,
     identity: Option<&(PathBuf, PathBuf)>,
 ) -> Result<ClientConfig, String> {
@@ -69,22 +66,22 @@ pub(crate) fn presenting(
     builder.with_client_auth_cert(chain, private).map_err(|fault| named(certificate, &fault))
 }
 
-/// As [`client`], trusting the certificates of `ca`, a PEM file, otherwise those of the system. `setting` is the name
+/// A client, trusting the certificates of `ca`, a PEM file, otherwise those of the system. `setting` is the name
 /// of the setting that names the file, for errors.
 ///
 /// # Errors
 /// The file cannot be read or used (the error names it), or the system has no trusted certificates.
-pub(crate) fn trusting(
+pub fn trusting_authorities(
     ca: Option<&Path>,
     setting: &str,
 ) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
-    Ok(client(provider())?.with_root_certificates(roots(ca, setting)?))
+    Ok(client_builder(crypto_provider())?.with_root_certificates(roots(ca, setting)?))
 }
 
 fn roots(ca: Option<&Path>, setting: &str) -> Result<RootCertStore, String> {
     let Some(path) = ca else {
         let mut roots = RootCertStore::empty();
-        return match system_roots(&mut roots) {
+        return match add_system_roots(&mut roots) {
             Ok(()) => Ok(roots),
             Err(fault) => Err(format!("{fault}; name one with {setting}")),
         };
@@ -96,14 +93,14 @@ fn roots(ca: Option<&Path>, setting: &str) -> Result<RootCertStore, String> {
 ///
 /// # Errors
 /// A file that cannot be read or used, naming it.
-pub(crate) fn roots_of(path: &Path) -> Result<RootCertStore, String> {
+pub fn roots_of(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    add_file(&mut roots, path)?;
+    add_roots_of(&mut roots, path)?;
     Ok(roots)
 }
 
 /// Adds the certificates of a PEM file.
-fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
+pub(crate) fn add_roots_of(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
     let unusable = |fault: String| format!("{}: {fault}", path.display());
     let before = roots.len();
     for certificate in CertificateDer::pem_file_iter(path).map_err(|fault| unusable(fault.to_string()))? {
@@ -114,7 +111,7 @@ fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
 }
 
 /// Adds the certificates that the system trusts.
-fn system_roots(roots: &mut RootCertStore) -> Result<(), String> {
+pub(crate) fn add_system_roots(roots: &mut RootCertStore) -> Result<(), String> {
     let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if added == 0 { Err("the system has no certificates to trust".to_owned()) } else { Ok(()) }
 }

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use outbound::tls::{crypto_provider, handshake_clock, roots_of};
 use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::server::WebPkiClientVerifier;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
-
-use super::{provider, roots_of, wall_clock};
 
 /// The files of a TLS listener, all PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,15 +86,16 @@ fn config(files: &TlsFiles) -> Result<ServerConfig, String> {
     }
     let key = PrivateKeyDer::from_pem_file(&files.key)
         .map_err(|fault| unusable(&files.key, format!("holds no private key in PEM: {fault}")))?;
-    let builder = ServerConfig::builder_with_details(provider(), wall_clock::clock())
+    let builder = ServerConfig::builder_with_details(crypto_provider(), handshake_clock())
         .with_safe_default_protocol_versions()
         .map_err(|fault| fault.to_string())?;
     let builder = match &files.client_ca {
         None => builder.with_no_client_auth(),
         Some(path) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots_of(path)?), provider())
-                .build()
-                .map_err(|fault| unusable(path, fault.to_string()))?;
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots_of(path)?), crypto_provider())
+                    .build()
+                    .map_err(|fault| unusable(path, fault.to_string()))?;
             builder.with_client_cert_verifier(verifier)
         }
     };

@@ -6,7 +6,7 @@ use rustls::time_provider::TimeProvider;
 use rustls_pki_types::UnixTime;
 
 /// The clock of all handshakes.
-pub(crate) fn clock() -> Arc<dyn TimeProvider> {
+pub fn handshake_clock() -> Arc<dyn TimeProvider> {
     Arc::new(WallClock)
 }
 

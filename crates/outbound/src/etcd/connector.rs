@@ -14,8 +14,8 @@ use rustls_pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{EtcdConfig, EtcdError, EtcdTls};
-use crate::secret::connect;
+use crate::connect::connect_tcp;
+use crate::etcd::{EtcdConfig, EtcdError, EtcdTls};
 use crate::tls::{self, Io};
 
 /// Opens connections to one endpoint.
@@ -32,7 +32,7 @@ impl Connector {
     ///
     /// # Errors
     /// The host is no name that a certificate can have.
-    pub(super) fn new(
+    pub(crate) fn new(
         endpoint: &str,
         settings: &EtcdConfig,
         config: Option<&Arc<ClientConfig>>,
@@ -68,7 +68,7 @@ impl tower_service::Service<Uri> for Connector {
                 None => TcpStream::connect(&authority).await?,
                 Some(policy) => {
                     let (host, port) = split(&authority).ok_or_else(|| io::Error::other("it has no port"))?;
-                    connect(host, port, &policy).await.map_err(io::Error::other)?
+                    connect_tcp(host, port, &policy).await.map_err(io::Error::other)?
                 }
             };
             stream.set_nodelay(true)?;
@@ -91,13 +91,13 @@ fn split(authority: &str) -> Option<(&str, u16)> {
 ///
 /// # Errors
 /// A file cannot be read or used; the error names it.
-pub(super) fn tls_config(settings: &EtcdTls) -> Result<Arc<ClientConfig>, EtcdError> {
+pub(crate) fn etcd_tls_config(settings: &EtcdTls) -> Result<Arc<ClientConfig>, EtcdError> {
     let builder = if settings.verify {
-        tls::trusting(settings.ca.as_deref(), "etcd_ca").map_err(EtcdError::Tls)?
+        tls::trusting_authorities(settings.ca.as_deref(), "etcd_ca").map_err(EtcdError::Tls)?
     } else {
         tls::verifying_by(tls::Trust::Anything).map_err(EtcdError::Tls)?
     };
-    let mut config = tls::presenting(builder, settings.identity.as_ref()).map_err(EtcdError::Tls)?;
+    let mut config = tls::presenting_identity(builder, settings.identity.as_ref()).map_err(EtcdError::Tls)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
     Ok(Arc::new(config))
 }

@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use tonic::Streaming;
 
-use super::client::error;
-use super::load::load_range;
+use super::client::{EtcdClient, error_of_status};
 use super::message::{Event, EventType, WatchCreateRequest, WatchRequest, WatchResponse};
-use super::{Etcd, EtcdConfig, EtcdError};
+use super::range::load_range;
+use super::{EtcdConfig, EtcdError};
 
 /// A reader of the keys below a prefix.
-pub(crate) struct PlainReader {
-    etcd: Etcd,
+pub struct PlainReader {
+    etcd: EtcdClient,
     prefix: Vec<u8>,
     timeout: Duration,
 }
 
 /// A key, and its value; none: it was deleted.
-pub(crate) type PlainChange = (Vec<u8>, Option<Vec<u8>>);
+pub type PlainChange = (Vec<u8>, Option<Vec<u8>>);
 
 /// An open watch.
-pub(crate) struct PlainWatch {
+pub struct PlainWatch {
     stream: Streaming<WatchResponse>,
     /// Events of a response that is not complete yet.
     parts: Vec<Event>,
@@ -31,14 +31,14 @@ impl PlainReader {
     /// A reader of the keys that begin with `config.prefix`. It must be created within a tokio runtime.
     ///
     /// # Errors
-    /// See [`Etcd::new`].
-    pub(crate) fn new(config: EtcdConfig) -> Result<PlainReader, EtcdError> {
+    /// See [`EtcdClient::new`].
+    pub fn new(config: EtcdConfig) -> Result<PlainReader, EtcdError> {
         let (prefix, timeout) = (config.prefix.clone().into_bytes(), config.timeout);
-        Ok(PlainReader { etcd: Etcd::new(config)?, prefix, timeout })
+        Ok(PlainReader { etcd: EtcdClient::new(config)?, prefix, timeout })
     }
 
     /// The endpoint that is asked.
-    pub(crate) fn endpoint(&self) -> &str {
+    pub fn endpoint(&self) -> &str {
         self.etcd.endpoint()
     }
 
@@ -46,7 +46,7 @@ impl PlainReader {
     ///
     /// # Errors
     /// See [`EtcdError`]; more than [`MAX_KEYS`] keys are refused.
-    pub(crate) async fn load(&self, mut take: impl FnMut(Vec<u8>, Vec<u8>)) -> Result<u64, EtcdError> {
+    pub async fn load(&self, mut take: impl FnMut(Vec<u8>, Vec<u8>)) -> Result<u64, EtcdError> {
         let mut count = 0;
         let range = (self.prefix.clone(), end_of(&self.prefix));
         let read = load_range(&self.etcd, range, 0, |kv| {
@@ -64,7 +64,7 @@ impl PlainReader {
     ///
     /// # Errors
     /// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd no longer keeps the changes after that revision.
-    pub(crate) async fn watch(&self, revision: u64) -> Result<PlainWatch, EtcdError> {
+    pub async fn watch(&self, revision: u64) -> Result<PlainWatch, EtcdError> {
         let create = WatchCreateRequest {
             key: self.prefix.clone(),
             range_end: end_of(&self.prefix),
@@ -77,7 +77,7 @@ impl PlainReader {
         let first = tokio::time::timeout(self.timeout, watch.response()).await;
         let first = first
             .map_err(|_| EtcdError::Unreachable(format!("no confirmed watch within {:?}", self.timeout)))??;
-        super::watch::refuse_canceled(&first, &self.etcd)?;
+        self.etcd.refuse_canceled(&first)?;
         watch.parts.extend(first.events);
         Ok(watch)
     }
@@ -86,10 +86,10 @@ impl PlainReader {
     ///
     /// # Errors
     /// See [`EtcdError`]; the watch has ended then.
-    pub(crate) async fn next(&self, watch: &mut PlainWatch) -> Result<Vec<PlainChange>, EtcdError> {
+    pub async fn next(&self, watch: &mut PlainWatch) -> Result<Vec<PlainChange>, EtcdError> {
         loop {
             let response = watch.response().await?;
-            super::watch::refuse_canceled(&response, &self.etcd)?;
+            self.etcd.refuse_canceled(&response)?;
             watch.parts.extend(response.events);
             if watch.parts.len() > MAX_KEYS {
                 return Err(EtcdError::Refused(format!("one revision changes more than {MAX_KEYS} keys")));
@@ -106,13 +106,13 @@ impl PlainWatch {
         match self.stream.message().await {
             Ok(Some(response)) => Ok(response),
             Ok(None) => Err(EtcdError::Unreachable("etcd ended the watch".to_owned())),
-            Err(status) => Err(error(&status)),
+            Err(status) => Err(error_of_status(&status)),
         }
     }
 }
 
 /// The reason why more than [`MAX_KEYS`] keys are refused.
-pub(crate) fn too_many_keys() -> String {
+pub fn too_many_keys() -> String {
     format!("there are more than {MAX_KEYS} keys below the prefix")
 }
 
@@ -130,7 +130,7 @@ fn end_of(prefix: &[u8]) -> Vec<u8> {
 }
 
 /// Most keys below a prefix.
-pub(crate) const MAX_KEYS: usize = 200_000;
+pub const MAX_KEYS: usize = 200_000;
 
 #[cfg(test)]
 mod tests {
