@@ -9,6 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use discovery::Discovery;
+use discovery::registration::Registration;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use jsonx::Bounds;
@@ -19,8 +21,6 @@ use serde_json::{Map, Value, json};
 
 use crate::admin::listing::shown_key;
 use crate::admin::plugins::plugin_descriptions;
-use crate::discovery::Discovery;
-use crate::discovery::registration::Registration;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::serve::query::{Query, segments};

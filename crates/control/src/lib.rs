@@ -8,7 +8,6 @@ pub mod admin;
 mod certificates;
 pub mod clock;
 pub mod control_api;
-pub mod discovery;
 mod explain;
 mod extension_edit;
 mod extension_folder;

@@ -34,13 +34,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use discovery::AutoRoutes;
 use model::{Applied, Catalog, Fault, Key, Snapshot};
 use stdx::threads::ThreadLife;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
-use crate::discovery::AutoRoutes;
 use crate::ocsp::Ocsp;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;

@@ -46,8 +46,6 @@ const OWN_TEXTS: &[(&str, &str)] = &[
     ("control/src/admin/weir/top.rs", STORED),
     ("control/src/admin/weir/usage.rs", STORED),
     ("control/src/control_api.rs", STORED),
-    ("control/src/discovery/copy.rs", OWN_FILES),
-    ("control/src/discovery/publish.rs", "the filter of an upstream's `discovery_args`, which is configured"),
     ("control/src/extension_folder.rs", STORED),
     ("control/src/hidden.rs", STORED),
     ("control/src/hidden/places.rs", STORED),
@@ -60,6 +58,8 @@ const OWN_TEXTS: &[(&str, &str)] = &[
     ("control/src/source/store/instance.rs", OWN_FILES),
     ("control/src/source/store/set_statement.rs", OWN_FILES),
     ("control/src/summary/facts.rs", STORED),
+    ("discovery/src/copy.rs", OWN_FILES),
+    ("discovery/src/publish.rs", "the filter of an upstream's `discovery_args`, which is configured"),
     ("gateway/src/explain/walk.rs", STORED),
     ("lua/src/json.rs", "the reader of scripts, whose budget each value is charged to before it is made"),
     (

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use discovery::Discovery;
+use discovery::registration::Registration;
 use model::Catalog;
 use model::report::MetricsText;
 
@@ -13,8 +15,6 @@ use crate::admin::live::LiveState;
 use crate::admin::server::{Admin, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
-use crate::discovery::Discovery;
-use crate::discovery::registration::Registration;
 use crate::metrics_server::Metrics;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
