@@ -1,7 +1,7 @@
-//! Service discovery: registries that name the nodes of upstreams. Each registry is a file or folder below and one entry of
-//! `ALL`; one thread runs those that the settings configure. The last good answers stay in force while a registry fails,
-//! and are kept on disk for a restart. It knows no upstream: the gateway follows services through
-//! `model::discovery::ServiceDirectory`.
+//! Service discovery: registries that name the nodes of upstreams. Each registry is a file or folder below
+//! and one entry of `ALL`; one thread runs those that the settings configure. The last good answers stay in
+//! force while a registry fails, and are kept on disk for a restart. It knows no upstream: the gateway
+//! follows services through `model::discovery::ServiceDirectory`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod auto_routes;
@@ -74,7 +74,8 @@ pub(crate) struct RegistryKind {
     pub(crate) name: &'static str,
     /// The JSON Schema of its block in the settings.
     pub(crate) schema: fn() -> Value,
-    /// Makes a registry of a block that obeys the schema; called again after a panic. The error is a sentence.
+    /// Makes a registry of a block that obeys the schema; called again after a panic. The error is a
+    /// sentence.
     pub(crate) build: Build,
 }
 
@@ -89,8 +90,8 @@ pub(crate) struct BuildContext {
 
 /// A running registry.
 pub(crate) trait Registry: Send + 'static {
-    /// Asks the registry until the future is dropped, and passes each answer and failure to `services`. It ends only for a
-    /// fault that another attempt cannot mend; it is then started again after a pause.
+    /// Asks the registry until the future is dropped, and passes each answer and failure to `services`. It
+    /// ends only for a fault that another attempt cannot mend; it is then started again after a pause.
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 }
 

@@ -1,5 +1,5 @@
-//! TLS of a blocking client: what commands use to reach an Admin API that is served over HTTPS. It does not know what is
-//! asked.
+//! TLS of a blocking client: what commands use to reach an Admin API that is served over HTTPS. It does not
+//! know what is asked.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -1,6 +1,6 @@
-//! One bounded request (GET, or POST with a body) over HTTP/1.1, with TLS for https: its own connection, one deadline
-//! for everything, a limit on the bytes that are read, no redirect, and no address outside of the policy. It knows
-//! neither the server nor the purpose.
+//! One bounded request (GET, or POST with a body) over HTTP/1.1, with TLS for https: its own connection, one
+//! deadline for everything, a limit on the bytes that are read, no redirect, and no address outside of the
+//! policy. It knows neither the server nor the purpose.
 
 use std::time::Duration;
 
@@ -47,7 +47,8 @@ struct Destination {
     uses_tls: bool,
 }
 
-/// Sends the request and reads the answer. `tls` is called for https. Dropping the future closes the connection.
+/// Sends the request and reads the answer. `tls` is called for https. Dropping the future closes the
+/// connection.
 ///
 /// # Errors
 /// The reason of the failure, a sentence without the values of header fields.

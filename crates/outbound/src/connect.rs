@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use model::outbound::OutboundPolicy;
 use tokio::net::TcpStream;
 
-/// Connects to the first address that answers, if the policy allows all of them. Otherwise a name could lead to a
-/// forbidden address at some lookups only.
+/// Connects to the first address that answers, if the policy allows all of them. Otherwise a name could lead
+/// to a forbidden address at some lookups only.
 ///
 /// # Errors
 /// The reason of the failure, a sentence.

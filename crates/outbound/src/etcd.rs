@@ -1,5 +1,5 @@
-//! A client of etcd: its settings and errors; calls, pages of a range, and plain keys with a watch are below. It does not
-//! know the layout of the configuration.
+//! A client of etcd: its settings and errors; calls, pages of a range, and plain keys with a watch are below.
+//! It does not know the layout of the configuration.
 
 pub mod client;
 mod connector;
@@ -89,6 +89,6 @@ impl EtcdError {
     }
 }
 
-/// Limit of an answer of etcd. The pages of a load are made smaller until they fit, and no single value comes near the
-/// limit (etcd accepts 1.5 MiB by default).
+/// Limit of an answer of etcd. The pages of a load are made smaller until they fit, and no single value comes
+/// near the limit (etcd accepts 1.5 MiB by default).
 const MAX_ANSWER_BYTES: usize = 64 << 20;

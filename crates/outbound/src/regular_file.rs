@@ -1,5 +1,5 @@
-//! Reading a file that a user names and that is read again while the gateway runs: it never waits for a writer and
-//! never reads without a limit, whatever the path names. It does not know the content of the file.
+//! Reading a file that a user names and that is read again while the gateway runs: it never waits for a
+//! writer and never reads without a limit, whatever the path names. It does not know the content of the file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -9,13 +9,14 @@ use std::path::Path;
 /// Opens the file at `path` for reading. Symbolic links are followed, as mounted volumes have them.
 ///
 /// # Errors
-/// As of [`File::open`], and `InvalidInput` for anything but a regular file: opening a FIFO would wait for a writer,
-/// and reading a FIFO or a device could block or never end.
+/// As of [`File::open`], and `InvalidInput` for anything but a regular file: opening a FIFO would wait for a
+/// writer, and reading a FIFO or a device could block or never end.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    // O_NONBLOCK, because opening a FIFO would block otherwise; it has no effect on regular files. O_NOCTTY, so that a
-    // terminal does not become the controlling terminal of this process.
+    // O_NONBLOCK, because opening a FIFO would block otherwise; it has no effect on regular files. O_NOCTTY,
+    // so that a terminal does not become the controlling terminal of this process.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
-    // The type is read from the opened descriptor, because the path may name another file than at an earlier look.
+    // The type is read from the opened descriptor, because the path may name another file than at an earlier
+    // look.
     let file_type = file.metadata()?.file_type();
     if file_type.is_file() {
         return Ok(file);

@@ -1,5 +1,5 @@
-//! The parts that TLS connections share: the trusted certificates, the own ones, and the bytes they carry. It does not
-//! know the server or the purpose.
+//! The parts that TLS connections share: the trusted certificates, the own ones, and the bytes they carry. It
+//! does not know the server or the purpose.
 
 mod verifier;
 mod wall_clock;
@@ -49,7 +49,8 @@ pub fn verifying_by(trust: Trust) -> Result<ConfigBuilder<ClientConfig, WantsCli
     Ok(client_builder(provider)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
 }
 
-/// Ends the settings of a client with the certificate and the private key (PEM files) that it presents, if it has them.
+/// Ends the settings of a client with the certificate and the private key (PEM files) that it presents, if it
+/// has them.
 ///
 /// # Errors
 /// A file that cannot be read or used; the error names it.
@@ -66,8 +67,8 @@ pub fn presenting_identity(
     builder.with_client_auth_cert(chain, private).map_err(|fault| named(certificate, &fault))
 }
 
-/// A client, trusting the certificates of `ca`, a PEM file, otherwise those of the system. `setting` is the name
-/// of the setting that names the file, for errors.
+/// A client, trusting the certificates of `ca`, a PEM file, otherwise those of the system. `setting` is the
+/// name of the setting that names the file, for errors.
 ///
 /// # Errors
 /// The file cannot be read or used (the error names it), or the system has no trusted certificates.

@@ -1,5 +1,6 @@
-//! Calls of etcd: one endpoint at a time, the next one when it fails, a token if etcd requires one. Every call can be
-//! repeated without harm: reads, leases that expire, and writes under conditions. It does not know the data.
+//! Calls of etcd: one endpoint at a time, the next one when it fails, a token if etcd requires one. Every
+//! call can be repeated without harm: reads, leases that expire, and writes under conditions. It does not
+//! know the data.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -33,8 +34,8 @@ impl std::fmt::Debug for EtcdClient {
 }
 
 impl EtcdClient {
-    /// A client that connects at its first call. It must be created within a tokio runtime, because its connections are
-    /// tasks of that runtime.
+    /// A client that connects at its first call. It must be created within a tokio runtime, because its
+    /// connections are tasks of that runtime.
     ///
     /// # Errors
     /// A certificate that cannot be used, or an endpoint that is no address.
@@ -145,8 +146,8 @@ impl EtcdClient {
         *self.token.write() = None;
     }
 
-    /// Refuses the end of a watch: etcd ends one with a message, because the revision is compacted, the member has no
-    /// leader, or the token has expired.
+    /// Refuses the end of a watch: etcd ends one with a message, because the revision is compacted, the
+    /// member has no leader, or the token has expired.
     ///
     /// # Errors
     /// [`EtcdError::Compacted`], otherwise [`EtcdError::Unreachable`] with the reason.
@@ -308,8 +309,8 @@ fn causes(fault: &dyn std::error::Error) -> String {
     text
 }
 
-/// Interval of keepalive pings on an idle connection. etcd ends connections that send them more often than every 5 s
-/// (its `grpc-keepalive-min-time`).
+/// Interval of keepalive pings on an idle connection. etcd ends connections that send them more often than
+/// every 5 s (its `grpc-keepalive-min-time`).
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(6);
 /// Time limit for the answer to a ping: with the interval, a cut network is noticed after 9 s.
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -1,5 +1,5 @@
-//! The messages of etcd's API version 3 for reading and watching keys, with the fields that are used (field numbers from
-//! etcd's public `rpc.proto` and `kv.proto`). It does not know the calls.
+//! The messages of etcd's API version 3 for reading and watching keys, with the fields that are used (field
+//! numbers from etcd's public `rpc.proto` and `kv.proto`). It does not know the calls.
 
 use prost::{Enumeration, Message};
 

@@ -1,5 +1,5 @@
-//! Plain keys and values of etcd below a prefix: everything at one revision, then the changes of whole revisions. It does
-//! not know the layout of the configuration, and does not write.
+//! Plain keys and values of etcd below a prefix: everything at one revision, then the changes of whole
+//! revisions. It does not know the layout of the configuration, and does not write.
 
 use std::time::Duration;
 

@@ -11,8 +11,8 @@ pub struct RangePosition {
     pub revision: u64,
 }
 
-/// Reads the keys from the first one of `range` up to the one behind the last, at a revision; 0 is the newest one. Each
-/// key is passed to `take`, which may end the reading with an error.
+/// Reads the keys from the first one of `range` up to the one behind the last, at a revision; 0 is the newest
+/// one. Each key is passed to `take`, which may end the reading with an error.
 ///
 /// # Errors
 /// See [`EtcdError`], and those of `take`.

@@ -1,5 +1,5 @@
-//! The client of the cluster that holds the configuration: calls, and the place of Weir's own keys as far as it is known.
-//! The calls themselves are in `outbound`.
+//! The client of the cluster that holds the configuration: calls, and the place of Weir's own keys as far as
+//! it is known. The calls themselves are in `outbound`.
 
 use outbound::etcd::client::EtcdClient;
 
@@ -16,8 +16,8 @@ pub struct Etcd {
 }
 
 impl Etcd {
-    /// A client that connects at its first call. It must be created within a tokio runtime, because its connections are
-    /// tasks of that runtime.
+    /// A client that connects at its first call. It must be created within a tokio runtime, because its
+    /// connections are tasks of that runtime.
     ///
     /// # Errors
     /// As of [`EtcdClient::new`].

@@ -22,8 +22,8 @@ pub(super) struct Set {
 /// Reads everything.
 ///
 /// # Errors
-/// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd compacted the revision of the first page before the last page
-/// was read.
+/// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd compacted the revision of the first page before the
+/// last page was read.
 pub(super) async fn load(etcd: &Etcd, space: &KeySpace) -> Result<Set, EtcdError> {
     load_at(etcd, space, 0).await
 }

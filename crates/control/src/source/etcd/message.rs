@@ -1,5 +1,6 @@
-//! The messages of etcd's API version 3 for writes, leases and the status, with the fields that are used (field numbers
-//! from etcd's public `rpc.proto`). Those for reading are in `outbound::etcd::message`. It does not know the calls.
+//! The messages of etcd's API version 3 for writes, leases and the status, with the fields that are used
+//! (field numbers from etcd's public `rpc.proto`). Those for reading are in `outbound::etcd::message`. It
+//! does not know the calls.
 
 use outbound::etcd::message::{RangeRequest, RangeResponse, ResponseHeader};
 use prost::{Enumeration, Message, Oneof};
