@@ -2,6 +2,7 @@
 use super::*;
 use exchange::testing::{Scene, check_configuration};
 use model::catalog::SchemaType;
+use serde_json::json;
 
 fn with(extra: Value) -> Value {
     let mut config = json!({ "conn": 1, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr" });

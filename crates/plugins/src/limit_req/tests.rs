@@ -2,6 +2,7 @@
 use super::*;
 use exchange::testing::{Scene, check_configuration, decide};
 use model::catalog::SchemaType;
+use serde_json::json;
 
 fn with(extra: Value) -> Value {
     let mut config = json!({ "rate": 1, "burst": 0, "key": "remote_addr" });
