@@ -39,17 +39,8 @@ use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    ClickhouseLogger::NAME,
-    398,
-    logger::PHASES,
-    logger::schema::<ClickhouseLogger>,
-    logger::build::<ClickhouseLogger>,
-)
-.checked(logger::check::<ClickhouseLogger>)
-.with_metadata(logger::metadata_schema::<ClickhouseLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("clickhouse_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<ClickhouseLogger>(398, include_str!("clickhouse_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {

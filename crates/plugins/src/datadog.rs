@@ -28,7 +28,7 @@ mod metrics;
 use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
-use exchange::plugin::{Build, Phase, PluginKind};
+use exchange::plugin::{Build, PluginKind};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, Fields, attributes};
@@ -38,11 +38,7 @@ use crate::shared::logger::{self, CommonFields, LogPlugin};
 use metrics::Metrics;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new(Datadog::NAME, 495, &[Phase::Log], logger::schema::<Datadog>, logger::build::<Datadog>)
-        .checked(logger::check::<Datadog>)
-        .with_metadata(logger::metadata_schema::<Datadog>)
-        .documented(include_str!("datadog.rs"));
+pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<Datadog>(495, include_str!("datadog.rs"));
 
 /// A tag of Datadog: it begins with a letter and does not end in a colon.
 const TAG_PATTERN: &str = r"^[\p{L}][\p{L}\p{N}_.:/-]*(?<!:)$";

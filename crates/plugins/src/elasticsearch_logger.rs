@@ -40,17 +40,8 @@ use index::IndexName;
 use sink::Elasticsearch;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    ElasticsearchLogger::NAME,
-    413,
-    logger::PHASES,
-    logger::schema::<ElasticsearchLogger>,
-    logger::build::<ElasticsearchLogger>,
-)
-.checked(logger::check::<ElasticsearchLogger>)
-.with_metadata(logger::metadata_schema::<ElasticsearchLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("elasticsearch_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<ElasticsearchLogger>(413, include_str!("elasticsearch_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {

@@ -26,7 +26,7 @@
 use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
-use exchange::plugin::{Build, Phase, PluginKind};
+use exchange::plugin::{Build, PluginKind};
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::attributes;
@@ -37,16 +37,7 @@ use crate::shared::logger::times::{started, unix_seconds};
 use crate::shared::logger::{self, CommonFields, LogPlugin};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    LagoLogger::NAME,
-    415,
-    &[Phase::Log],
-    logger::schema::<LagoLogger>,
-    logger::build::<LagoLogger>,
-)
-.checked(logger::check::<LagoLogger>)
-.with_metadata(logger::metadata_schema::<LagoLogger>)
-.documented(include_str!("lago.rs"));
+pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<LagoLogger>(415, include_str!("lago.rs"));
 
 attributes! {
     pub(crate) struct Config {

@@ -39,17 +39,8 @@ use sink::Loggly;
 use syslog::{SEVERITIES, Syslog, level};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    LogglyLogger::NAME,
-    411,
-    logger::PHASES,
-    logger::schema::<LogglyLogger>,
-    logger::build::<LogglyLogger>,
-)
-.checked(logger::check::<LogglyLogger>)
-.with_metadata(logger::metadata_schema::<LogglyLogger>)
-.checked_metadata(check_metadata)
-.documented(include_str!("loggly.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<LogglyLogger>(411, include_str!("loggly.rs")).checked_metadata(check_metadata);
 
 /// A tag: printable characters, without the word that stands before tags anyway.
 const TAG_PATTERN: &str = "^(?!tag=)[ -~]*";

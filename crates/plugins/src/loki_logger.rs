@@ -41,17 +41,8 @@ use crate::shared::logger::{self, LogPlugin};
 use sink::Loki;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    LokiLogger::NAME,
-    414,
-    logger::PHASES,
-    logger::schema::<LokiLogger>,
-    logger::build::<LokiLogger>,
-)
-.checked(logger::check::<LokiLogger>)
-.with_metadata(logger::metadata_schema::<LokiLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("loki_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<LokiLogger>(414, include_str!("loki_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {

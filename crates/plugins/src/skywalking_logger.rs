@@ -34,17 +34,8 @@ use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    SkywalkingLogger::NAME,
-    408,
-    logger::PHASES,
-    logger::schema::<SkywalkingLogger>,
-    logger::build::<SkywalkingLogger>,
-)
-.checked(logger::check::<SkywalkingLogger>)
-.with_metadata(logger::metadata_schema::<SkywalkingLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("skywalking_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<SkywalkingLogger>(408, include_str!("skywalking_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {

@@ -32,17 +32,7 @@ use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin, rfc5424};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    SlsLogger::NAME,
-    406,
-    logger::PHASES,
-    logger::schema::<SlsLogger>,
-    logger::build::<SlsLogger>,
-)
-.checked(logger::check::<SlsLogger>)
-.with_metadata(logger::metadata_schema::<SlsLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("sls_logger.rs"));
+pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<SlsLogger>(406, include_str!("sls_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {

@@ -39,17 +39,8 @@ use crate::shared::logger::{self, LogPlugin};
 use sink::LogService;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    TencentLogger::NAME,
-    397,
-    logger::PHASES,
-    logger::schema::<TencentLogger>,
-    logger::build::<TencentLogger>,
-)
-.checked(logger::check::<TencentLogger>)
-.with_metadata(logger::metadata_schema::<TencentLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("tencent_cloud_cls.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<TencentLogger>(397, include_str!("tencent_cloud_cls.rs"));
 
 words! {
     /// The scheme of the API.
