@@ -32,7 +32,7 @@ use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 use crate::source::etcd::{EtcdConfig, EtcdTls, MAX_KEYS, PlainReader, too_many_keys};
 
 /// The registry `etcd`.
-pub(super) const KIND: RegistryKind = RegistryKind { name: "etcd", schema, build };
+pub(super) const KIND: RegistryKind = RegistryKind { name: "etcd", has_ports_by_scheme: true, schema, build };
 
 struct EtcdRegistry {
     config: EtcdConfig,
