@@ -62,8 +62,7 @@ fn settings_of(config: &Config) -> Result<BrotliSettings, String> {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration, lines, respond};
-    use model::catalog::SchemaType;
+    use exchange::testing::{Scene, configuration_check, lines, respond};
     use serde_json::{Value, json};
 
     use super::*;
@@ -71,9 +70,7 @@ mod tests {
 
     #[test]
     fn configurations() {
-        let check = |config: Value, want: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, want);
-        };
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(json!({"types": "*", "mode": 2, "comp_level": 0, "lgwin": 0, "lgblock": 0}), None);
         check(json!({"lgwin": 24, "lgblock": 24, "http_version": 1.0, "vary": true}), None);

@@ -126,17 +126,14 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::configuration_check;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         let (address, field) = ("http://127.0.0.1:9200", json!({"index": "services"}));
         check(json!({"endpoint_addr": address, "field": field}), None);
         check(

@@ -75,7 +75,7 @@ fn settings_of(config: &Config) -> Result<GzipLevel, String> {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, accepts, check_configuration, lines, respond};
+    use exchange::testing::{Scene, accepts, configuration_check, lines, respond};
     use model::catalog::SchemaType;
     use serde_json::{Value, json};
 
@@ -85,9 +85,7 @@ mod tests {
 
     #[test]
     fn configurations() {
-        let check = |config: Value, want: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, want);
-        };
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(json!({"types": "*", "comp_level": 9, "http_version": 1.0, "vary": true}), None);
         for buffers in [json!({}), json!({"number": 1}), json!({"size": 1})] {

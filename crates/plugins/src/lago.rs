@@ -150,25 +150,23 @@ impl Sink for Lago {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::{configuration_check, with_fields};
 
     use super::*;
 
     fn with(fields: Value) -> Value {
-        let mut config = json!({
-            "endpoint_addrs": ["http://127.0.0.1:1"], "token": "t", "event_transaction_id": "tx_${arg_n}",
-            "event_subscription_id": "$host", "event_code": "c",
-        });
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
+        with_fields(
+            json!({
+                "endpoint_addrs": ["http://127.0.0.1:1"], "token": "t", "event_transaction_id": "tx_${arg_n}",
+                "event_subscription_id": "$host", "event_code": "c",
+            }),
+            &fields,
+        )
     }
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(with(json!({})), None);
         check(with(json!({"event_properties": {"a": "${status}"}, "keepalive": false, "name": "n"})), None);
         for name in ["endpoint_addrs", "token", "event_transaction_id", "event_subscription_id", "event_code"]

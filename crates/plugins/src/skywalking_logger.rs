@@ -130,16 +130,13 @@ impl Sink for Skywalking {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration, respond};
-    use model::catalog::SchemaType;
+    use exchange::testing::{Scene, configuration_check, respond};
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(json!({"endpoint_addr": "http://127.0.0.1"}), None);
         check(
             json!({

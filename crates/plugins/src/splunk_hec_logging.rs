@@ -177,23 +177,20 @@ fn refusal(answer: &Answer<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::{configuration_check, with_fields};
 
     use super::*;
 
     fn with(fields: Value) -> Value {
-        let mut config =
-            json!({"endpoint": {"uri": "http://127.0.0.1:18088/services/collector", "token": "t"}});
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
+        with_fields(
+            json!({"endpoint": {"uri": "http://127.0.0.1:18088/services/collector", "token": "t"}}),
+            &fields,
+        )
     }
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         let uri = "http://127.0.0.1:18088/services/collector";
         check(with(json!({})), None);
         check(

@@ -82,17 +82,14 @@ impl LogPlugin for UdpLogger {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::configuration_check;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(json!({"host": "127.0.0.1", "port": 3000}), None);
         check(
             json!({"host": "h", "port": 1, "timeout": 1, "batch_max_size": 1, "include_req_body": true}),

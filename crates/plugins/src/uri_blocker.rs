@@ -116,15 +116,14 @@ impl Plugin for UriBlocker {
 mod tests {
     use serde_json::json;
 
-    use exchange::testing::check_configuration;
+    use exchange::testing::configuration_check;
     use gateway::testing::Scene;
-    use model::catalog::SchemaType;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        let check = configuration_check(&KIND);
         check(json!({"block_rules": ["^a", "^b(?!c)"]}), None);
         check(json!({"block_rules": []}), None);
         check(json!({"block_rules": ["a"], "rejected_code": 200, "rejected_msg": "no"}), None);

@@ -43,18 +43,15 @@ fn settings_of(config: &Config) -> Result<ZstdLevel, String> {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration, lines, respond};
-    use model::catalog::SchemaType;
-    use serde_json::{Value, json};
+    use exchange::testing::{Scene, configuration_check, lines, respond};
+    use serde_json::json;
 
     use super::*;
     use crate::shared::encoding::decode::decode;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, want: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, want);
-        };
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(json!({"types": "*", "comp_level": 19, "http_version": 1.0, "vary": true}), None);
         check(json!({"types": []}), Some("types"));
