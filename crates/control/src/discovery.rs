@@ -72,7 +72,8 @@ type Build = fn(&Value, &BuildContext) -> Result<Box<dyn Registry>, String>;
 pub(crate) struct RegistryKind {
     /// The name, as `discovery_type` and the block of the settings say it.
     pub(crate) name: &'static str,
-    /// Whether it has several ports for an instance, so that the upstream's scheme, an argument of the service, chooses one.
+    /// Whether it has several ports for an instance, so that the upstream's scheme, an argument of the
+    /// service, chooses one.
     pub(crate) has_ports_by_scheme: bool,
     /// The JSON Schema of its block in the settings.
     pub(crate) schema: fn() -> Value,

@@ -1,5 +1,5 @@
-//! The wire of HTTP/2 that both sides of the gateway share: its windows, and how resets are worded. The frames
-//! are the engine's, in the crate `http2`.
+//! The wire of HTTP/2 that both sides of the gateway share: its windows, and how resets are worded. The
+//! frames are the engine's, in the crate `http2`.
 
 pub(crate) mod windows;
 

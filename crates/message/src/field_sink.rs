@@ -1,9 +1,10 @@
-//! How a head is written, field by field, whatever the form of its protocol. It does not know which fields a message needs.
+//! How a head is written, field by field, whatever the form of its protocol. It does not know which fields a
+//! message needs.
 
 use crate::{FieldSet, Headers};
 
-/// Writes the fields of one head in the form of its protocol. Names may have any case; names and values were checked when
-/// they were read or set.
+/// Writes the fields of one head in the form of its protocol. Names may have any case; names and values were
+/// checked when they were read or set.
 pub trait FieldSink {
     /// Writes every field that is neither hop-by-hop nor in `skip`.
     fn fields_except(&mut self, headers: &Headers, skip: FieldSet);

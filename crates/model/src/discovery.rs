@@ -32,8 +32,9 @@ impl ServiceKey {
         ServiceKey { registry: registry.into(), service: service.into(), ..ServiceKey::default() }
     }
 
-    /// The key of the service that an upstream names. With `has_ports_by_scheme` the registry has several ports for an
-    /// instance: the upstream's scheme becomes an argument and replaces a user's one of that name.
+    /// The key of the service that an upstream names. With `has_ports_by_scheme` the registry has several
+    /// ports for an instance: the upstream's scheme becomes an argument and replaces a user's one of that
+    /// name.
     #[must_use]
     pub fn of_upstream(written: &Discovery, has_ports_by_scheme: bool) -> ServiceKey {
         let mut args = written.args.others.clone();
@@ -81,7 +82,8 @@ pub type OnChange = Box<dyn Fn(&ServiceNodes) + Send + Sync>;
 
 /// The registries, by which upstreams get their nodes.
 pub trait ServiceDirectory: Send + Sync {
-    /// Whether registries of this kind have several ports for an instance, so that the upstream's scheme chooses one.
+    /// Whether registries of this kind have several ports for an instance, so that the upstream's scheme
+    /// chooses one.
     fn has_ports_by_scheme(&self, registry: &str) -> bool;
 
     /// Calls `on_change` at once with the last good answer or the reason that there is none, and after each change on the

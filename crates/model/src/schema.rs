@@ -1,8 +1,8 @@
 //! The JSON Schemas of the kinds, written by hand as JSON files beside this one. Knows how they are put together.
 //!
-//! A file may refer to a shared piece as `{"$ref": "common#/NAME"}`; the reference is replaced by the piece when the
-//! schemas are loaded, so that users of the schema endpoints see each schema whole. The names of balancing methods are a
-//! piece too, made from their table.
+//! A file may refer to a shared piece as `{"$ref": "common#/NAME"}`; the reference is replaced by the piece
+//! when the schemas are loaded, so that users of the schema endpoints see each schema whole. The names of
+//! balancing methods are a piece too, made from their table.
 
 use std::sync::{LazyLock, OnceLock};
 

@@ -29,7 +29,8 @@ fn accept(exchange: &mut Exchange) -> Result<(), Failure> {
     set.map_err(|_| Failure::new(Cause::HeadTooLarge, "no space is left for the key of the WebSocket"))
 }
 
-/// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands for.
+/// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands
+/// for.
 pub(super) fn head_refusal(exchange: &mut Exchange) -> Option<Failure> {
     if exchange.request.authority().is_empty() {
         return Some(Failure::new(Cause::BadRequest, "neither :authority nor Host is there"));

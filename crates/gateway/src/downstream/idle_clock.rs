@@ -1,5 +1,5 @@
-//! Since when a connection with many streams has none, its place among the idle connections of its worker, and the
-//! deadline that its task wakes for. It knows no protocol and ends no connection.
+//! Since when a connection with many streams has none, its place among the idle connections of its worker,
+//! and the deadline that its task wakes for. It knows no protocol and ends no connection.
 
 use std::task::Context;
 
@@ -47,8 +47,9 @@ impl IdleClock {
         deadline_after(self.from_ms, timeout_ms)
     }
 
-    /// The end of the wait for a stream: before the client's settings arrived the time of a head, then the idle time. PING
-    /// does not prolong it, because a client that wants to keep a connection can send a request.
+    /// The end of the wait for a stream: before the client's settings arrived the time of a head, then the
+    /// idle time. PING does not prolong it, because a client that wants to keep a connection can send a
+    /// request.
     pub(super) fn idle_until(&self, timer: &ConnectionTimer, has_settings: bool) -> Option<u64> {
         let limits = &timer.context.local.options.limits;
         self.idle_for(if has_settings { limits.idle_timeout_ms } else { limits.head_timeout_ms })
@@ -71,8 +72,8 @@ impl IdleClock {
     }
 }
 
-/// Whether an open connection that had `requests` is to drain: its listener closes, memory is short, or it had its most
-/// requests.
+/// Whether an open connection that had `requests` is to drain: its listener closes, memory is short, or it
+/// had its most requests.
 pub(super) fn must_drain(timer: &ConnectionTimer, listener_closes: bool, requests: u32) -> bool {
     let local = &timer.context.local;
     let most = local.options.limits.max_requests_per_connection;

@@ -359,8 +359,8 @@ pub(super) fn strip_padding(header: FrameHeader, payload: &[u8]) -> Result<&[u8]
     length.map(|length| &rest[..length]).ok_or(ConnectionError::protocol("padding longer than its frame"))
 }
 
-/// The head of a response, or trailers, if they may be used; otherwise the fault of the stream, with the reason `too_large`
-/// for a head beyond the limits.
+/// The head of a response, or trailers, if they may be used; otherwise the fault of the stream, with the
+/// reason `too_large` for a head beyond the limits.
 fn good_head(parsed: Parsed, too_large: &'static str) -> Result<Box<StoredHead>, (ErrorCode, &'static str)> {
     let (head, fault) = match parsed {
         Parsed::Good(head) => return Ok(head),

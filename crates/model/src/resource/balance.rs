@@ -1,4 +1,5 @@
-//! How a node is chosen: the table of methods, and the key of those that have one. Balancing is the gateway's.
+//! How a node is chosen: the table of methods, and the key of those that have one. Balancing is the
+//! gateway's.
 
 use serde::Deserialize;
 
@@ -21,7 +22,8 @@ macro_rules! balance_methods {
                 match self { $(BalanceMethod::$method => $name),+ }
             }
 
-            /// Whether it maps a key of the request to a node, so that the upstream needs `key`, and weights must not grow.
+            /// Whether it maps a key of the request to a node, so that the upstream needs `key`, and weights
+            /// must not grow.
             #[must_use]
             pub const fn uses_key(self) -> bool {
                 match self { $(BalanceMethod::$method => $uses_key),+ }

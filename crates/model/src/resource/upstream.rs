@@ -174,8 +174,8 @@ pub struct Discovery {
     pub discovery_type: Box<str>,
     /// Where in the registry.
     pub args: DiscoveryArgs,
-    /// The upstream's scheme, for registries that have several ports for an instance; none where the port without TLS is
-    /// meant.
+    /// The upstream's scheme, for registries that have several ports for an instance; none where the port
+    /// without TLS is meant.
     pub scheme: Option<&'static str>,
 }
 

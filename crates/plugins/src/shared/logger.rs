@@ -132,8 +132,8 @@ struct Written<C> {
     batch: BatchFields,
 }
 
-/// The kind of the log plugin `P`, which runs at `priority` and of which `page` is the source text. One without common
-/// fields runs in the log phase alone.
+/// The kind of the log plugin `P`, which runs at `priority` and of which `page` is the source text. One
+/// without common fields runs in the log phase alone.
 pub(crate) const fn log_plugin_kind<P: LogPlugin>(priority: i32, page: &'static str) -> PluginKind {
     let kind = PluginKind::new(P::NAME, priority, PHASES, schema::<P>, build::<P>)
         .checked(check::<P>)

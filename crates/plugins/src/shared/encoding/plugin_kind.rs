@@ -1,5 +1,5 @@
-//! The attributes and the declaration that all plugins of codings have: those of [`Rules`](super::Rules), and the plugin's
-//! own beside them. It knows no coding.
+//! The attributes and the declaration that all plugins of codings have: those of [`Rules`](super::Rules), and
+//! the plugin's own beside them. It knows no coding.
 
 use std::sync::Arc;
 
@@ -38,19 +38,21 @@ fn build_coding<C: CodingConfig>(_build: &Build<'_>, config: &Value) -> Result<A
     Ok(Compression::<C::Coding>::plugin(rules, settings))
 }
 
-/// Defines `Config` of a coding's plugin. Its own attributes stand in front of `http_version` and behind it, because the
-/// reference page keeps the order; the function computes the settings of the coding from them.
+/// Defines `Config` of a coding's plugin. Its own attributes stand in front of `http_version` and behind it,
+/// because the reference page keeps the order; the function computes the settings of the coding from them.
 macro_rules! coding_attributes {
     ($coding:ty, $settings:path; { $($front:tt)* } { $($behind:tt)* }) => {
         $crate::shared::attributes::attributes! {
             struct Config {
                 /// The media types of bodies that are compressed, or `*` for all.
                 types: $crate::shared::encoding::Types = $crate::shared::encoding::Types::html();
-                /// The shortest body that is compressed, in bytes; it counts for responses that tell their length.
+                /// The shortest body that is compressed, in bytes; it counts for responses that tell their
+                /// length.
                 min_length: u64 = 20, { "minimum": 1 };
                 $($front)*
                 /// The lowest HTTP version of requests that are answered compressed.
-                http_version: $crate::shared::encoding::HttpVersion = $crate::shared::encoding::HttpVersion::Http11;
+                http_version: $crate::shared::encoding::HttpVersion
+                    = $crate::shared::encoding::HttpVersion::Http11;
                 $($behind)*
                 /// Whether responses say `Vary: Accept-Encoding`.
                 vary: Option<bool>;

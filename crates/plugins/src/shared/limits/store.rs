@@ -1,5 +1,5 @@
-//! The attributes that `limit-conn` and `limit-req` read alike: where requests are counted, the kind of key, and the
-//! reply of a refusal. It counts nothing.
+//! The attributes that `limit-conn` and `limit-req` read alike: where requests are counted, the kind of key,
+//! and the reply of a refusal. It counts nothing.
 
 use exchange::plugin::Reply;
 use serde_json::{Value, json};
@@ -50,7 +50,8 @@ pub(crate) fn counted_schema<C: FieldSet>() -> Value {
     schema
 }
 
-/// Reads `config`: the attributes `C`, and the Redis that counts, if the policy that `policy_of` gives names one.
+/// Reads `config`: the attributes `C`, and the Redis that counts, if the policy that `policy_of` gives names
+/// one.
 ///
 /// # Errors
 /// The misfit, a sentence with the name of the attribute.

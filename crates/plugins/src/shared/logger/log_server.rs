@@ -1,5 +1,5 @@
-//! A log server at a host and a port, over connections or in datagrams, and batches for it as lists of JSON. It knows no
-//! plugin.
+//! A log server at a host and a port, over connections or in datagrams, and batches for it as lists of JSON.
+//! It knows no plugin.
 
 use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
 use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient};
