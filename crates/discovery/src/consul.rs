@@ -28,7 +28,8 @@ use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 pub(super) use register::REGISTRAR;
 
-pub(super) const KIND: RegistryKind = RegistryKind { name: "consul", schema, build };
+pub(super) const KIND: RegistryKind =
+    RegistryKind { name: "consul", has_ports_by_scheme: false, schema, build };
 
 fn schema() -> Value {
     let mut schema = common_schema();

@@ -17,7 +17,8 @@ use super::consul::{Agent, Position, common_schema};
 use super::parts::{Loose, encoded, read_answer, read_message};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
-pub(super) const KIND: RegistryKind = RegistryKind { name: "consul_kv", schema, build };
+pub(super) const KIND: RegistryKind =
+    RegistryKind { name: "consul_kv", has_ports_by_scheme: false, schema, build };
 
 fn schema() -> Value {
     let mut schema = common_schema();

@@ -28,7 +28,7 @@ use super::each::each_wanted;
 use super::{BuildContext, Registry, RegistryKind, Services};
 use records::{Found, Known, Rules};
 
-pub(super) const KIND: RegistryKind = RegistryKind { name: "dns", schema, build };
+pub(super) const KIND: RegistryKind = RegistryKind { name: "dns", has_ports_by_scheme: false, schema, build };
 
 fn schema() -> Value {
     json!({

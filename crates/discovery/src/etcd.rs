@@ -33,7 +33,7 @@ use super::publish::{Found, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 /// The registry `etcd`.
-pub(super) const KIND: RegistryKind = RegistryKind { name: "etcd", schema, build };
+pub(super) const KIND: RegistryKind = RegistryKind { name: "etcd", has_ports_by_scheme: true, schema, build };
 
 struct EtcdRegistry {
     config: EtcdConfig,

@@ -36,7 +36,8 @@ use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 pub(super) use register::REGISTRAR;
 
 /// The registry `eureka`.
-pub(super) const KIND: RegistryKind = RegistryKind { name: "eureka", schema, build };
+pub(super) const KIND: RegistryKind =
+    RegistryKind { name: "eureka", has_ports_by_scheme: true, schema, build };
 
 struct Eureka {
     client: HttpClient,

@@ -22,7 +22,8 @@ use serde_json::{Value, json};
 use super::limits::WEIGHT_MAX;
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
-pub(super) const KIND: RegistryKind = RegistryKind { name: "file", schema, build };
+pub(super) const KIND: RegistryKind =
+    RegistryKind { name: "file", has_ports_by_scheme: false, schema, build };
 
 fn schema() -> Value {
     json!({

@@ -40,7 +40,8 @@ use super::http::{HttpClient, HttpSettings};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 /// The registry `kubernetes`.
-pub(super) const KIND: RegistryKind = RegistryKind { name: "kubernetes", schema: config::schema, build };
+pub(super) const KIND: RegistryKind =
+    RegistryKind { name: "kubernetes", has_ports_by_scheme: false, schema: config::schema, build };
 
 struct Kubernetes {
     clusters: Vec<(Cluster, HttpClient)>,

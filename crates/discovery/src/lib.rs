@@ -72,6 +72,9 @@ type Build = fn(&Value, &BuildContext) -> Result<Box<dyn Registry>, String>;
 pub(crate) struct RegistryKind {
     /// The name, as `discovery_type` and the block of the settings say it.
     pub(crate) name: &'static str,
+    /// Whether it has several ports for an instance, so that the upstream's scheme, an argument of the
+    /// service, chooses one.
+    pub(crate) has_ports_by_scheme: bool,
     /// The JSON Schema of its block in the settings.
     pub(crate) schema: fn() -> Value,
     /// Makes a registry of a block that obeys the schema; called again after a panic. The error is a
@@ -192,6 +195,10 @@ impl Drop for Discovery {
 }
 
 impl ServiceDirectory for Discovery {
+    fn has_ports_by_scheme(&self, registry: &str) -> bool {
+        ALL.iter().any(|kind| kind.name == registry && kind.has_ports_by_scheme)
+    }
+
     fn follow(&self, key: &ServiceKey, on_change: OnChange) -> Box<dyn Any + Send + Sync> {
         let number = self.shared.follow(key, on_change);
         Box::new(Unfollow { shared: Arc::clone(&self.shared), key: key.clone(), number })

@@ -45,7 +45,8 @@ use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 pub(super) use register::REGISTRAR;
 
 /// The registry `nacos`.
-pub(super) const KIND: RegistryKind = RegistryKind { name: "nacos", schema, build };
+pub(super) const KIND: RegistryKind =
+    RegistryKind { name: "nacos", has_ports_by_scheme: true, schema, build };
 
 struct Nacos {
     asker: Arc<Asker>,

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::discovery::{Instance, ServiceKey};
+use model::discovery::{Instance, SCHEME_ARGUMENT, ServiceKey};
 use serde_json::Value;
 
 use super::Services;
@@ -74,12 +74,12 @@ fn filter(key: &ServiceKey) -> Result<Option<Filter>, String> {
 
 /// Whether the upstream of a service speaks TLS, so that the port with TLS is wanted.
 pub(super) fn is_secure(key: &ServiceKey) -> bool {
-    key.args.get("scheme").is_some_and(|scheme| matches!(&**scheme, "https" | "grpcs" | "tls"))
+    key.args.get(SCHEME_ARGUMENT).is_some_and(|scheme| matches!(&**scheme, "https" | "grpcs" | "tls"))
 }
 
 /// Whether the upstream of a service speaks gRPC.
 pub(super) fn is_grpc(key: &ServiceKey) -> bool {
-    key.args.get("scheme").is_some_and(|scheme| matches!(&**scheme, "grpc" | "grpcs"))
+    key.args.get(SCHEME_ARGUMENT).is_some_and(|scheme| matches!(&**scheme, "grpc" | "grpcs"))
 }
 
 /// The pause before the next attempt: doubled with each failure in a row, so that a registry that is down is not asked

@@ -33,7 +33,8 @@ use super::poll::poll;
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 /// The registry `servicecomb`.
-pub(super) const KIND: RegistryKind = RegistryKind { name: "servicecomb", schema, build };
+pub(super) const KIND: RegistryKind =
+    RegistryKind { name: "servicecomb", has_ports_by_scheme: true, schema, build };
 
 struct ServiceComb {
     asker: Arc<Asker>,

@@ -111,8 +111,12 @@ mod tests {
 
     use super::*;
 
-    const PANICKING: RegistryKind =
-        RegistryKind { name: "panicking", schema: || Value::Null, build: |_, _| panic!("the test wants it") };
+    const PANICKING: RegistryKind = RegistryKind {
+        name: "panicking",
+        has_ports_by_scheme: false,
+        schema: || Value::Null,
+        build: |_, _| panic!("the test wants it"),
+    };
 
     #[test]
     fn panic_while_building_is_a_failure() {

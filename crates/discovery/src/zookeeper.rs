@@ -38,7 +38,8 @@ use super::publish::{Found, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 /// The registry `zookeeper`.
-pub(super) const KIND: RegistryKind = RegistryKind { name: "zookeeper", schema, build };
+pub(super) const KIND: RegistryKind =
+    RegistryKind { name: "zookeeper", has_ports_by_scheme: true, schema, build };
 
 struct ZooKeeper {
     config: Config,

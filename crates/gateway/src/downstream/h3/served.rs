@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use http3::RequestReader;
-use message::{Method, Version};
+use message::Version;
 use stdx::pooled::PooledBox;
 
 use super::incoming::{Incoming, Part};
@@ -18,7 +18,6 @@ use crate::downstream::extended_connect;
 use crate::downstream::stream_end::StreamEnd;
 use crate::pipeline::{self, Outcome, Served};
 use crate::tunnel;
-use exchange::Exchange;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
 use exchange::failure::{Blame, Cause, Failure};
@@ -110,7 +109,7 @@ async fn exchange(
     }
     downstream.settle_length(info);
     let refused = if is_whole {
-        refusal(exchange)
+        extended_connect::head_refusal(exchange)
     } else {
         Some(Failure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
     };
@@ -161,16 +160,4 @@ async fn body_begins(downstream: &mut H3Stream, deadline: &Deadline, timeout_ms:
         Poll::Pending
     })
     .await;
-}
-
-/// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands for.
-fn refusal(exchange: &mut Exchange) -> Option<Failure> {
-    if exchange.request.authority().is_empty() {
-        return Some(Failure::new(Cause::BadRequest, "neither :authority nor Host is there"));
-    }
-    let is_connect = exchange.request.method == Method::Connect;
-    if is_connect && exchange.request.upgrade_text().is_some() {
-        return extended_connect::accept(exchange).err();
-    }
-    None
 }
