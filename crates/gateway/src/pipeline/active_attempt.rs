@@ -9,6 +9,7 @@ use crate::body::AttemptProgress;
 use crate::context::WorkerContext;
 use crate::upstream::protection::hold::NodeHold;
 use crate::upstream::protection::result::AttemptResult;
+use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::state::Selection;
 use crate::upstream::stream::PooledStream;
 use crate::upstream::{PassHost, Upstream};
@@ -23,6 +24,8 @@ pub(super) struct ActiveAttempt<'t> {
     pub(super) address: SocketAddr,
     pub(super) connect_us: u64,
     pub(super) limit: AttemptLimit,
+    /// The policy by which a second attempt may be made beside this one.
+    pub(super) hedged_by: Option<&'t RetryPolicy>,
 }
 
 /// An attempt that has failed.

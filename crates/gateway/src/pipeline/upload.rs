@@ -4,8 +4,9 @@ use std::task::{Context, Poll};
 
 use message::Headers;
 
+use super::journey::Journey;
 use super::kept_body::KeptBody;
-use super::phases::{self, Chains};
+use super::phases;
 use super::replay::ReplayedBody;
 use super::request_failure::too_large;
 use super::run::{Run, refuse_undecided};
@@ -17,9 +18,7 @@ use exchange::failure::Failure;
 use exchange::plugin::Portion;
 
 /// The upload of one exchange; each attempt begins it again.
-pub(super) struct Upload<'r, 'w> {
-    run: &'r Run<'w>,
-    chains: &'r Chains<'r>,
+pub(super) struct Upload {
     body: ReplayedBody,
     /// The piece that plugins have edited; `None` if no plugin edits the body.
     edited: Option<Box<EditedPiece>>,
@@ -67,12 +66,10 @@ pub(super) enum Progress {
     NextTurn,
 }
 
-impl<'r, 'w> Upload<'r, 'w> {
+impl Upload {
     /// The upload of the body of `exchange`; a prefix that was read already is sent first.
-    pub(super) fn new(run: &'r Run<'w>, chains: &'r Chains<'r>, exchange: &mut Exchange) -> Upload<'r, 'w> {
+    pub(super) fn new(run: &Run<'_>, exchange: &mut Exchange) -> Upload {
         Upload {
-            run,
-            chains,
             edited: run.edits_request_body.get().then(Box::default),
             body: ReplayedBody::new(&mut exchange.body),
             stage: Stage::Done,
@@ -168,8 +165,7 @@ impl<'r, 'w> Upload<'r, 'w> {
     pub(super) fn poll<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange,
-        downstream: &mut S,
+        journey: &mut Journey<'_, S>,
         upstream_stream: &mut O,
         moved: &mut bool,
     ) -> Result<Progress, Failure> {
@@ -189,12 +185,12 @@ impl<'r, 'w> Upload<'r, 'w> {
                 Stage::Sending => {
                     if self.edited.is_some() {
                         if let Some(waits) =
-                            self.poll_edited(cx, exchange, downstream, upstream_stream, moved, &mut turn)?
+                            self.poll_edited(cx, journey, upstream_stream, moved, &mut turn)?
                         {
                             return Ok(waits);
                         }
                     } else if let Some(waits) =
-                        self.poll_piece(cx, downstream, upstream_stream, moved, &mut turn)?
+                        self.poll_piece(cx, journey, upstream_stream, moved, &mut turn)?
                     {
                         return Ok(waits);
                     }
@@ -208,8 +204,7 @@ impl<'r, 'w> Upload<'r, 'w> {
     fn poll_edited<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange,
-        downstream: &mut S,
+        journey: &mut Journey<'_, S>,
         upstream_stream: &mut O,
         moved: &mut bool,
         turn: &mut Turn,
@@ -238,7 +233,7 @@ impl<'r, 'w> Upload<'r, 'w> {
         }
         piece.bytes.clear();
         piece.sent = 0;
-        let (portion, count) = match self.body.poll(cx, downstream) {
+        let (portion, count) = match self.body.poll(cx, journey.downstream) {
             Poll::Ready(BodyEvent::Data(data)) => {
                 piece.bytes.extend_from_slice(data);
                 (Portion::Piece, data.len())
@@ -260,12 +255,18 @@ impl<'r, 'w> Upload<'r, 'w> {
             return Err(too_large(self.limit_bytes));
         }
         if count > 0 {
-            self.body.consume(count, downstream);
+            self.body.consume(count, journey.downstream);
         }
         self.taken_bytes += count as u64;
-        phases::piece_of_request_body(self.run, exchange, self.chains, &mut piece.bytes, portion);
-        refuse_undecided(exchange)?;
-        if let Some(failure) = exchange.request_fault.take() {
+        phases::piece_of_request_body(
+            journey.run,
+            journey.exchange,
+            &journey.chains,
+            &mut piece.bytes,
+            portion,
+        );
+        refuse_undecided(journey.exchange)?;
+        if let Some(failure) = journey.exchange.request_fault.take() {
             return Err(*failure);
         }
         if let Some(copy) = &self.copy {
@@ -288,13 +289,13 @@ impl<'r, 'w> Upload<'r, 'w> {
     fn poll_piece<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
-        downstream: &mut S,
+        journey: &mut Journey<'_, S>,
         upstream_stream: &mut O,
         moved: &mut bool,
         turn: &mut Turn,
     ) -> Result<Option<Progress>, Failure> {
         let left_bytes = self.left_bytes();
-        match self.body.poll(cx, downstream) {
+        match self.body.poll(cx, journey.downstream) {
             // Before anything of it is written, so that the endpoint never gets a body whole that is refused.
             Poll::Ready(BodyEvent::Data(data)) if data.len() > left_bytes => {
                 return Err(too_large(self.limit_bytes));
@@ -305,9 +306,9 @@ impl<'r, 'w> Upload<'r, 'w> {
                         copy.add(&data[..count]);
                     }
                     if let Some(kept) = &mut self.kept {
-                        kept.add(&data[..count], &self.run.local().shared);
+                        kept.add(&data[..count], &journey.run.local().shared);
                     }
-                    self.body.consume(count, downstream);
+                    self.body.consume(count, journey.downstream);
                     *moved = true;
                     self.taken_bytes += count as u64;
                     if turn.is_over(cx, count) {

@@ -4,6 +4,8 @@ use std::future::poll_fn;
 use std::pin::pin;
 
 use super::*;
+use crate::pipeline::chains::Chains;
+use crate::pipeline::journey::Journey;
 use crate::pipeline::turn::PIECES_MAX;
 
 /// Runs one exchange; returns the most pieces that passed in one poll of its task, and the body that the client
@@ -51,7 +53,10 @@ fn body_that_is_collected_in_small_chunks_yields() {
         let run = crate::pipeline::Run::new(&context, &generation, &deadline);
         let mut most = 0;
         {
-            let whole = crate::pipeline::collect::whole(&run, &mut exchange, &mut downstream, 1_000_000);
+            let chains = Chains::none(&generation);
+            let mut journey =
+                Journey { run: &run, chains, exchange: &mut exchange, downstream: &mut downstream };
+            let whole = crate::pipeline::collect::whole(&mut journey, 1_000_000);
             let mut whole = pin!(whole);
             let read = poll_fn(|cx| {
                 let before = pieces.get();
@@ -93,7 +98,9 @@ fn upload_without_a_pause_ends_in_time() {
         let generation = context.generation();
         let run = crate::pipeline::Run::new(&context, &generation, &deadline);
         let mut downstream = scripted(&body, BodyLength::Unknown);
-        let read = crate::pipeline::collect::whole(&run, &mut exchange, &mut downstream, 1_000_000).await;
+        let chains = Chains::none(&generation);
+        let mut journey = Journey { run: &run, chains, exchange: &mut exchange, downstream: &mut downstream };
+        let read = crate::pipeline::collect::whole(&mut journey, 1_000_000).await;
         assert_eq!(read.err().map(|failure| failure.cause), Some(Cause::RequestTimeout));
     });
 }
