@@ -1,6 +1,8 @@
 //! Oracle of the HTTP/2 engine, for any bytes: a server, a client, or the decoder of header blocks receives them.
 
-use http2::{BodyState, Config, Connection, ConnectionError, Limits, RequestTarget, StreamKey, hpack};
+use http2::{
+    BodyState, Config, Connection, ConnectionError, FieldSink, Limits, RequestTarget, StreamKey, hpack,
+};
 use message::{FieldId, FieldSet, Headers, RequestHead, ResponseHead};
 
 use super::decoded_fields::DecodedFields;

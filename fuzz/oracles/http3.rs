@@ -2,8 +2,8 @@
 //! of field sections receives them.
 
 use http3::{
-    Config, Connection, Fault, Limits, RequestEvent, RequestReader, RequestTarget, UniState, UniStream,
-    qpack, writer,
+    Config, Connection, Fault, FieldSink, Limits, RequestEvent, RequestReader, RequestTarget, UniState,
+    UniStream, qpack, writer,
 };
 use message::{FieldId, FieldSet, Headers, RequestHead, ResponseHead};
 

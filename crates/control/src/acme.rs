@@ -23,10 +23,10 @@ use std::sync::Arc;
 
 use model::Key;
 use model::acme::Challenges;
+use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use crate::background::BackgroundThread;
 use crate::clock::Clock;
 use crate::reconcile::Reconcile;
 use crate::sealing::Sealer;

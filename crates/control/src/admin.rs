@@ -2,37 +2,24 @@
 //! and sends writes to the reconciling thread.
 
 pub mod auth;
+pub(crate) mod call;
 mod conditions;
 mod configs;
 mod extensions;
 mod guesses;
 mod kinds;
-mod listing;
-mod object_path;
+pub(crate) mod listing;
+pub(crate) mod live;
 pub mod openapi;
 mod origin;
-pub(crate) mod patch;
-mod plugins;
-mod query;
+pub(crate) mod plugins;
 mod refusals;
 mod resources;
-pub(crate) mod respond;
 mod schema;
-mod server;
+pub(crate) mod server;
 mod ui;
 mod validate;
-mod weir;
-
-pub(crate) use kinds::{hidden, secret_places};
-pub(crate) use listing::shown_key;
-pub(crate) use object_path::ObjectPath;
-pub(crate) use plugins::all as all_plugins;
-pub(crate) use query::{Query, segments};
-pub use respond::ApiHeaders;
-pub(crate) use server::max_set_bytes;
-pub use server::{Admin, AdminParts};
-pub(crate) use weir::list_query;
-pub(crate) use weir::versions::{version_value, versions_value};
+pub(crate) mod weir;
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use model::report::{CertificateReport, Certificates};
 use serde_json::{Value, json};
 use stdx::clock::CivilTime;
 
-use crate::admin::respond;
+use crate::serve::respond;
 
 /// Certificates in one answer, those that end first.
 const MAX_LISTED: usize = 1000;

@@ -9,6 +9,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use discovery::Discovery;
+use discovery::registration::Registration;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use jsonx::Bounds;
@@ -17,19 +19,15 @@ use model::report::UpstreamHealth;
 use model::{Catalog, Key, Kind, Written, schema, secret_field};
 use serde_json::{Map, Value, json};
 
-use crate::admin::auth::Role;
-use crate::admin::{Query, all_plugins, respond, segments, shown_key};
-use crate::certificates;
-use crate::discovery::Discovery;
-use crate::discovery::registration::Registration;
-use crate::explain;
-use crate::log_level;
+use crate::admin::listing::shown_key;
+use crate::admin::plugins::plugin_descriptions;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
-use crate::serve::{Answer, Handler, Refusal};
-use crate::upstreams;
-use crate::verdict;
+use crate::serve::query::{Query, segments};
+use crate::serve::role::Role;
+use crate::serve::{Answer, Handler, Refusal, respond};
 use crate::view::{SharedView, View};
+use crate::{certificates, explain, log_level, upstreams, verdict};
 
 /// Answers everything below `/v1`.
 pub struct ControlApi {
@@ -253,8 +251,8 @@ impl ControlParts {
             .collect();
         json!({
             "main": main,
-            "plugins": all_plugins(&self.catalog(), Subsystem::Http),
-            "stream_plugins": all_plugins(&self.catalog(), Subsystem::Stream),
+            "plugins": plugin_descriptions(&self.catalog(), Subsystem::Http),
+            "stream_plugins": plugin_descriptions(&self.catalog(), Subsystem::Stream),
         })
     }
 

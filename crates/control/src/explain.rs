@@ -11,13 +11,11 @@ use model::{Catalog, Fault, Written};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::admin::auth::Role;
-use crate::admin::respond;
-use crate::hidden;
-use crate::plan::HIDDEN;
-use crate::serve::Refusal;
-use crate::stored_key;
+use crate::hidden::places::HIDDEN;
+use crate::serve::role::Role;
+use crate::serve::{Refusal, respond};
 use crate::view::View;
+use crate::{hidden, stored_key};
 
 /// Faulty objects that an answer lists at most; `weir/verdicts` lists all.
 const FAULTY_MAX: usize = 100;

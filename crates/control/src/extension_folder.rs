@@ -10,11 +10,11 @@ use std::{fs, io};
 
 use model::extension::{EXTENSION_CONTENT_BYTES_MAX, version_of};
 use model::{Catalog, Key, Kind};
+use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use crate::background::BackgroundThread;
 use crate::extension_edit::{self, Push};
 use crate::reconcile::{Condition, Reconcile, Refused, Revisions, Write};
 use crate::view::SharedView;

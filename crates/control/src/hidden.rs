@@ -1,13 +1,14 @@
 //! Secrets that a client sends back as it was shown them: [`HIDDEN`] in the place of a secret stands for the stored one,
 //! which is put back before the object is checked and stored. It does not decide which fields are secrets.
 
+pub(crate) mod places;
+
 use std::fmt;
 
 use model::{Catalog, Key};
 use serde_json::Value;
 
-use crate::admin::secret_places;
-use crate::plan::HIDDEN;
+use places::{HIDDEN, secret_places};
 
 /// A hidden secret that stands for nothing: no secret is stored in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]

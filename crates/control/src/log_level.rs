@@ -8,7 +8,7 @@ use model::report::LogLevel;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::admin::respond;
+use crate::serve::respond;
 
 /// The body of a `PUT`, and of every successful answer: `{"level": "warn,control=debug"}`.
 #[derive(Deserialize)]

@@ -1,5 +1,7 @@
 //! The metrics listener (contract 2.6): the metrics of the gateway and the configuration, as one text under two paths.
 
+mod etcd;
+
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -10,9 +12,8 @@ use model::report::MetricsText;
 use stdx::open_metrics;
 
 use crate::acme::Acme;
-use crate::admin::respond;
-use crate::serve::{Answer, Handler, Refusal};
-use crate::source::{etcd, store};
+use crate::serve::{Answer, Handler, Refusal, respond};
+use crate::source::store;
 use crate::verdict;
 use crate::view::SharedView;
 

@@ -16,11 +16,11 @@ use model::resource::{Resource, SslType};
 use model::secret_reference::{SecretValues, is_certificate_reference};
 use model::staple::Staples;
 use model::{Applied, Key, Kind, Object};
+use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 use tokio::sync::Notify;
 
-use crate::background::BackgroundThread;
 use cache::{Cache, Wanted};
 
 /// The responses of all certificates of objects that ask for stapling.

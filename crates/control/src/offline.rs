@@ -5,8 +5,9 @@ use std::path::Path;
 use model::{Catalog, Change, Fault, Policy, Snapshot};
 use serde_json::Value;
 
-use crate::admin;
+use crate::admin::weir::versions::{version_value, versions_value};
 use crate::plan::Plan;
+use crate::reconcile::stored_change::stored_change;
 use crate::reconcile::{versions, whole};
 use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::LastGood;
@@ -42,7 +43,7 @@ pub fn from_etcd_copy(directory: &Path, prefix: &str, sealer: &Sealer) -> Result
 
 fn changes(sealer: &Sealer, medium: Medium, entries: Vec<(String, Record)>) -> Vec<Change> {
     let change = |(path, record): (String, Record)| {
-        Some(stored_key::change(sealer, medium, stored_key::parse(&path)?, record))
+        Some(stored_change(sealer, medium, stored_key::parse(&path)?, record))
     };
     entries.into_iter().filter_map(change).collect()
 }
@@ -89,17 +90,17 @@ pub fn history(
     limit: usize,
 ) -> Result<Option<Value>, StoreError> {
     if !Store::exists(directory) {
-        return Ok(version.is_none().then(|| admin::versions_value(0, 0, &[])));
+        return Ok(version.is_none().then(|| versions_value(0, 0, &[])));
     }
     let store = Store::open(directory)?;
     let Some(version) = version else {
         let versions = store.versions(u64::MAX, limit)?;
-        return Ok(Some(admin::versions_value(store.revision(), store.oldest_version(), &versions)));
+        return Ok(Some(versions_value(store.revision(), store.oldest_version(), &versions)));
     };
     let found = store.version(version)?;
     Ok(found.map(|(version, changed)| {
         let plan = versions::plan_of(catalog, sealer, Medium::Store, version.parent, changed);
-        admin::version_value(&version, &plan)
+        version_value(&version, &plan)
     }))
 }
 

@@ -7,7 +7,7 @@ use model::{Catalog, Key, Kind};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::admin::secret_places;
+use crate::hidden::places::{HIDDEN, secret_places};
 use crate::stored_key;
 
 /// The changes from one set of objects to another.
@@ -231,8 +231,6 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Value::deserialize(deserializer).map(Some)
 }
 
-/// Stands for a secret.
-pub const HIDDEN: &str = "(hidden)";
 /// The fields that the gateway keeps in an object itself.
 const OWN_FIELDS: [&str; 3] = ["id", "create_time", "update_time"];
 

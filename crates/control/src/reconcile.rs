@@ -13,6 +13,7 @@ pub(crate) mod file;
 mod gate;
 mod good;
 mod journal;
+pub(crate) mod patch;
 mod publishing;
 mod release;
 mod restart;
@@ -20,6 +21,7 @@ mod secrets;
 pub(crate) mod source;
 mod start_faults;
 pub(crate) mod store;
+pub(crate) mod stored_change;
 mod told;
 pub(crate) mod versions;
 pub(crate) mod whole;
@@ -32,27 +34,25 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use discovery::AutoRoutes;
 use model::{Applied, Catalog, Fault, Key, Snapshot};
 use stdx::threads::ThreadLife;
 use thiserror::Error;
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
-use crate::discovery::AutoRoutes;
 use crate::ocsp::Ocsp;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
-use crate::source::etcd::EtcdSourceError;
-use crate::source::store::StoreError;
-use crate::view::{EtcdStatus, SharedView};
+use crate::source::etcd::{EtcdSourceError, EtcdStatus};
+use crate::source::store::{SetStatement, StoreError};
+use crate::view::{SharedView, WriteFailure};
 use source::{Source, SourceFacts};
 
 pub use condition::{Condition, Revisions};
-pub use configs::Configs;
 pub use gate::WriteGate;
 pub use release::{HandOver, Released};
 pub use write::{Author, Done, Part, Refused, Write};
-pub use write_failure::WriteFailure;
 
 /// Brings a snapshot into force for requests.
 pub trait Publisher: Send {
@@ -330,7 +330,7 @@ pub(crate) struct Reconciler {
     /// Whether the thread has waited for the secret values of the first configuration.
     secrets_awaited: bool,
     /// The statement of the last whole set by the Admin API about itself.
-    configs: Arc<Configs>,
+    configs: Arc<SetStatement>,
     /// The newest change that is known of, and its time in milliseconds; kept by sources that have such.
     changed: Option<(u64, u64)>,
     /// The state of etcd, kept by that source.

@@ -3,7 +3,6 @@
 //! one. It does not know the users of the values; each user asks for changes itself.
 
 mod cache;
-mod client;
 mod environment;
 mod files;
 mod manager;
@@ -17,12 +16,11 @@ use std::time::Instant;
 use model::resource::Resource;
 use model::secret_reference::{self, SecretReference, SecretValues, file_path};
 use model::{Applied, Fault, Kind, Object};
+use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 
-use crate::background::BackgroundThread;
 use cache::Counts;
-pub(crate) use client::{Get, connect, get};
 pub use environment::Environment;
 pub use files::FilePolicy;
 use files::Files;

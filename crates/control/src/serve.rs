@@ -4,11 +4,16 @@
 //! Everything that a peer can use up is limited: connections, time for the head and the body, bytes of the body. Silent
 //! connections cannot keep others out: they are closed first when the seats run out (`serve/seats.rs`).
 
+pub(crate) mod list_query;
 mod notice;
+pub(crate) mod query;
+pub mod respond;
+pub mod role;
 mod seats;
 mod secure;
 mod stream;
 pub(crate) mod streamed;
+pub mod tls;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -25,6 +30,7 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use outbound::tls::Io;
 use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -34,7 +40,7 @@ pub(crate) use seats::Stage;
 use seats::{HeldSeat, SeatLimits, Seats};
 use streamed::AnswerBody;
 
-use crate::tls::{Io, ServerTls};
+use crate::serve::tls::ServerTls;
 
 /// An answer that is not complete yet.
 pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
@@ -184,7 +190,7 @@ async fn accept(
 
 /// Turns one request into its answer: admission, body, handler. Reports the progress to `note`. Needs no socket, so
 /// that tests can call it.
-pub(crate) async fn respond<B>(
+pub(crate) async fn respond_to_request<B>(
     handler: &dyn Handler,
     request: Request<B>,
     peer: SocketAddr,
@@ -279,7 +285,7 @@ async fn connection(
         let first = first.lock().take();
         let guard = first.unwrap_or_else(|| busy.begin());
         async move {
-            let response = respond(&*handler, request, peer, &|stage| seat.note(stage)).await;
+            let response = respond_to_request(&*handler, request, peer, &|stage| seat.note(stage)).await;
             let response = AnswerBody::of(response, &ending);
             // A stream is being answered until its connection ends; it does not keep a listener that stops waiting.
             if !response.body().is_streamed() {

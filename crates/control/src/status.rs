@@ -10,9 +10,8 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use model::report::{Certificates, Readiness};
 use serde_json::json;
 
-use crate::admin::respond;
 use crate::certificates;
-use crate::serve::{Answer, Handler, Refusal};
+use crate::serve::{Answer, Handler, Refusal, respond};
 use crate::view::SharedView;
 
 /// Answers `/status`, `/status/ready` and `/status/certificates`.

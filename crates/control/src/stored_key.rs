@@ -1,12 +1,7 @@
 //! Keys as the store writes them: the path below the prefix (`routes/1`, `consumers/jack/credentials/c1`), as in etcd.
 //! It does not know the objects.
 
-use std::borrow::Cow;
-
-use model::{Change, Key, Kind, Written};
-
-use crate::sealing::{Medium, Sealer};
-use crate::source::store::Record;
+use model::{Key, Kind};
 
 /// The text of a key in the store.
 pub(crate) fn text(key: &Key) -> String {
@@ -22,23 +17,6 @@ pub(crate) fn parse(path: &str) -> Option<Key> {
         kind => kind,
     };
     Key::new(kind, id).ok()
-}
-
-/// The change that puts a stored object in force, its secrets decrypted. If they cannot be decrypted, the object is
-/// faulty.
-pub(crate) fn change(sealer: &Sealer, medium: Medium, key: Key, record: Record) -> Change {
-    let text = match sealer.open_from(medium, &key, &record.text) {
-        Ok(Cow::Borrowed(_)) => record.text.into(),
-        Ok(Cow::Owned(opened)) => opened.into(),
-        Err(reason) => Written::unreadable_json(&reason.to_string(), Sealer::json_of(&record.text)),
-    };
-    let written = Written {
-        key: key.clone(),
-        text,
-        created_index: record.created_index,
-        modified_index: record.modified_index,
-    };
-    Change { key, written: Some(written) }
 }
 
 #[cfg(test)]

@@ -77,18 +77,18 @@ impl fmt::Debug for Summaries {
     }
 }
 
-impl SharedView {
-    /// The summaries of a kind, ordered by id, and the view that they are of.
-    pub(crate) fn summaries(&self, kind: Kind) -> (Arc<View>, Arc<[Summary]>) {
-        let view = self.load();
-        let list = self.summaries_of(&view, kind);
+impl Summaries {
+    /// The summaries of a kind in the newest view of `shared`, ordered by id, and the view that they are of.
+    pub(crate) fn newest(&self, shared: &SharedView, kind: Kind) -> (Arc<View>, Arc<[Summary]>) {
+        let view = shared.load();
+        let list = self.of_view(&view, kind);
         (view, list)
     }
 
     /// The summaries of a kind in that view, ordered by id.
-    pub(crate) fn summaries_of(&self, view: &Arc<View>, kind: Kind) -> Arc<[Summary]> {
+    pub(crate) fn of_view(&self, view: &Arc<View>, kind: Kind) -> Arc<[Summary]> {
         // Readers that ask meanwhile wait for the list instead of making it a second time.
-        let mut slot = self.shared_summaries().kinds[kind as usize].lock();
+        let mut slot = self.kinds[kind as usize].lock();
         if !std::ptr::eq(slot.view.as_ptr(), Arc::as_ptr(view)) {
             slot.list = made(view, kind, &slot.list);
             slot.view = Arc::downgrade(view);

@@ -17,12 +17,14 @@ use model::report::{
     MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Top, Traffic, TrafficRow,
     UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
-use model::{Applied, Catalog, Fault, PluginInfo};
+use model::{Applied, Catalog, Fault, Kind, PluginInfo};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::admin::auth::{AdminKey, Gate, Role};
-use crate::admin::{Admin, AdminParts, ApiHeaders};
+use crate::admin::auth::{AdminKey, Gate};
+use crate::admin::call::AdminParts;
+use crate::admin::live::LiveState;
+use crate::admin::server::Admin;
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::reconcile::file::DeclarativeFile;
@@ -32,12 +34,15 @@ use crate::reconcile::{LoadError, Parts, Publisher, Reconcile};
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::{SecretOptions, Secrets};
-use crate::serve::{Handler, respond};
+use crate::serve::respond::ApiHeaders;
+use crate::serve::role::Role;
+use crate::serve::{Handler, respond_to_request};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store};
+use crate::summary::{Summaries, Summary};
 use crate::tap::TapHub;
 use crate::tap::tests::Script;
-use crate::view::SharedView;
+use crate::view::{SharedView, View};
 
 /// Asks `handler` from the loopback address; returns status, headers and body.
 pub(crate) async fn ask(
@@ -52,7 +57,7 @@ pub(crate) async fn ask(
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(bytes::Bytes::copy_from_slice(body.as_bytes()))).unwrap();
-    let response = respond(handler, request, "127.0.0.1:1".parse().unwrap(), &|_| ()).await;
+    let response = respond_to_request(handler, request, "127.0.0.1:1".parse().unwrap(), &|_| ()).await;
     let (head, body) = response.into_parts();
     (head.status.as_u16(), head.headers, String::from_utf8(body.to_vec()).unwrap())
 }
@@ -374,7 +379,8 @@ fn admin_parts(
         certificate_file: None,
         source: "store",
         ui: true,
-        live: Default::default(),
+        summaries: Summaries::default(),
+        live: LiveState::default(),
     }
 }
 
@@ -393,6 +399,11 @@ impl Rig {
     /// A rig over the store in `directory`.
     pub(crate) fn store(directory: &Path) -> Rig {
         Rig::sealed_store(directory, &[])
+    }
+
+    /// The summaries of a kind as the Admin API lists them, and the view that they are of.
+    pub(crate) fn newest_summaries(&self, kind: Kind) -> (Arc<View>, Arc<[Summary]>) {
+        self.admin.parts.summaries.newest(&self.view, kind)
     }
 
     /// A rig over the store in `directory`, with a keyring.

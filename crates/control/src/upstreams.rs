@@ -7,11 +7,11 @@ use model::report::{NodeReport, NodeTransition, UpstreamReport};
 use model::search::{OBJECT_FIELDS, Searchable};
 use serde_json::{Value, json};
 
-use crate::admin::list_query::{filter, limit};
-use crate::admin::{Query, respond};
 use crate::certificates::shown_time;
 use crate::report::Reports;
-use crate::serve::Refusal;
+use crate::serve::list_query::{filter, limit};
+use crate::serve::query::Query;
+use crate::serve::{Refusal, respond};
 use crate::summary::{EndpointRates, rates};
 
 /// Upstreams in one answer, the first by name.

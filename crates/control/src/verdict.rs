@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use stdx::nearest::nearest;
 use stdx::prometheus_text::{header, sample, scalar};
 
-use crate::admin::{ObjectPath, respond};
+use crate::object_path::ObjectPath;
+use crate::serve::respond;
 use crate::view::View;
 
 /// The form of an object that serves requests.

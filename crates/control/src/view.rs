@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{Catalog, Fault, Key, Kind, Snapshot, Written};
 use parking_lot::RwLock;
 
-use crate::reconcile::{Configs, WriteFailure};
-use crate::summary::Summaries;
+use crate::source::etcd::EtcdStatus;
+use crate::source::store::SetStatement;
 
 /// The configuration at one revision, for reading.
 #[derive(Debug, Clone, Default)]
@@ -28,77 +28,21 @@ pub struct View {
     /// The state of etcd, where it is the source.
     pub etcd: Option<EtcdStatus>,
     /// The statement of the last whole set by the Admin API about itself.
-    pub configs: Arc<Configs>,
+    pub configs: Arc<SetStatement>,
     /// The newest known change, and its time in milliseconds.
     pub changed: Option<(u64, u64)>,
     /// The last failure of a write, until one succeeds.
     pub write_failure: Option<WriteFailure>,
 }
 
-/// The state of etcd, as far as this instance knows.
+/// Writes that fail, because the store or etcd does not take them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EtcdStatus {
-    /// The state in one word.
-    pub state: EtcdState,
-    /// The reason why it is not followed.
-    pub reason: Option<String>,
-    /// The endpoint that calls go to.
-    pub endpoint: String,
-    /// The cluster that was read last; 0 before the first read.
-    pub cluster_id: u64,
-    /// The revision up to which all changes are known.
-    pub revision: u64,
-    /// The reason why the copy on this instance's disk is not up to date.
-    pub copy_fault: Option<String>,
-}
-
-/// The state of etcd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EtcdState {
-    /// No answer was received yet.
-    Starting,
-    /// Every change arrives.
-    Following,
-    /// No member answers; the last known configuration is served.
-    Unreachable,
-    /// etcd has an older state than the one that is served.
-    Behind,
-}
-
-impl EtcdStatus {
-    /// The state before the first answer.
-    pub fn starting(endpoint: &str) -> EtcdStatus {
-        EtcdStatus {
-            state: EtcdState::Starting,
-            reason: None,
-            endpoint: endpoint.to_owned(),
-            cluster_id: 0,
-            revision: 0,
-            copy_fault: None,
-        }
-    }
-}
-
-impl EtcdState {
-    /// The name in the status.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            EtcdState::Starting => "starting",
-            EtcdState::Following => "following",
-            EtcdState::Unreachable => "unreachable",
-            EtcdState::Behind => "behind",
-        }
-    }
-
-    /// The words for the log.
-    pub(crate) const fn in_words(self) -> &'static str {
-        match self {
-            EtcdState::Starting => "etcd is asked for the first time",
-            EtcdState::Following => "etcd is followed",
-            EtcdState::Unreachable => "etcd cannot be followed; what was known last stays in force",
-            EtcdState::Behind => "etcd has older data than this node serves",
-        }
-    }
+pub struct WriteFailure {
+    /// The reason of the last failure.
+    pub reason: String,
+    /// The time of the first failure since the last write that succeeded, in milliseconds since the Unix
+    /// epoch.
+    pub since_ms: u64,
 }
 
 impl View {
@@ -131,6 +75,20 @@ impl View {
         all
     }
 
+    /// The digest of the set in force, if it has one.
+    pub(crate) fn digest(&self) -> Option<&str> {
+        self.configs.digest(self.changed)
+    }
+
+    /// When the set was changed last, in seconds since the Unix epoch.
+    pub(crate) fn last_modified_s(&self) -> Option<u64> {
+        match (self.digest(), self.changed) {
+            (Some(_), _) => Some(self.configs.last_modified_s),
+            (None, Some((_, at_ms))) => Some(at_ms / 1000),
+            (None, None) => None,
+        }
+    }
+
     /// The revision in force.
     pub fn revision(&self) -> u64 {
         self.snapshot.revision()
@@ -141,18 +99,12 @@ impl View {
 #[derive(Debug, Clone, Default)]
 pub struct SharedView {
     current: Arc<RwLock<Arc<View>>>,
-    summaries: Arc<Summaries>,
 }
 
 impl SharedView {
     /// The view as it is now; it stays as it is while it is held.
     pub fn load(&self) -> Arc<View> {
         Arc::clone(&self.current.read())
-    }
-
-    /// The summaries that readers of lists share.
-    pub(crate) fn shared_summaries(&self) -> &Summaries {
-        &self.summaries
     }
 
     /// Replaces the view for later loads.

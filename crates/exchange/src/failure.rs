@@ -17,8 +17,8 @@ pub enum Blame {
     Client,
     /// This gateway: its configuration, or a limit of its own.
     Gateway,
-    /// The origin: unreachable, too slow, or answering nonsense.
-    Origin,
+    /// The upstream: unreachable, too slow, or answering nonsense.
+    Upstream,
 }
 
 impl Blame {
@@ -27,7 +27,7 @@ impl Blame {
         match self {
             Blame::Client => "client",
             Blame::Gateway => "gateway",
-            Blame::Origin => "origin",
+            Blame::Upstream => "origin",
         }
     }
 }
@@ -309,35 +309,35 @@ causes! {
     /// The upstream has no node that may be used.
     NoNode = "no_usable_node", 503, Gateway, Balance;
     /// The retry deadline passed.
-    RetryDeadline = "retry_deadline", 502, Origin, Balance;
+    RetryDeadline = "retry_deadline", 502, Upstream, Balance;
     /// This machine has no descriptor or port left for a connection to the node.
     NoResources = "no_resources", 503, Gateway, Connect;
     /// The node refused or reset the connection attempt, or is unreachable.
-    ConnectFailed = "connect_failed", 502, Origin, Connect;
+    ConnectFailed = "connect_failed", 502, Upstream, Connect;
     /// The node closed or broke the connection during the TLS handshake.
-    TlsClosed = "tls_closed", 502, Origin, Connect;
+    TlsClosed = "tls_closed", 502, Upstream, Connect;
     /// The node refused the TLS handshake or the client certificate, or broke the protocol.
-    TlsFailed = "tls_failed", 502, Origin, Connect;
+    TlsFailed = "tls_failed", 502, Upstream, Connect;
     /// The node's certificate is not trusted, not valid for the name, or not valid now.
-    CertificateRefused = "certificate_refused", 502, Origin, Connect;
+    CertificateRefused = "certificate_refused", 502, Upstream, Connect;
     /// The connection attempt, with its TLS handshake, took longer than the connect timeout.
-    ConnectTimeout = "connect_timeout", 504, Origin, Connect;
+    ConnectTimeout = "connect_timeout", 504, Upstream, Connect;
     /// The connection broke while the request was being sent.
-    SendFailed = "send_failed", 502, Origin, Send;
+    SendFailed = "send_failed", 502, Upstream, Send;
     /// The node did not take the request within the send timeout.
-    SendTimeout = "send_timeout", 504, Origin, Send;
+    SendTimeout = "send_timeout", 504, Upstream, Send;
     /// The node closed the connection before a complete response head.
-    NoResponse = "origin_closed", 502, Origin, Wait;
+    NoResponse = "origin_closed", 502, Upstream, Wait;
     /// No response head within the read timeout.
-    ReadTimeout = "read_timeout", 504, Origin, Wait;
+    ReadTimeout = "read_timeout", 504, Upstream, Wait;
     /// The response breaks the grammar or framing of RFC 9112, or is an unrequested 101.
-    BadResponse = "origin_bad_response", 502, Origin, Wait;
+    BadResponse = "origin_bad_response", 502, Upstream, Wait;
     /// The response body ended before it was complete; the client is cut off as well, so that it can tell.
-    BodyCut = "origin_body_cut", 502, Origin, Response;
+    BodyCut = "origin_body_cut", 502, Upstream, Response;
     /// The response body stopped arriving for the read timeout.
-    BodyStalled = "origin_body_stalled", 504, Origin, Response;
+    BodyStalled = "origin_body_stalled", 504, Upstream, Response;
     /// The response body is not in the coding that its head names, and a plugin has to read it.
-    BodyUndecodable = "origin_body_undecodable", 502, Origin, Response;
+    BodyUndecodable = "origin_body_undecodable", 502, Upstream, Response;
     /// The whole exchange took longer than the request timeout.
     RequestTimeout = "request_timeout", 504, Gateway, Response;
     /// The request, with all its attempts, took longer than the deadline of its upstream or its client allows.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::{Context, Poll, Waker};
 
-use message::{RequestHead, Version};
+use message::{Headers, RequestHead, Version};
 use model::catalog::{Catalog, SchemaType};
 use model::check::UnknownFields;
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
@@ -421,6 +421,33 @@ pub fn check_configuration(
         (reason, fault) => reason.is_none() && fault.is_none(),
     };
     assert!(is_expected, "{config}: {got:?}, expected {fault:?}");
+}
+
+/// A check of rows of configurations of the plugin `kind`, each as of [`check_configuration`].
+pub fn configuration_check(kind: &'static PluginKind) -> impl Fn(Value, Option<&str>) {
+    move |config, fault| check_configuration(kind, SchemaType::Plugin, &config, fault)
+}
+
+/// The object `config` with the fields of the object `more`, which replace its own.
+///
+/// # Panics
+/// When one of them is no object.
+pub fn with_fields(mut config: Value, more: &Value) -> Value {
+    let (Value::Object(fields), Value::Object(more)) = (&mut config, more) else { panic!("no object") };
+    fields.extend(more.clone());
+    config
+}
+
+/// Fields as a message has them.
+///
+/// # Panics
+/// When one of them cannot be sent.
+pub fn headers_of(fields: &[(&str, &str)]) -> Headers {
+    let mut headers = Headers::new();
+    for (name, value) in fields {
+        headers.append(name, value.as_bytes()).expect("a field of a test can be sent");
+    }
+    headers
 }
 
 /// Options of an engine that trusts no peer, with the default limits.

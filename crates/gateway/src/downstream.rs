@@ -10,6 +10,7 @@ pub(crate) mod h1;
 pub(crate) mod h2;
 pub(crate) mod h3;
 mod header_refusal;
+mod idle_clock;
 pub(crate) mod inner;
 pub(crate) mod layers;
 pub(crate) mod listener_state;

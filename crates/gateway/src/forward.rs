@@ -1,46 +1,26 @@
 //! Decides which fields are forwarded: removes hop-by-hop fields and names the client in the forwarding fields. It
-//! writes nothing; each protocol writes fields in its own form, as a `FieldSink`.
+//! writes nothing; each protocol writes fields in its own form, as a [`FieldSink`].
 
 pub(crate) mod upgrade;
 
-use message::{FieldId, FieldSet, Headers, Method, Version};
+use message::{FieldId, FieldSet, FieldSink, Method, Version};
 use stdx::address_text::AddressText;
 
 use exchange::Exchange;
 use exchange::exchange::Scheme;
 use exchange::options::ForwardOptions;
 
-/// Writes the fields of one head in the form of its protocol.
-pub(crate) trait FieldSink {
-    /// Writes every field that is neither hop-by-hop nor in `skip`.
-    fn fields_except(&mut self, headers: &Headers, skip: FieldSet);
-    /// Begins a field.
-    fn begin(&mut self, name: &str);
-    /// Appends to the value of the field that was begun. The bytes were checked when they were read or set.
-    fn part(&mut self, bytes: &[u8]);
-    /// Ends the field.
-    fn end(&mut self);
-
-    /// Writes a field.
-    #[inline]
-    fn field(&mut self, name: &str, value: &[u8]) {
-        self.begin(name);
-        self.part(value);
-        self.end();
-    }
-
-    /// Writes the fields of `entry`. A protocol that always writes them in the same form may keep it.
-    fn entry(&mut self, _exchange: &Exchange, options: &ForwardOptions, entry: Entry)
-    where
-        Self: Sized,
-    {
+/// Writes the fields of an [`Entry`]. A protocol that always writes them in the same form may keep it.
+pub(crate) trait EntrySink: FieldSink + Sized {
+    /// Writes the fields of `entry`.
+    fn write_entry(&mut self, _exchange: &Exchange, options: &ForwardOptions, entry: Entry) {
         entry_fields(options, entry, true, true, self);
     }
 }
 
 /// The fields that an endpoint receives besides those of the protocol's own framing (RFC 9110 section 7.6), without those
 /// that its protocol does not have.
-pub(crate) fn request_fields(exchange: &Exchange, without: FieldSet, sink: &mut impl FieldSink) {
+pub(crate) fn request_fields(exchange: &Exchange, without: FieldSet, sink: &mut impl EntrySink) {
     let request = &exchange.request;
     let options = &exchange.local().options.forward;
     let headers = &request.headers;
@@ -64,7 +44,7 @@ pub(crate) fn request_fields(exchange: &Exchange, without: FieldSet, sink: &mut 
     let entry = Entry::of(exchange);
     // Formatted lines are kept only for ports of this machine, because a client may name any port in Host.
     if proto && port && entry.port == exchange.connection.local.port() {
-        sink.entry(exchange, options, entry);
+        sink.write_entry(exchange, options, entry);
     } else {
         entry_fields(options, entry, proto, port, sink);
     }

@@ -1,10 +1,13 @@
-//! The wire of HTTP/2 that both sides of the gateway share: how fields are written, and how resets are worded. The frames
-//! are the engine's, in the crate `http2`.
+//! The wire of HTTP/2 that both sides of the gateway share: its windows, and how resets are worded. The
+//! frames are the engine's, in the crate `http2`.
 
-pub(crate) mod fields;
 pub(crate) mod windows;
 
-use http2::Reset;
+use http2::{HeadWriter, Reset};
+
+use crate::forward::EntrySink;
+
+impl EntrySink for HeadWriter<'_> {}
 
 /// A reset in words, for the log.
 pub(crate) fn reset_text(reset: Reset) -> String {

@@ -2,8 +2,10 @@
 //! protocols only as the traits of `body`, and plugins only as chains.
 
 mod active_attempt;
+mod adaptive_concurrency;
 mod attempt;
 mod attempt_limit;
+mod attempt_policy;
 mod backoff;
 mod chains;
 mod challenge;
@@ -17,10 +19,12 @@ mod discard;
 mod download;
 mod encode;
 mod failure_reply;
+mod forwarding;
 mod grpc;
 mod head_wait;
 mod hedge;
 mod hedge_times;
+mod journey;
 mod kept_body;
 mod log_phase;
 mod min_rate;
@@ -31,12 +35,13 @@ mod proxy;
 mod replay;
 mod request_failure;
 mod respond;
+mod response_body;
 mod retries;
 mod retry;
 mod run;
+mod sticky;
 mod stored_reply;
 mod stream_reply;
-mod target;
 mod turn;
 mod upload;
 mod wait;
@@ -60,6 +65,7 @@ use exchange::plugin::chain::Chain;
 use router::RequestView;
 
 use client_certificate::{Admission, Pending};
+use journey::Journey;
 use phases::{Chains, LocalReply};
 pub(crate) use run::Outcome;
 use run::{Run, refuse_undecided};
@@ -76,115 +82,104 @@ pub(crate) struct LogChains {
     merged: Option<Arc<Chain>>,
 }
 
-/// Serves the request in `exchange`; its body and its response go through `server`.
+/// Serves the request in `exchange`; its body and its response go through `downstream`.
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
 #[allow(clippy::manual_async_fn)]
 pub(crate) fn run<'a, S: DownstreamStream>(
     context: &'a WorkerContext,
     exchange: &'a mut Exchange,
-    server: &'a mut S,
+    downstream: &'a mut S,
     deadline: &'a Deadline,
 ) -> impl Future<Output = Served> {
     async move {
         let generation = context.generation();
         exchange.decision.directory = Some(generation.clone());
         let run = Run::new(context, &generation, deadline);
-        let mut chains = Chains::none(&generation);
+        let mut journey = Journey { run: &run, chains: Chains::none(&generation), exchange, downstream };
         context.current_work().set(CurrentWork::Matching);
-        context.status.tap.begin(exchange);
-        let outcome = match serve(&run, exchange, server, &mut chains).await {
+        context.status.tap.begin(journey.exchange);
+        let outcome = match serve(&mut journey).await {
             Ok(outcome) => outcome,
             // In a pooled box, because few requests need this state and it would enlarge the state of all others.
-            Err(failure) => PooledBox::pin(failed(&run, exchange, server, &chains, failure)).await,
+            Err(failure) => PooledBox::pin(failed(&mut journey, failure)).await,
         };
-        let merged = chains.into_merged();
+        let merged = journey.chains.into_merged();
         Served { outcome, log: LogChains { generation, merged } }
     }
 }
 
 /// Answers a request that failed: with a stored response if a plugin has one for this failure, otherwise with the failure.
-async fn failed<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
-    failure: Failure,
-) -> Outcome {
+async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Failure) -> Outcome {
     // Bytes that a cut response has brought are of no use to a plugin that wants all of them.
-    exchange.copies.tap = None;
-    if chains.has(Phase::UpstreamResponse)
-        && !server.progress().has_started
-        && let Some(stored) = phases::upstream_response(run.context, chains, exchange, Some(&failure))
+    journey.exchange.copies.tap = None;
+    if journey.chains.has(Phase::UpstreamResponse)
+        && !journey.downstream.progress().has_started
+        && let Some(stored) =
+            phases::upstream_response(journey.run.context, &journey.chains, journey.exchange, Some(&failure))
     {
-        return match stored_reply::send(run, exchange, server, chains, *stored).await {
+        return match stored_reply::send(journey, *stored).await {
             Ok(()) => Outcome::Done,
-            Err(failure) => respond::fail(run, exchange, server, chains, failure).await,
+            Err(failure) => respond::fail(journey, failure).await,
         };
     }
-    respond::fail(run, exchange, server, chains, failure).await
+    respond::fail(journey, failure).await
 }
 
-/// Serves the request; an error has not been answered yet, and its response passes through `chains`.
+/// Serves the request; an error has not been answered yet, and its response passes through the chains.
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
 #[allow(clippy::manual_async_fn)]
-fn serve<'a, 'r, S: DownstreamStream>(
-    run: &'a Run<'r>,
-    exchange: &'a mut Exchange,
-    server: &'a mut S,
-    chains: &'a mut Chains<'r>,
+fn serve<'a, 'j: 'a, S: DownstreamStream>(
+    journey: &'a mut Journey<'j, S>,
 ) -> impl Future<Output = Result<Outcome, Failure>> {
     async move {
-        let context = run.context;
+        let run = journey.run;
+        let (context, generation) = (run.context, run.generation);
         let options = &context.local.options;
-        exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), exchange)?;
-        let pending = client_certificate::check(run.generation, exchange)?;
-        grpc::bound(run, exchange);
-        check_body_length(server.body_length(), options.limits.max_body_bytes)?;
+        exchange::prepare::prepare(options, &mut context.path_scratch.borrow_mut(), journey.exchange)?;
+        let pending = client_certificate::check(generation, journey.exchange)?;
+        grpc::bound(run, journey.exchange);
+        check_body_length(journey.downstream.body_length(), options.limits.max_body_bytes)?;
         // Before routes, because a route for every path would otherwise hide the answer from the authority.
-        if let Some(answer) = challenge::answer(options.challenges.as_deref(), exchange) {
-            return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, answer)).await);
+        if let Some(answer) = challenge::answer(options.challenges.as_deref(), journey.exchange) {
+            return Ok(PooledBox::pin(respond::reply(journey, answer)).await);
         }
-        collect::note_stream(run, exchange, server);
-        let mut pattern = find_route(run.generation, exchange)?;
+        collect::note_stream(journey);
+        let mut pattern = find_route(generation, journey.exchange)?;
         // The body is read only if a candidate route depends on it; then the route is found again.
-        if run.generation.router.uses_request_body()
-            && exchange.body.was_missed()
-            && Box::pin(collect::for_variables(run, exchange, server)).await?
+        if generation.router.uses_request_body()
+            && journey.exchange.body.was_missed()
+            && Box::pin(collect::for_variables(journey)).await?
         {
-            pattern = find_route(run.generation, exchange)?;
+            pattern = find_route(generation, journey.exchange)?;
         }
         let admission = match pending {
             Pending::Nothing => Admission::Served,
             Pending::Route => {
-                let pattern = pattern.or_else(|| fitting_host(run.generation, exchange));
-                client_certificate::check_route(
-                    run.generation,
-                    exchange,
-                    pattern,
-                    options.mutual_tls_over_http,
-                )?
+                let exchange = &mut *journey.exchange;
+                let pattern = pattern.or_else(|| fitting_host(generation, exchange));
+                client_certificate::check_route(generation, exchange, pattern, options.mutual_tls_over_http)?
             }
         };
-        context.current_work().set_route(exchange.decision.route);
-        collect::note_stream(run, exchange, server);
-        *chains = Chains::new(run.generation, exchange.decision.route);
-        context.local.shared.check_memory(chains.priority())?;
-        if chains.concern_request(run.generation) {
-            let reply = phases::request(run, exchange, server, chains).await?;
+        context.current_work().set_route(journey.exchange.decision.route);
+        collect::note_stream(journey);
+        journey.chains = Chains::new(generation, journey.exchange.decision.route);
+        context.local.shared.check_memory(journey.chains.priority())?;
+        if journey.chains.concern_request(generation) {
+            let reply = phases::request(journey).await?;
             if admission == Admission::LedToTls && !is_redirect(reply.as_ref()) {
                 return Err(client_certificate::cleartext_refusal());
             }
             match reply {
                 None => {}
                 Some(LocalReply::Whole(reply)) => {
-                    return Ok(PooledBox::pin(respond::reply(run, exchange, server, chains, *reply)).await);
+                    return Ok(PooledBox::pin(respond::reply(journey, *reply)).await);
                 }
                 Some(LocalReply::Stream(reply)) => {
-                    PooledBox::pin(stream_reply::send(run, exchange, server, chains, *reply)).await?;
+                    PooledBox::pin(stream_reply::send(journey, *reply)).await?;
                     return Ok(Outcome::Done);
                 }
                 Some(LocalReply::Stored(reply)) => {
-                    PooledBox::pin(stored_reply::send(run, exchange, server, chains, *reply)).await?;
+                    PooledBox::pin(stored_reply::send(journey, *reply)).await?;
                     return Ok(Outcome::Done);
                 }
             }
@@ -192,7 +187,7 @@ fn serve<'a, 'r, S: DownstreamStream>(
         if admission == Admission::LedToTls {
             return Err(client_certificate::cleartext_refusal());
         }
-        proxy::proxy(run, exchange, server, chains).await
+        proxy::proxy(journey).await
     }
 }
 
@@ -232,14 +227,15 @@ fn fitting_host<'g>(generation: &'g Generation, exchange: &Exchange) -> Option<&
 pub(crate) async fn refuse<S: DownstreamStream>(
     context: &WorkerContext,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     deadline: &Deadline,
     failure: Failure,
 ) -> Served {
     let generation = context.generation();
     begin_refused(exchange, &generation);
     let run = Run::new(context, &generation, deadline);
-    let outcome = respond::fail(&run, exchange, server, &Chains::none(&generation), failure).await;
+    let mut journey = Journey { run: &run, chains: Chains::none(&generation), exchange, downstream };
+    let outcome = respond::fail(&mut journey, failure).await;
     Served { outcome, log: LogChains { generation, merged: None } }
 }
 

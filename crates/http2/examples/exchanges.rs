@@ -4,7 +4,7 @@
 //! 5,000, is the cost of one exchange with both sides together.
 #![allow(clippy::unwrap_used, reason = "a program for measurements")]
 
-use http2::{Config, Connection, Event, RequestTarget};
+use http2::{Config, Connection, Event, FieldSink, RequestTarget};
 use message::{FieldSet, Headers, RequestHead, ResponseHead};
 
 const TARGET: RequestTarget<'static> = RequestTarget {

@@ -32,6 +32,7 @@ pub use connection::{
 };
 pub use error::{ConnectionError, ErrorCode};
 pub use limits::Limits;
+pub use message::FieldSink;
 pub use multiplex::{Priority, RequestTarget, Scheme};
 pub use pool::{clear_pools, recycle};
 pub use settings::PeerSettings;

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use http2::{Config, Connection, Event, RequestTarget, StreamKey};
+use http2::{Config, Connection, Event, FieldSink, RequestTarget, StreamKey};
 use message::{FieldSet, Headers, RequestHead, ResponseHead};
 use stdx::noting_allocator::NotingAllocator;
 

@@ -32,6 +32,7 @@ pub mod writer;
 pub use connection::{Config, Connection, Event, StartError, UniState, UniStream};
 pub use error::{ConnectionError, ErrorCode, Fault, StreamError};
 pub use limits::Limits;
+pub use message::FieldSink;
 pub use multiplex::{Priority, RequestTarget, Scheme};
 pub use request::{RequestEvent, RequestInfo, RequestReader, ResponseInfo, Step};
 pub use settings::PeerSettings;

@@ -1,7 +1,7 @@
 //! Writing messages into the buffer of a request stream: heads field by field, frame headers of data, trailers. It refuses
 //! to know which fields a message needs and when a stream may be written.
 
-use message::{FieldId, FieldSet, Headers, Method};
+use message::{FieldId, FieldSet, FieldSink, Headers, Method};
 use multiplex::{PartedField, RequestTarget, is_trailer};
 
 use crate::frame::kind;
@@ -107,37 +107,6 @@ impl<'a> HeadWriter<'a> {
         Self { out, start, parted: PartedField::default() }
     }
 
-    /// Writes a field.
-    #[inline]
-    pub fn field(&mut self, name: &str, value: &[u8]) {
-        self.identified(FieldId::of(name.as_bytes()), name.as_bytes(), value, false);
-    }
-
-    /// Writes every field that is neither hop-by-hop nor in `skip`. A request's writer skips Host, because the authority says
-    /// it.
-    pub fn fields_except(&mut self, headers: &Headers, skip: FieldSet) {
-        for field in headers.iter().filter(|field| !field.hop_by_hop && !skip.contains(field.id)) {
-            self.identified(field.id, field.name, field.value, field.sensitive);
-        }
-    }
-
-    /// Begins a field with a value that comes in parts.
-    pub fn begin(&mut self, name: &str) {
-        self.parted.begin(name);
-    }
-
-    /// Appends to the value of the field that was begun.
-    #[inline]
-    pub fn part(&mut self, bytes: &[u8]) {
-        self.parted.part(bytes);
-    }
-
-    /// Ends the field that was begun.
-    pub fn end(&mut self) {
-        let (id, name, value) = self.parted.get();
-        qpack::field(self.out, id, name, value, false);
-    }
-
     /// Ends the head. The message ends with the stream.
     pub fn finish(self) {}
 
@@ -154,6 +123,34 @@ impl<'a> HeadWriter<'a> {
         let Some(query) = query else { return self.pseudo(Pseudo::Path, path) };
         self.parted.path(path, query);
         qpack::pseudo(self.out, Pseudo::Path, self.parted.get().2);
+    }
+}
+
+impl FieldSink for HeadWriter<'_> {
+    /// A request's writer skips Host, because the authority says it.
+    fn fields_except(&mut self, headers: &Headers, skip: FieldSet) {
+        for field in headers.iter().filter(|field| !field.hop_by_hop && !skip.contains(field.id)) {
+            self.identified(field.id, field.name, field.value, field.sensitive);
+        }
+    }
+
+    fn begin(&mut self, name: &str) {
+        self.parted.begin(name);
+    }
+
+    #[inline]
+    fn part(&mut self, bytes: &[u8]) {
+        self.parted.part(bytes);
+    }
+
+    fn end(&mut self) {
+        let (id, name, value) = self.parted.get();
+        qpack::field(self.out, id, name, value, false);
+    }
+
+    #[inline]
+    fn field(&mut self, name: &str, value: &[u8]) {
+        self.identified(FieldId::of(name.as_bytes()), name.as_bytes(), value, false);
     }
 }
 

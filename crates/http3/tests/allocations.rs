@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use http3::{Config, Connection, RequestEvent, RequestReader, RequestTarget, writer};
+use http3::{Config, Connection, FieldSink, RequestEvent, RequestReader, RequestTarget, writer};
 use message::{FieldId, FieldSet, Headers, RequestHead, ResponseHead};
 use stdx::noting_allocator::NotingAllocator;
 

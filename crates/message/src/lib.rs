@@ -5,6 +5,7 @@
 
 pub mod accept;
 mod field;
+mod field_sink;
 mod headers;
 mod limits;
 mod method;
@@ -18,6 +19,7 @@ pub mod syntax;
 mod version;
 
 pub use field::{FieldId, FieldSet};
+pub use field_sink::FieldSink;
 pub use headers::{FieldError, FieldRef, Fields, Headers};
 pub use limits::{HEADERS_BYTES_MAX, HeadLimits};
 pub use method::Method;

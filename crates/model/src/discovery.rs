@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use crate::resource::Discovery;
 
+/// The argument that holds the upstream's scheme.
+pub const SCHEME_ARGUMENT: &str = "scheme";
+
 /// The name of a service in one registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceKey {
@@ -28,16 +31,22 @@ impl ServiceKey {
     pub fn new(registry: &str, service: &str) -> ServiceKey {
         ServiceKey { registry: registry.into(), service: service.into(), ..ServiceKey::default() }
     }
-}
 
-impl From<&Discovery> for ServiceKey {
-    fn from(written: &Discovery) -> ServiceKey {
+    /// The key of the service that an upstream names. With `has_ports_by_scheme` the registry has several
+    /// ports for an instance: the upstream's scheme becomes an argument and replaces a user's one of that
+    /// name.
+    #[must_use]
+    pub fn of_upstream(written: &Discovery, has_ports_by_scheme: bool) -> ServiceKey {
+        let mut args = written.args.others.clone();
+        if let Some(scheme) = written.scheme.filter(|_| has_ports_by_scheme) {
+            args.insert(SCHEME_ARGUMENT.into(), scheme.into());
+        }
         ServiceKey {
             registry: written.discovery_type.clone(),
             service: written.service_name.clone(),
             namespace: written.args.namespace_id.clone().unwrap_or_default(),
             group: written.args.group_name.clone().unwrap_or_default(),
-            args: written.args.others.clone(),
+            args,
         }
     }
 }
@@ -73,10 +82,36 @@ pub type OnChange = Box<dyn Fn(&ServiceNodes) + Send + Sync>;
 
 /// The registries, by which upstreams get their nodes.
 pub trait ServiceDirectory: Send + Sync {
+    /// Whether registries of this kind have several ports for an instance, so that the upstream's scheme
+    /// chooses one.
+    fn has_ports_by_scheme(&self, registry: &str) -> bool;
+
     /// Calls `on_change` at once with the last good answer or the reason that there is none, and after each change on the
     /// thread of the registries, as long as the returned value lives. `on_change` must not call the directory.
     fn follow(&self, key: &ServiceKey, on_change: OnChange) -> Box<dyn Any + Send + Sync>;
 
     /// Waits until each followed service has an answer or a failure, up to a limit.
     fn settle(&self);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::Upstream;
+
+    #[test]
+    fn registry_with_several_ports_gets_the_scheme() {
+        let args = |has_ports_by_scheme: bool, scheme: &str| {
+            let text = format!(
+                r#"{{"service_name":"a","discovery_type":"eureka","scheme":"{scheme}",
+                    "discovery_args":{{"metadata":{{"zone":"b"}}}}}}"#
+            );
+            let upstream: Upstream = serde_json::from_str(&text).unwrap();
+            ServiceKey::of_upstream(&upstream.discovery.unwrap(), has_ports_by_scheme).args
+        };
+        assert_eq!(args(true, "https").get("scheme").map(|scheme| &**scheme), Some("https"));
+        assert_eq!(args(true, "https").get("metadata").map(|text| &**text), Some(r#"{"zone":"b"}"#));
+        assert!(!args(true, "http").contains_key("scheme"));
+        assert!(!args(false, "https").contains_key("scheme"));
+    }
 }

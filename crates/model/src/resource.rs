@@ -2,6 +2,7 @@
 //!
 //! A value of these types has only passed serde. What `check` accepts is what the data plane may rely on.
 
+mod balance;
 mod common;
 mod consumer;
 mod consumer_group;
@@ -28,6 +29,7 @@ mod upstream;
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use balance::{Balance, BalanceKey, BalanceMethod, HashOn};
 pub use common::{Labels, OneOrMany, PRIORITIES, PRIORITY_LABEL, Timeout};
 pub use consumer::Consumer;
 pub use consumer_group::ConsumerGroup;
@@ -60,8 +62,7 @@ pub use service::Service;
 pub use ssl::{OcspStapling, Ssl, SslClient, SslType};
 pub use stream_route::{SendProxyProtocol, SniffedProtocol, StreamProtocol, StreamRoute};
 pub use upstream::{
-    Balance, Discovery, DiscoveryArgs, HashOn, HttpVersion, KeepalivePool, PassHost, Scheme, Upstream,
-    UpstreamTls,
+    Discovery, DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls,
 };
 
 use crate::Kind;

@@ -1,13 +1,15 @@
 //! The JSON Schemas of the kinds, written by hand as JSON files beside this one. Knows how they are put together.
 //!
-//! A file may refer to a shared piece as `{"$ref": "common#/NAME"}`; the reference is replaced by the piece when the
-//! schemas are loaded, so that users of the schema endpoints see each schema whole.
+//! A file may refer to a shared piece as `{"$ref": "common#/NAME"}`; the reference is replaced by the piece
+//! when the schemas are loaded, so that users of the schema endpoints see each schema whole. The names of
+//! balancing methods are a piece too, made from their table.
 
 use std::sync::{LazyLock, OnceLock};
 
 use serde_json::Value;
 
 use crate::Kind;
+use crate::resource::BalanceMethod;
 use crate::validate::Validator;
 
 /// The schema of a kind, whole, as `GET /apisix/admin/schema/KIND` shows it. A plugin's metadata has the plugin's
@@ -104,14 +106,15 @@ struct Pieces {
 impl Pieces {
     fn read() -> Pieces {
         let common = parse(include_str!("schema/common.json"));
-        let upstream =
-            inlined(&parse(include_str!("schema/upstream.json")), &|name| common.get(name).cloned());
-        Pieces { common, upstream }
+        let pieces = Pieces { common, upstream: Value::Null };
+        let upstream = inlined(&parse(include_str!("schema/upstream.json")), &|name| pieces.get(name));
+        Pieces { upstream, ..pieces }
     }
 
     fn get(&self, name: &str) -> Option<Value> {
         match name {
             "upstream" => Some(self.upstream.clone()),
+            "balance_methods" => Some(BalanceMethod::ALL.iter().map(|method| method.name()).collect()),
             other => self.common.get(other).map(|piece| inlined(piece, &|name| self.get(name))),
         }
     }

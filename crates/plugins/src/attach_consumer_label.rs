@@ -83,15 +83,14 @@ impl Plugin for AttachConsumerLabel {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration, consumer, decide, lines};
-    use model::catalog::SchemaType;
+    use exchange::testing::{Scene, configuration_check, consumer, decide, lines};
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        let check = configuration_check(&KIND);
         check(json!({"headers": {"X-Department": "$department", "X-Role": "$"}}), None);
         check(json!({}), Some("headers"));
         check(json!({"headers": {}}), Some("headers"));

@@ -25,25 +25,16 @@
 //! **Blocks.** `lgblock` is the largest block, a power of two as well; 0 leaves it to the encoder. `mode` says what the body
 //! is: 0 anything, 1 text in UTF-8, 2 a font in WOFF 2.0.
 
-use std::sync::Arc;
+use exchange::plugin::PluginKind;
 
-use exchange::plugin::{Build, Phase, Plugin, PluginKind};
-use serde_json::Value;
-
-use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::config;
-use crate::shared::encoding::{Brotli, BrotliMode, BrotliSettings, Compression, HttpVersion, Rules, Types};
+use crate::shared::encoding::{Brotli, BrotliMode, BrotliSettings, coding_attributes, coding_kind};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("brotli", 996, &[Phase::Encode], Config::schema, build)
-    .documented(include_str!("brotli.rs"));
+pub(crate) const KIND: PluginKind = coding_kind::<Config>("brotli", 996, include_str!("brotli.rs"));
 
-attributes! {
-    struct Config {
-        /// The media types of bodies that are compressed, or `*` for all.
-        types: Types = Types::html();
-        /// The shortest body that is compressed, in bytes; it counts for responses that tell their length.
-        min_length: u64 = 20, { "minimum": 1 };
+coding_attributes! {
+    Brotli, settings_of;
+    {
         /// The kind of body: 0 anything, 1 text in UTF-8, 2 a font in WOFF 2.0.
         mode: u16 = 0, { "minimum": 0, "maximum": 2 };
         /// How hard it is tried to make the body small: 0 is the fastest, 11 the smallest.
@@ -52,22 +43,12 @@ attributes! {
         lgwin: u32 = 19, { "enum": [0, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24] };
         /// The largest block, a power of two in bytes; 0 leaves it to the encoder.
         lgblock: u32 = 0, { "enum": [0, 16, 17, 18, 19, 20, 21, 22, 23, 24] };
-        /// The lowest HTTP version of requests that are answered compressed.
-        http_version: HttpVersion = HttpVersion::Http11;
-        /// Whether responses say `Vary: Accept-Encoding`.
-        vary: Option<bool>;
     }
+    {}
 }
 
-fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
-    let rules = Rules {
-        types: config.types,
-        min_length: config.min_length,
-        http_version: config.http_version,
-        vary: config.vary.unwrap_or_default(),
-    };
-    let settings = BrotliSettings {
+fn settings_of(config: &Config) -> Result<BrotliSettings, String> {
+    Ok(BrotliSettings {
         mode: match config.mode {
             1 => BrotliMode::Text,
             2 => BrotliMode::Font,
@@ -76,24 +57,20 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
         quality: config.comp_level,
         window_bits: config.lgwin,
         block_bits: config.lgblock,
-    };
-    Ok(Compression::<Brotli>::plugin(rules, settings))
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration, lines, respond};
-    use model::catalog::SchemaType;
-    use serde_json::json;
+    use exchange::testing::{Scene, configuration_check, lines, respond};
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::shared::encoding::decode::decode;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, want: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, want);
-        };
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(json!({"types": "*", "mode": 2, "comp_level": 0, "lgwin": 0, "lgblock": 0}), None);
         check(json!({"lgwin": 24, "lgblock": 24, "http_version": 1.0, "vary": true}), None);

@@ -39,17 +39,8 @@ use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    ClickhouseLogger::NAME,
-    398,
-    logger::PHASES,
-    logger::schema::<ClickhouseLogger>,
-    logger::build::<ClickhouseLogger>,
-)
-.checked(logger::check::<ClickhouseLogger>)
-.with_metadata(logger::metadata_schema::<ClickhouseLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("clickhouse_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<ClickhouseLogger>(398, include_str!("clickhouse_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {
@@ -144,25 +135,23 @@ impl Sink for Clickhouse {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::{configuration_check, with_fields};
     use serde_json::json;
 
     use super::*;
 
     fn with(fields: Value) -> Value {
-        let mut config = json!({
-            "endpoint_addrs": ["http://127.0.0.1:1"], "user": "u", "password": "p", "database": "d", "logtable": "t",
-        });
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
+        with_fields(
+            json!({
+                "endpoint_addrs": ["http://127.0.0.1:1"], "user": "u", "password": "p", "database": "d", "logtable": "t",
+            }),
+            &fields,
+        )
     }
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(with(json!({})), None);
         check(
             with(

@@ -64,17 +64,14 @@ impl Plugin for ClientControl {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{self, check_configuration};
-    use model::catalog::SchemaType;
+    use exchange::testing::{self, configuration_check};
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(json!({ "max_body_size": 0 }), None);
         check(json!({ "max_body_size": -1 }), Some("max_body_size"));

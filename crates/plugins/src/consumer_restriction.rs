@@ -154,15 +154,14 @@ impl Plugin for ConsumerRestriction {
 #[cfg(test)]
 mod tests {
     use exchange::exchange::ServiceName;
-    use exchange::testing::{Scene, check_configuration, consumer, decide, route};
-    use model::catalog::SchemaType;
+    use exchange::testing::{Scene, configuration_check, consumer, decide, route};
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        let check = configuration_check(&KIND);
         check(json!({"title": "whitelist", "whitelist": ["jack"]}), Some("title"));
         check(json!({"whitelist": ["jack"], "blacklist": ["jill"], "allowed_by_methods": []}), None);
         check(json!({"allowed_by_methods": [{"user": "jack", "methods": ["GET", "PURGE"]}, {}]}), None);

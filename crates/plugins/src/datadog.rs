@@ -28,21 +28,18 @@ mod metrics;
 use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
-use exchange::plugin::{Build, Phase, PluginKind};
-use serde_json::{Value, json};
+use exchange::plugin::{Build, PluginKind};
+use serde_json::Value;
 
-use crate::shared::attributes::{Attribute, Fields, attributes};
+use crate::shared::attributes::{Attribute, attributes};
+use crate::shared::config::fields_of;
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::datagrams::Datagrams;
 use crate::shared::logger::{self, CommonFields, LogPlugin};
 use metrics::Metrics;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new(Datadog::NAME, 495, &[Phase::Log], logger::schema::<Datadog>, logger::build::<Datadog>)
-        .checked(logger::check::<Datadog>)
-        .with_metadata(logger::metadata_schema::<Datadog>)
-        .documented(include_str!("datadog.rs"));
+pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<Datadog>(495, include_str!("datadog.rs"));
 
 /// A tag of Datadog: it begins with a letter and does not end in a colon.
 const TAG_PATTERN: &str = r"^[\p{L}][\p{L}\p{N}_.:/-]*(?<!:)$";
@@ -83,14 +80,6 @@ attributes! {
     }
 }
 
-impl Metadata {
-    /// Reads the metadata; its other fields belong to the queue.
-    fn of(metadata: Option<&Value>) -> Result<Metadata, String> {
-        let mut fields = Fields::of(metadata.cloned().unwrap_or_else(|| json!({})))?;
-        Metadata::take(&mut fields)
-    }
-}
-
 /// The compiled plugin: an entry is the metrics of a request, a line each.
 struct Datadog {
     metrics: Metrics,
@@ -106,7 +95,7 @@ impl LogPlugin for Datadog {
     const COMMON: CommonFields = CommonFields::None;
 
     fn compile(config: &Config, metadata: Option<&Value>) -> Result<Datadog, String> {
-        let metadata = Metadata::of(metadata)?;
+        let metadata = fields_of::<Metadata>(metadata)?;
         let metrics = Metrics::new(config, &metadata);
         Ok(Datadog { metrics, host: metadata.host, port: metadata.port })
     }
@@ -149,16 +138,15 @@ fn datagrams(entry: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{accepts, check_configuration};
+    use exchange::testing::{accepts, configuration_check};
     use model::catalog::SchemaType;
+    use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(
             json!({"batch_max_size": 10, "prefer_name": false, "include_path": true, "include_method": true}),

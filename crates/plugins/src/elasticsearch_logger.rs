@@ -40,17 +40,8 @@ use index::IndexName;
 use sink::Elasticsearch;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    ElasticsearchLogger::NAME,
-    413,
-    logger::PHASES,
-    logger::schema::<ElasticsearchLogger>,
-    logger::build::<ElasticsearchLogger>,
-)
-.checked(logger::check::<ElasticsearchLogger>)
-.with_metadata(logger::metadata_schema::<ElasticsearchLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("elasticsearch_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<ElasticsearchLogger>(413, include_str!("elasticsearch_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {
@@ -135,17 +126,14 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::configuration_check;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         let (address, field) = ("http://127.0.0.1:9200", json!({"index": "services"}));
         check(json!({"endpoint_addr": address, "field": field}), None);
         check(

@@ -225,7 +225,7 @@ impl Plugin for FaultInjection {
 mod tests {
     use std::time::Instant;
 
-    use exchange::testing::check_configuration;
+    use exchange::testing::configuration_check;
     use gateway::testing::Scene;
     use model::catalog::SchemaType;
     use serde_json::json;
@@ -234,9 +234,7 @@ mod tests {
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         let abort = |fields: Value| {
             let mut abort = json!({ "http_status": 403 });
             abort.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());

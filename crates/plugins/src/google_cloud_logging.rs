@@ -43,18 +43,8 @@ use account::{Account, AuthConfig};
 use sink::CloudLogging;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    GoogleLogging::NAME,
-    407,
-    // A format may name the bodies.
-    logger::PHASES,
-    logger::schema::<GoogleLogging>,
-    logger::build::<GoogleLogging>,
-)
-.checked(logger::check::<GoogleLogging>)
-.with_metadata(logger::metadata_schema::<GoogleLogging>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("google_cloud_logging.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<GoogleLogging>(407, include_str!("google_cloud_logging.rs"));
 
 attributes! {
     pub(crate) struct Config {

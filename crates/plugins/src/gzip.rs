@@ -40,33 +40,23 @@
 //! that another party chooses: the length of the compressed response tells whether both are alike, and many requests
 //! find the secret byte by byte (the attack BREACH). Leave their routes or media types out.
 
-use std::sync::Arc;
+use exchange::plugin::PluginKind;
 
-use exchange::plugin::{Build, Phase, Plugin, PluginKind};
-use serde_json::Value;
-
-use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::config;
-use crate::shared::encoding::{Compression, Gzip, GzipLevel, HttpVersion, Rules, Types};
+use crate::shared::attributes::attributes;
+use crate::shared::encoding::{Gzip, GzipLevel, coding_attributes, coding_kind};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("gzip", 995, &[Phase::Encode], Config::schema, build).documented(include_str!("gzip.rs"));
+pub(crate) const KIND: PluginKind = coding_kind::<Config>("gzip", 995, include_str!("gzip.rs"));
 
-attributes! {
-    struct Config {
-        /// The media types of bodies that are compressed, or `*` for all.
-        types: Types = Types::html();
-        /// The shortest body that is compressed, in bytes; it counts for responses that tell their length.
-        min_length: u64 = 20, { "minimum": 1 };
+coding_attributes! {
+    Gzip, settings_of;
+    {
         /// How hard it is tried to make the body small: 1 is the fastest, 9 the smallest.
         comp_level: u16 = 1, { "minimum": 1, "maximum": 9 };
-        /// The lowest HTTP version of requests that are answered compressed.
-        http_version: HttpVersion = HttpVersion::Http11;
+    }
+    {
         /// Without effect; checked for compatibility.
         buffers: Buffers = Buffers { number: 32, size: 4_096 };
-        /// Whether responses say `Vary: Accept-Encoding`.
-        vary: Option<bool>;
     }
 }
 
@@ -79,32 +69,23 @@ attributes! {
     }
 }
 
-fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
-    let rules = Rules {
-        types: config.types,
-        min_length: config.min_length,
-        http_version: config.http_version,
-        vary: config.vary.unwrap_or_default(),
-    };
-    let level = GzipLevel(u8::try_from(config.comp_level).map_err(|error| error.to_string())?);
-    Ok(Compression::<Gzip>::plugin(rules, level))
+fn settings_of(config: &Config) -> Result<GzipLevel, String> {
+    Ok(GzipLevel(u8::try_from(config.comp_level).map_err(|error| error.to_string())?))
 }
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, accepts, check_configuration, lines, respond};
+    use exchange::testing::{Scene, accepts, configuration_check, lines, respond};
     use model::catalog::SchemaType;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::shared::attributes::Attribute;
     use crate::shared::encoding::decode::decode;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, want: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, want);
-        };
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(json!({"types": "*", "comp_level": 9, "http_version": 1.0, "vary": true}), None);
         for buffers in [json!({}), json!({"number": 1}), json!({"size": 1})] {

@@ -53,18 +53,9 @@ use crate::shared::logger::{self, LogPlugin};
 use sink::LogServer;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    HttpLogger::NAME,
-    410,
-    logger::PHASES,
-    logger::schema::<HttpLogger>,
-    logger::build::<HttpLogger>,
-)
-.checked(logger::check::<HttpLogger>)
-.with_metadata(logger::metadata_schema::<HttpLogger>)
-.checked_metadata(logger::check_metadata)
-.on_streams(logger::sessions::kind::<HttpLogger>())
-.documented(include_str!("http_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<HttpLogger>(410, include_str!("http_logger.rs"))
+        .on_streams(logger::sessions::kind::<HttpLogger>());
 
 words! {
     /// How the entries of a batch are put together.

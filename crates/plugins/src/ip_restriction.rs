@@ -117,16 +117,15 @@ impl StreamPlugin for IpRestriction {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
+    use exchange::testing::configuration_check;
     use gateway::testing::{Scene, run_preread, stream_route};
-    use model::catalog::SchemaType;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        let check = configuration_check(&KIND);
         check(json!({"whitelist": ["127.0.0.1", "10.0.0.0/8", "::1", "fe80::/32"]}), None);
         check(json!({"blacklist": ["0.0.0.0/0"], "message": "no", "response_code": 404}), None);
         check(json!({"blacklist": ["::/0"], "_meta": {"disable": false}}), None);

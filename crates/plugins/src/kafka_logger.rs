@@ -50,18 +50,9 @@ use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    KafkaLogger::NAME,
-    403,
-    logger::PHASES,
-    logger::schema::<KafkaLogger>,
-    logger::build::<KafkaLogger>,
-)
-.checked(logger::check::<KafkaLogger>)
-.with_metadata(logger::metadata_schema::<KafkaLogger>)
-.checked_metadata(logger::check_metadata)
-.on_streams(logger::sessions::kind::<KafkaLogger>())
-.documented(include_str!("kafka_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<KafkaLogger>(403, include_str!("kafka_logger.rs"))
+        .on_streams(logger::sessions::kind::<KafkaLogger>());
 
 words! {
     /// The form of an entry.

@@ -26,7 +26,7 @@
 use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
-use exchange::plugin::{Build, Phase, PluginKind};
+use exchange::plugin::{Build, PluginKind};
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::attributes;
@@ -37,16 +37,7 @@ use crate::shared::logger::times::{started, unix_seconds};
 use crate::shared::logger::{self, CommonFields, LogPlugin};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    LagoLogger::NAME,
-    415,
-    &[Phase::Log],
-    logger::schema::<LagoLogger>,
-    logger::build::<LagoLogger>,
-)
-.checked(logger::check::<LagoLogger>)
-.with_metadata(logger::metadata_schema::<LagoLogger>)
-.documented(include_str!("lago.rs"));
+pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<LagoLogger>(415, include_str!("lago.rs"));
 
 attributes! {
     pub(crate) struct Config {
@@ -159,25 +150,23 @@ impl Sink for Lago {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::{configuration_check, with_fields};
 
     use super::*;
 
     fn with(fields: Value) -> Value {
-        let mut config = json!({
-            "endpoint_addrs": ["http://127.0.0.1:1"], "token": "t", "event_transaction_id": "tx_${arg_n}",
-            "event_subscription_id": "$host", "event_code": "c",
-        });
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
+        with_fields(
+            json!({
+                "endpoint_addrs": ["http://127.0.0.1:1"], "token": "t", "event_transaction_id": "tx_${arg_n}",
+                "event_subscription_id": "$host", "event_code": "c",
+            }),
+            &fields,
+        )
     }
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(with(json!({})), None);
         check(with(json!({"event_properties": {"a": "${status}"}, "keepalive": false, "name": "n"})), None);
         for name in ["endpoint_addrs", "token", "event_transaction_id", "event_subscription_id", "event_code"]

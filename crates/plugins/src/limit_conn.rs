@@ -51,21 +51,21 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::stream::{StreamKind, StreamPhase};
 use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::shared::attributes::{Attribute, Fields, attributes, words};
+use crate::shared::attributes::attributes;
 use crate::shared::config;
 use crate::shared::limits::amount::{WrittenAmount, WrittenAmountOrZero};
 use crate::shared::limits::delay;
 use crate::shared::limits::failures::Failures;
-use crate::shared::redis::settings::{RedisFields, RedisSettings, add_to_schema};
+use crate::shared::limits::store::{CountKeyType, CountPolicy, counted_schema, read_counted, refusal_reply};
 use counts::{Counts, InProgress};
 use rule::{Rule, rules_of};
 use shared_counts::{SharedCounts, SharedPlace};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("limit-conn", 1003, &[Phase::Access, Phase::Log], schema, build)
+    PluginKind::new("limit-conn", 1003, &[Phase::Access, Phase::Log], counted_schema::<Config>, build)
         .checked(check)
         .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: on_streams::build })
         .checked_on_streams(on_streams::check)
@@ -84,9 +84,9 @@ attributes! {
         /// The key: a variable's name or a text with variables. Each of its values is counted separately.
         key: Option<String>;
         /// How the key is to be read.
-        key_type: KeyType = KeyType::Var;
+        key_type: CountKeyType = CountKeyType::Var;
         /// Where the counts are kept.
-        policy: Policy = Policy::Local;
+        policy: CountPolicy = CountPolicy::Local;
         /// The status of a refusal.
         rejected_code: u16 = 503, { "minimum": 200, "maximum": 599 };
         /// The message of a refusal.
@@ -109,21 +109,6 @@ attributes! {
         burst: WrittenAmountOrZero;
         /// The rule's key: a text with variables. Each value is counted separately; without one the rule is skipped.
         key: String;
-    }
-}
-
-words! {
-    enum KeyType {
-        Var = "var",
-        VarCombination = "var_combination",
-    }
-}
-
-words! {
-    enum Policy {
-        Redis = "redis",
-        RedisCluster = "redis-cluster",
-        Local = "local",
     }
 }
 
@@ -178,34 +163,15 @@ enum Stop {
     Unknown,
 }
 
-fn schema() -> Value {
-    let mut schema = Config::schema();
-    add_to_schema(&mut schema, false);
-    schema
-}
-
-/// The configuration, and the Redis that counts.
-fn read(config: &Value) -> Result<(Config, Option<RedisSettings>), String> {
-    let mut fields = Fields::of(config.clone())?;
-    let (own, redis) = (Config::take(&mut fields)?, RedisFields::take(&mut fields)?);
-    fields.finish(&[Config::NAMES, RedisFields::NAMES])?;
-    let settings = match own.policy {
-        Policy::Local => None,
-        Policy::Redis => Some(redis.single()?),
-        Policy::RedisCluster => Some(redis.cluster()?),
-    };
-    Ok((own, settings))
-}
-
 fn check(config: &Value) -> Result<(), String> {
-    let (config, _) = read(config)?;
+    let (config, _) = read_counted(config, |own: &Config| own.policy)?;
     // Accepted without an effect, as the documentation says.
     let _ = config.only_use_default_delay;
     rules_of(&config).map(drop)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let (parsed, settings) = read(config)?;
+    let (parsed, settings) = read_counted(config, |own: &Config| own.policy)?;
     let failures = Arc::new(Failures::new(build, "limit-conn", parsed.allow_degradation, Reply::status(500)));
     let store = match settings {
         Some(settings) => {
@@ -224,10 +190,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         skips_rules: parsed.rules.is_some(),
         unit_delay_ms: parsed.default_conn_delay * 1_000.0,
         store,
-        rejected: match &parsed.rejected_msg {
-            Some(message) => Reply::json(parsed.rejected_code, &json!({ "error_msg": message })),
-            None => Reply::status(parsed.rejected_code),
-        },
+        rejected: refusal_reply(parsed.rejected_code, parsed.rejected_msg.as_deref()),
         failures,
     }))
 }

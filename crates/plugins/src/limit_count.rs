@@ -65,6 +65,7 @@ use crate::shared::fields::is_token;
 use crate::shared::limits::amount::WrittenAmount;
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::key::shared_prefix;
+use crate::shared::limits::store::refusal_reply;
 use crate::shared::redis::Redis;
 use crate::shared::redis::settings::{RedisFields, RedisSettings, SentinelFields, add_to_schema};
 use delayed::Delayed;
@@ -269,10 +270,7 @@ fn compile(plugin: &'static str, build: &Build<'_>, config: &Value) -> Result<Li
             Some(group) => group.store.clone(),
             None => store()?,
         },
-        rejected: match &parsed.rejected_msg {
-            Some(message) => Reply::json(parsed.rejected_code, &json!({ "error_msg": message })),
-            None => Reply::status(parsed.rejected_code),
-        },
+        rejected: refusal_reply(parsed.rejected_code, parsed.rejected_msg.as_deref()),
         failures: failures.clone(),
         show_quota: parsed.show_limit_quota_header,
         _group: group,

@@ -36,21 +36,22 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::shared::attributes::{Attribute, Fields, attributes, words};
+use crate::shared::attributes::attributes;
 use crate::shared::config;
 use crate::shared::limits::delay::{self, DELAY_MAX_MS};
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::key::LimitKey;
-use crate::shared::redis::settings::{RedisFields, RedisSettings, add_to_schema};
+use crate::shared::limits::store::{CountKeyType, CountPolicy, counted_schema, read_counted, refusal_reply};
 use bucket::{Bucket, Buckets, Pour};
 use shared_bucket::SharedBuckets;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("limit-req", 1001, &[Phase::Access], schema, build)
-    .checked(check)
-    .documented(include_str!("limit_req.rs"));
+pub(crate) const KIND: PluginKind =
+    PluginKind::new("limit-req", 1001, &[Phase::Access], counted_schema::<Config>, build)
+        .checked(check)
+        .documented(include_str!("limit_req.rs"));
 
 attributes! {
     struct Config {
@@ -61,9 +62,9 @@ attributes! {
         /// The key: a variable's name or a text with variables. Each of its values is counted separately.
         key: String;
         /// How the key is to be read.
-        key_type: KeyType = KeyType::Var;
+        key_type: CountKeyType = CountKeyType::Var;
         /// Where the buckets are kept.
-        policy: Policy = Policy::Local;
+        policy: CountPolicy = CountPolicy::Local;
         /// The status of a refusal.
         rejected_code: u16 = 503, { "minimum": 200, "maximum": 599 };
         /// The message of a refusal.
@@ -72,21 +73,6 @@ attributes! {
         nodelay: bool = false;
         /// Lets requests pass that cannot be counted.
         allow_degradation: bool = false;
-    }
-}
-
-words! {
-    enum KeyType {
-        Var = "var",
-        VarCombination = "var_combination",
-    }
-}
-
-words! {
-    enum Policy {
-        Redis = "redis",
-        RedisCluster = "redis-cluster",
-        Local = "local",
     }
 }
 
@@ -106,39 +92,13 @@ enum Store {
     Redis(SharedBuckets),
 }
 
-fn schema() -> Value {
-    let mut schema = Config::schema();
-    add_to_schema(&mut schema, false);
-    schema
-}
-
-/// The configuration, and the Redis that keeps the buckets.
-fn read(config: &Value) -> Result<(Config, Option<RedisSettings>), String> {
-    let mut fields = Fields::of(config.clone())?;
-    let (own, redis) = (Config::take(&mut fields)?, RedisFields::take(&mut fields)?);
-    fields.finish(&[Config::NAMES, RedisFields::NAMES])?;
-    let settings = match own.policy {
-        Policy::Local => None,
-        Policy::Redis => Some(redis.single()?),
-        Policy::RedisCluster => Some(redis.cluster()?),
-    };
-    Ok((own, settings))
-}
-
 fn check(config: &Value) -> Result<(), String> {
-    let (config, _) = read(config)?;
-    key(&config).map(drop)
-}
-
-fn key(config: &Config) -> Result<LimitKey, String> {
-    match config.key_type {
-        KeyType::Var => LimitKey::variable(&config.key),
-        KeyType::VarCombination => LimitKey::combination(&config.key),
-    }
+    let (config, _) = read_counted(config, |own: &Config| own.policy)?;
+    config.key_type.compile_key(&config.key).map(drop)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let (parsed, settings) = read(config)?;
+    let (parsed, settings) = read_counted(config, |own: &Config| own.policy)?;
     let longest_wait_s = if parsed.nodelay { f64::INFINITY } else { DELAY_MAX_MS as f64 / 1_000.0 };
     let bucket = Bucket::new(parsed.rate, parsed.burst.min(parsed.rate * longest_wait_s));
     let store = match settings {
@@ -150,13 +110,10 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     };
     Ok(Arc::new(LimitReq {
         bucket,
-        key: key(&parsed)?,
+        key: parsed.key_type.compile_key(&parsed.key)?,
         store,
         is_delaying: !parsed.nodelay,
-        rejected: match &parsed.rejected_msg {
-            Some(message) => Reply::json(parsed.rejected_code, &json!({ "error_msg": message })),
-            None => Reply::status(parsed.rejected_code),
-        },
+        rejected: refusal_reply(parsed.rejected_code, parsed.rejected_msg.as_deref()),
         failures: Failures::new(build, "limit-req", parsed.allow_degradation, Reply::status(500)),
     }))
 }

@@ -30,26 +30,18 @@ mod syslog;
 use exchange::Exchange;
 use exchange::plugin::batch::QueueSettings;
 use exchange::plugin::{Build, PluginKind};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use crate::shared::attributes::{Attribute, Fields, attributes, words};
+use crate::shared::attributes::{Attribute, attributes, words};
+use crate::shared::config::fields_of;
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 use sink::Loggly;
 use syslog::{SEVERITIES, Syslog, level};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    LogglyLogger::NAME,
-    411,
-    logger::PHASES,
-    logger::schema::<LogglyLogger>,
-    logger::build::<LogglyLogger>,
-)
-.checked(logger::check::<LogglyLogger>)
-.with_metadata(logger::metadata_schema::<LogglyLogger>)
-.checked_metadata(check_metadata)
-.documented(include_str!("loggly.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<LogglyLogger>(411, include_str!("loggly.rs")).checked_metadata(check_metadata);
 
 /// A tag: printable characters, without the word that stands before tags anyway.
 const TAG_PATTERN: &str = "^(?!tag=)[ -~]*";
@@ -99,17 +91,9 @@ attributes! {
     }
 }
 
-impl Metadata {
-    /// Reads the metadata; its other fields belong to entries and to the queue.
-    fn of(metadata: Option<&Value>) -> Result<Metadata, String> {
-        let mut fields = Fields::of(metadata.cloned().unwrap_or_else(|| json!({})))?;
-        Metadata::take(&mut fields)
-    }
-}
-
 fn check_metadata(metadata: &Value) -> Result<(), String> {
     logger::check_metadata(metadata)?;
-    sink::check(&Metadata::of(Some(metadata))?)
+    sink::check(&fields_of::<Metadata>(Some(metadata))?)
 }
 
 /// The compiled plugin: an entry is a JSON object, behind the head of a syslog message if it is sent as such.
@@ -125,7 +109,7 @@ impl LogPlugin for LogglyLogger {
     const NAME: &'static str = "loggly";
 
     fn compile(config: &Config, metadata: Option<&Value>) -> Result<LogglyLogger, String> {
-        let metadata = Metadata::of(metadata)?;
+        let metadata = fields_of::<Metadata>(metadata)?;
         let is_syslog = metadata.protocol == Protocol::Syslog;
         let mut by_status = Vec::new();
         for (status, severity) in config.severity_map.iter().flatten() {
@@ -156,16 +140,15 @@ impl LogPlugin for LogglyLogger {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{accepts, check_configuration};
+    use exchange::testing::{accepts, configuration_check};
     use model::catalog::SchemaType;
+    use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(json!({"customer_token": "t"}), None);
         check(
             json!({

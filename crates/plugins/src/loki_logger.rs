@@ -41,17 +41,8 @@ use crate::shared::logger::{self, LogPlugin};
 use sink::Loki;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    LokiLogger::NAME,
-    414,
-    logger::PHASES,
-    logger::schema::<LokiLogger>,
-    logger::build::<LokiLogger>,
-)
-.checked(logger::check::<LokiLogger>)
-.with_metadata(logger::metadata_schema::<LokiLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("loki_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<LokiLogger>(414, include_str!("loki_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {
@@ -122,22 +113,18 @@ impl LogPlugin for LokiLogger {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{accepts, check_configuration};
+    use exchange::testing::{accepts, configuration_check, with_fields};
     use model::catalog::SchemaType;
 
     use super::*;
 
     fn with(fields: Value) -> Value {
-        let mut config = json!({"endpoint_addrs": ["http://127.0.0.1:3100"]});
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
+        with_fields(json!({"endpoint_addrs": ["http://127.0.0.1:3100"]}), &fields)
     }
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(with(json!({})), None);
         check(
             with(json!({

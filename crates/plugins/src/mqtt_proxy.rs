@@ -102,16 +102,15 @@ impl StreamPlugin for MqttProxy {
 #[cfg(test)]
 mod tests {
     use exchange::plugin::stream::chain::Preread;
-    use exchange::testing::check_configuration;
+    use exchange::testing::configuration_check;
     use gateway::testing::{run_preread, stream_route};
-    use model::catalog::SchemaType;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        let check = configuration_check(&KIND);
         check(json!({"protocol_level": 4}), None);
         check(json!({"protocol_name": "MQIsdp", "protocol_level": 3}), None);
         check(json!({}), Some("protocol_level"));

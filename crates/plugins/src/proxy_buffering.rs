@@ -42,17 +42,14 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::configuration_check;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(json!({ "disable_proxy_buffering": true }), None);
         check(json!({ "disable_proxy_buffering": "on" }), Some("wrong type: expected boolean, got string"));

@@ -138,17 +138,14 @@ impl Plugin for RealIp {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{self, check_configuration};
-    use model::catalog::SchemaType;
+    use exchange::testing::{self, configuration_check};
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(json!({ "source": "http_xff" }), None);
         check(json!({ "source": "arg_ip", "trusted_addresses": ["127.0.0.0/24", "::1", "fe80::/32"] }), None);
         check(json!({ "source": "http_x_forwarded_for", "recursive": true }), None);

@@ -132,15 +132,14 @@ fn host_of(referer: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
+    use exchange::testing::configuration_check;
     use gateway::testing::Scene;
-    use model::catalog::SchemaType;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        let check = configuration_check(&KIND);
         check(json!({"whitelist": ["*.xx.com", "yy.com"], "bypass_missing": true}), None);
         check(json!({"blacklist": ["*"], "message": "no"}), None);
         check(json!({}), Some(""));

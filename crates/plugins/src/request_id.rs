@@ -231,15 +231,14 @@ const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration, decide, lines, respond};
-    use model::catalog::SchemaType;
+    use exchange::testing::{Scene, configuration_check, decide, lines, respond};
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(json!({"header_name": "X-Id", "include_in_response": false, "algorithm": "ksuid"}), None);
         check(json!({"algorithm": "range_id", "range_id": {"char_set": "aeiou1", "length": 6}}), None);

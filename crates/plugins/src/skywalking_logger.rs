@@ -34,17 +34,8 @@ use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    SkywalkingLogger::NAME,
-    408,
-    logger::PHASES,
-    logger::schema::<SkywalkingLogger>,
-    logger::build::<SkywalkingLogger>,
-)
-.checked(logger::check::<SkywalkingLogger>)
-.with_metadata(logger::metadata_schema::<SkywalkingLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("skywalking_logger.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<SkywalkingLogger>(408, include_str!("skywalking_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {
@@ -139,16 +130,13 @@ impl Sink for Skywalking {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration, respond};
-    use model::catalog::SchemaType;
+    use exchange::testing::{Scene, configuration_check, respond};
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(json!({"endpoint_addr": "http://127.0.0.1"}), None);
         check(
             json!({

@@ -32,17 +32,7 @@ use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin, rfc5424};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    SlsLogger::NAME,
-    406,
-    logger::PHASES,
-    logger::schema::<SlsLogger>,
-    logger::build::<SlsLogger>,
-)
-.checked(logger::check::<SlsLogger>)
-.with_metadata(logger::metadata_schema::<SlsLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("sls_logger.rs"));
+pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<SlsLogger>(406, include_str!("sls_logger.rs"));
 
 attributes! {
     pub(crate) struct Config {
@@ -124,26 +114,24 @@ impl Sink for Service {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::{configuration_check, with_fields};
     use serde_json::json;
 
     use super::*;
 
     fn with(more: Value) -> Value {
-        let mut config = json!({
-            "host": "100.100.99.135", "port": 10009, "project": "p", "logstore": "l", "access_key_id": "id",
-            "access_key_secret": "s]\"",
-        });
-        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        config
+        with_fields(
+            json!({
+                "host": "100.100.99.135", "port": 10009, "project": "p", "logstore": "l", "access_key_id": "id",
+                "access_key_secret": "s]\"",
+            }),
+            &more,
+        )
     }
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(with(json!({})), None);
         check(with(json!({"ssl_verify": false, "timeout": 1, "batch_max_size": 2})), None);
         check(with(json!({"timeout": 0})), Some("timeout"));

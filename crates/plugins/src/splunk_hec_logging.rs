@@ -26,7 +26,7 @@
 use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
-use exchange::plugin::{Build, Phase, PluginKind};
+use exchange::plugin::{Build, PluginKind};
 use jsonx::Bounds;
 use net::endpoint::KeepAlive;
 use serde_json::{Map, Value, json};
@@ -39,18 +39,8 @@ use crate::shared::logger::times::{now, unix_seconds};
 use crate::shared::logger::{self, CommonFields, LogPlugin};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    SplunkLogging::NAME,
-    409,
-    // A format may name the bodies.
-    &[Phase::RequestBody, Phase::ResponseBody, Phase::Log],
-    logger::schema::<SplunkLogging>,
-    logger::build::<SplunkLogging>,
-)
-.checked(logger::check::<SplunkLogging>)
-.with_metadata(logger::metadata_schema::<SplunkLogging>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("splunk_hec_logging.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<SplunkLogging>(409, include_str!("splunk_hec_logging.rs"));
 
 attributes! {
     pub(crate) struct Config {
@@ -187,23 +177,20 @@ fn refusal(answer: &Answer<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
-    use model::catalog::SchemaType;
+    use exchange::testing::{configuration_check, with_fields};
 
     use super::*;
 
     fn with(fields: Value) -> Value {
-        let mut config =
-            json!({"endpoint": {"uri": "http://127.0.0.1:18088/services/collector", "token": "t"}});
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
+        with_fields(
+            json!({"endpoint": {"uri": "http://127.0.0.1:18088/services/collector", "token": "t"}}),
+            &fields,
+        )
     }
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         let uri = "http://127.0.0.1:18088/services/collector";
         check(with(json!({})), None);
         check(

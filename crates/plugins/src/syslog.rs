@@ -35,16 +35,12 @@ use crate::shared::attributes::{attributes, words};
 use crate::shared::logger::byte_stream::{self, ByteStream, Reaching};
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::datagrams::Datagrams;
+use crate::shared::logger::log_server::LogTransport;
 use crate::shared::logger::{self, LogPlugin, rfc5424};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new(Syslog::NAME, 401, logger::PHASES, logger::schema::<Syslog>, logger::build::<Syslog>)
-        .checked(logger::check::<Syslog>)
-        .with_metadata(logger::metadata_schema::<Syslog>)
-        .checked_metadata(logger::check_metadata)
-        .on_streams(logger::sessions::kind::<Syslog>())
-        .documented(include_str!("syslog.rs"));
+pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<Syslog>(401, include_str!("syslog.rs"))
+    .on_streams(logger::sessions::kind::<Syslog>());
 
 words! {
     /// How lines are carried.
@@ -85,13 +81,8 @@ struct Syslog;
 
 /// The syslog server of one instance.
 struct SyslogServer {
-    transport: Transport,
+    transport: LogTransport,
     line_max_bytes: usize,
-}
-
-enum Transport {
-    Stream(ByteStream),
-    Datagrams(Datagrams),
 }
 
 impl LogPlugin for Syslog {
@@ -117,7 +108,7 @@ impl LogPlugin for Syslog {
         if config.sock_type == SockType::Udp {
             let datagrams = Datagrams::new(build.services, host, *port, *timeout)?;
             let line_max_bytes = drop_limit.min(DATAGRAM_MAX_BYTES);
-            return Ok(SyslogServer { transport: Transport::Datagrams(datagrams), line_max_bytes });
+            return Ok(SyslogServer { transport: LogTransport::Datagrams(datagrams), line_max_bytes });
         }
         let reaching = Reaching {
             host,
@@ -128,7 +119,7 @@ impl LogPlugin for Syslog {
             idle_ms: IDLE_MS,
         };
         let stream = ByteStream::new(build.services, reaching)?;
-        Ok(SyslogServer { transport: Transport::Stream(stream), line_max_bytes: drop_limit })
+        Ok(SyslogServer { transport: LogTransport::Stream(stream), line_max_bytes: drop_limit })
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
@@ -154,8 +145,8 @@ impl SyslogServer {
         };
         match &self.transport {
             // The lines that are too long stay in the batch, to be counted once the others have arrived.
-            Transport::Stream(stream) => Ok(stream.send(&concatenated(lines)).await?),
-            Transport::Datagrams(datagrams) => {
+            LogTransport::Stream(stream) => Ok(stream.send(&concatenated(lines)).await?),
+            LogTransport::Datagrams(datagrams) => {
                 for (sent, (_, line)) in lines.iter().enumerate() {
                     // A datagram is a line, so that nothing has to end it.
                     let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -233,7 +224,7 @@ mod tests {
     fn line_that_is_too_long_is_not_sent_again() {
         let services = exchange::testing::services();
         let datagrams = Datagrams::new(&services, "169.254.169.254", 514, 60_000).unwrap();
-        let server = SyslogServer { transport: Transport::Datagrams(datagrams), line_max_bytes: 10 };
+        let server = SyslogServer { transport: LogTransport::Datagrams(datagrams), line_max_bytes: 10 };
         // Nothing reaches this address, so that the first entry that fits fails.
         let batch = [20, 2, 20, 2].map(|bytes| Entry::from(vec![b'x'; bytes]));
         let client = HttpClient::default();

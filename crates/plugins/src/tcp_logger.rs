@@ -22,30 +22,20 @@
 //! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
-use exchange::plugin::outbound::{HttpClient, OutboundTls};
+use exchange::plugin::batch::QueueSettings;
+use exchange::plugin::outbound::OutboundTls;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
 use crate::shared::logger::byte_stream::{self, ByteStream, Reaching};
-use crate::shared::logger::collector::json_list;
 use crate::shared::logger::contents::Contents;
+use crate::shared::logger::log_server::{JsonListServer, LogTransport};
 use crate::shared::logger::{self, LogPlugin};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    TcpLogger::NAME,
-    405,
-    logger::PHASES,
-    logger::schema::<TcpLogger>,
-    logger::build::<TcpLogger>,
-)
-.checked(logger::check::<TcpLogger>)
-.with_metadata(logger::metadata_schema::<TcpLogger>)
-.checked_metadata(logger::check_metadata)
-.on_streams(logger::sessions::kind::<TcpLogger>())
-.documented(include_str!("tcp_logger.rs"));
+pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<TcpLogger>(405, include_str!("tcp_logger.rs"))
+    .on_streams(logger::sessions::kind::<TcpLogger>());
 
 attributes! {
     pub(crate) struct Config {
@@ -65,16 +55,9 @@ attributes! {
 /// The compiled plugin: an entry is a JSON object.
 struct TcpLogger;
 
-/// The log server of one instance.
-struct LogServer {
-    stream: ByteStream,
-    /// A batch is one entry, sent without a list around it.
-    is_single: bool,
-}
-
 impl LogPlugin for TcpLogger {
     type Config = Config;
-    type Sink = LogServer;
+    type Sink = JsonListServer;
 
     const NAME: &'static str = "tcp-logger";
     const QUEUE_NAME: &'static str = "tcp logger";
@@ -89,7 +72,7 @@ impl LogPlugin for TcpLogger {
         build: &Build<'_>,
         config: &Config,
         settings: &QueueSettings,
-    ) -> Result<LogServer, String> {
+    ) -> Result<JsonListServer, String> {
         let tls = OutboundTls { server_name: config.tls_options.clone(), ..OutboundTls::default() };
         let reaching = Reaching {
             host: &config.host,
@@ -100,23 +83,14 @@ impl LogPlugin for TcpLogger {
             idle_ms: 0,
         };
         let stream = ByteStream::new(build.services, reaching)?;
-        Ok(LogServer { stream, is_single: settings.batch_max_entries == 1 })
+        Ok(JsonListServer {
+            transport: LogTransport::Stream(stream),
+            is_single: settings.batch_max_entries == 1,
+        })
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
         Some(contents.json_of_route(exchange))
-    }
-}
-
-impl Sink for LogServer {
-    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
-        Box::pin(async move {
-            let sent = match batch {
-                [entry] if self.is_single => self.stream.send(entry).await,
-                batch => self.stream.send(&json_list(batch)).await,
-            };
-            Ok(sent?)
-        })
     }
 }
 

@@ -39,17 +39,8 @@ use crate::shared::logger::{self, LogPlugin};
 use sink::LogService;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(
-    TencentLogger::NAME,
-    397,
-    logger::PHASES,
-    logger::schema::<TencentLogger>,
-    logger::build::<TencentLogger>,
-)
-.checked(logger::check::<TencentLogger>)
-.with_metadata(logger::metadata_schema::<TencentLogger>)
-.checked_metadata(logger::check_metadata)
-.documented(include_str!("tencent_cloud_cls.rs"));
+pub(crate) const KIND: PluginKind =
+    logger::log_plugin_kind::<TencentLogger>(397, include_str!("tencent_cloud_cls.rs"));
 
 words! {
     /// The scheme of the API.
@@ -139,25 +130,23 @@ fn sample(exchange: &Exchange) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration};
-    use model::catalog::SchemaType;
+    use exchange::testing::{Scene, configuration_check, with_fields};
     use serde_json::json;
 
     use super::*;
 
     fn with(fields: Value) -> Value {
-        let mut config = json!({
-            "cls_host": "ap-guangzhou.cls.tencentyun.com", "cls_topic": "t", "secret_id": "i", "secret_key": "k",
-        });
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
+        with_fields(
+            json!({
+                "cls_host": "ap-guangzhou.cls.tencentyun.com", "cls_topic": "t", "secret_id": "i", "secret_key": "k",
+            }),
+            &fields,
+        )
     }
 
     #[test]
     fn configurations() {
-        let check = |config: Value, fault: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-        };
+        let check = configuration_check(&KIND);
         check(with(json!({})), None);
         check(
             with(json!({

@@ -107,15 +107,14 @@ impl Plugin for UaRestriction {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration, decide};
-    use model::catalog::SchemaType;
+    use exchange::testing::{Scene, configuration_check, decide};
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        let check = configuration_check(&KIND);
         check(json!({"allowlist": ["a", "(?i)b.*"], "bypass_missing": true}), None);
         check(json!({"denylist": ["(?!a)b"], "message": "no"}), None);
         check(json!({}), Some(""));

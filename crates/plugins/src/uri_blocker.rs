@@ -26,10 +26,11 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::GaveUp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
+use crate::shared::limits::store::refusal_reply;
 use crate::shared::patterns::{Patterns, decide};
 
 /// The declaration of this plugin.
@@ -74,11 +75,7 @@ fn compile(config: &Value) -> Result<UriBlocker, String> {
                 .map_err(|reason| format!("block_rules{reason}"))?,
         ),
     };
-    let code = config.rejected_code;
-    let refusal = match config.rejected_msg {
-        Some(message) => Reply::json(code, &json!({"error_msg": message})),
-        None => Reply::status(code),
-    };
+    let refusal = refusal_reply(config.rejected_code, config.rejected_msg.as_deref());
     Ok(UriBlocker { rules, refusal })
 }
 
@@ -117,15 +114,16 @@ impl Plugin for UriBlocker {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::check_configuration;
+    use serde_json::json;
+
+    use exchange::testing::configuration_check;
     use gateway::testing::Scene;
-    use model::catalog::SchemaType;
 
     use super::*;
 
     #[test]
     fn configurations() {
-        let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+        let check = configuration_check(&KIND);
         check(json!({"block_rules": ["^a", "^b(?!c)"]}), None);
         check(json!({"block_rules": []}), None);
         check(json!({"block_rules": ["a"], "rejected_code": 200, "rejected_msg": "no"}), None);

@@ -21,50 +21,29 @@
 //! **Memory.** A response in flight has a state of one to three megabytes at level 3. The window is at most 1 MiB, and smaller
 //! for a response that tells a shorter length; every client decodes it (RFC 9659).
 
-use std::sync::Arc;
+use exchange::plugin::PluginKind;
 
-use exchange::plugin::{Build, Phase, Plugin, PluginKind};
-use serde_json::Value;
-
-use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::config;
-use crate::shared::encoding::{Compression, HttpVersion, Rules, Types, Zstd, ZstdLevel};
+use crate::shared::encoding::{Zstd, ZstdLevel, coding_attributes, coding_kind};
 
 /// The plugin.
-pub(crate) const KIND: PluginKind =
-    PluginKind::new("zstd", 997, &[Phase::Encode], Config::schema, build).documented(include_str!("zstd.rs"));
+pub(crate) const KIND: PluginKind = coding_kind::<Config>("zstd", 997, include_str!("zstd.rs"));
 
-attributes! {
-    struct Config {
-        /// The media types of bodies that are compressed, or `*` for all.
-        types: Types = Types::html();
-        /// The shortest body that is compressed, in bytes; it counts for responses that tell their length.
-        min_length: u64 = 20, { "minimum": 1 };
+coding_attributes! {
+    Zstd, settings_of;
+    {
         /// How hard it is tried to make the body small: 1 is the fastest, 19 the smallest.
         comp_level: u16 = 3, { "minimum": 1, "maximum": 19 };
-        /// The lowest HTTP version of requests that are answered compressed.
-        http_version: HttpVersion = HttpVersion::Http11;
-        /// Whether responses say `Vary: Accept-Encoding`.
-        vary: Option<bool>;
     }
+    {}
 }
 
-fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
-    let rules = Rules {
-        types: config.types,
-        min_length: config.min_length,
-        http_version: config.http_version,
-        vary: config.vary.unwrap_or_default(),
-    };
-    let level = ZstdLevel(u8::try_from(config.comp_level).map_err(|error| error.to_string())?);
-    Ok(Compression::<Zstd>::plugin(rules, level))
+fn settings_of(config: &Config) -> Result<ZstdLevel, String> {
+    Ok(ZstdLevel(u8::try_from(config.comp_level).map_err(|error| error.to_string())?))
 }
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::{Scene, check_configuration, lines, respond};
-    use model::catalog::SchemaType;
+    use exchange::testing::{Scene, configuration_check, lines, respond};
     use serde_json::json;
 
     use super::*;
@@ -72,9 +51,7 @@ mod tests {
 
     #[test]
     fn configurations() {
-        let check = |config: Value, want: Option<&str>| {
-            check_configuration(&KIND, SchemaType::Plugin, &config, want);
-        };
+        let check = configuration_check(&KIND);
         check(json!({}), None);
         check(json!({"types": "*", "comp_level": 19, "http_version": 1.0, "vary": true}), None);
         check(json!({"types": []}), Some("types"));

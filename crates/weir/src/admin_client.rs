@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueHint;
-use control::ClientFiles;
 use control::source::store::Instance;
+use outbound::blocking_tls::ClientFiles;
 use serde_json::Value;
 
 use crate::ask::{Answer, Failure, Followed, Question, ask, follow};

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use control::{ClientFiles, ReadWrite};
+use outbound::blocking_tls::{ClientFiles, ReadWrite};
 use serde_json::Value;
 
 #[derive(Debug)]

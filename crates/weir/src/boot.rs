@@ -30,13 +30,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use control::discovery::registration::{ProxyAddresses, Registration, RegistrationConfig};
-use control::discovery::{Discovery, DiscoveryConfig};
 use control::plan::Plan;
 use control::source::file::Document;
 use control::{
     AdminKey, EtcdConfig, EtcdTls, FilePolicy, Role, Sealer, SecretOptions, Secrets, SourceConfig,
 };
+use discovery::registration::{ProxyAddresses, Registration, RegistrationConfig};
+use discovery::{Discovery, DiscoveryConfig};
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::Compiler;

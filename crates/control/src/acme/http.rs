@@ -16,12 +16,11 @@ use hyper::client::conn::http1::Builder;
 use hyper_util::rt::TokioIo;
 use instant_acme::{BodyWrapper, BytesResponse, Error, HttpClient};
 use model::outbound::OutboundPolicy;
+use outbound::connect::connect_tcp;
+use outbound::tls::{Io, trusting_authorities};
 use parking_lot::Mutex;
 use rustls_pki_types::ServerName;
 use tokio_rustls::TlsConnector;
-
-use crate::secret::connect;
-use crate::tls::{Io, trusting};
 
 /// How authorities are reached; cheap to clone.
 #[derive(Clone)]
@@ -55,7 +54,7 @@ impl Transport {
     /// # Errors
     /// A file that cannot be read or used, naming it.
     pub(super) fn new(ca: Option<&PathBuf>, policy: OutboundPolicy) -> Result<Transport, String> {
-        let config = trusting(ca.map(PathBuf::as_path), "acme_ca")?.with_no_client_auth();
+        let config = trusting_authorities(ca.map(PathBuf::as_path), "acme_ca")?.with_no_client_auth();
         Ok(Transport { tls: TlsConnector::from(Arc::new(config)), policy })
     }
 
@@ -121,7 +120,7 @@ impl Transport {
         let host = authority.host().trim_matches(['[', ']']);
         let is_secure = is_secure(uri, plain)?;
         let port = authority.port_u16().unwrap_or(if is_secure { 443 } else { 80 });
-        let stream = connect(host, port, &self.policy).await?;
+        let stream = connect_tcp(host, port, &self.policy).await?;
         if !is_secure {
             return Ok(Box::new(stream));
         }

@@ -12,9 +12,10 @@ use subtle::{Choice, ConstantTimeEq};
 
 use super::guesses::{Client, WrongKeys};
 use super::origin::{is_foreign, is_own_host, is_same};
-use super::query::Query;
 use super::refusals::Refusals;
 use crate::clock::{Clock, SystemClock};
+use crate::serve::query::Query;
+use crate::serve::role::Role;
 
 /// A key and what it allows.
 #[derive(Clone)]
@@ -23,15 +24,6 @@ pub struct AdminKey {
     pub key: String,
     /// The requests that the key allows.
     pub role: Role,
-}
-
-/// The requests that a key allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// All requests.
-    Admin,
-    /// Requests that change nothing; secrets are shown masked.
-    Viewer,
 }
 
 /// Whether a request may change something.

@@ -7,12 +7,11 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use model::Key;
 use serde_json::{Value, json};
 
-use super::kinds;
-use super::respond;
-use super::server::AdminParts;
+use super::call::AdminParts;
+use crate::hidden::places::with_hidden_secrets;
 use crate::reconcile::versions::VersionFilter;
 use crate::reconcile::{Condition, Revisions};
-use crate::serve::Refusal;
+use crate::serve::{Refusal, respond};
 
 /// The condition that the header of a request states.
 ///
@@ -74,7 +73,7 @@ pub(super) async fn changed(parts: &AdminParts, key: &Key) -> Response<Bytes> {
             "{} is at revision {revision}{author}; the request expects another state",
             shown(key)
         ),
-        "current": kinds::hidden(&parts.catalog(), key, &written.text),
+        "current": with_hidden_secrets(&parts.catalog(), key, &written.text),
         "modifiedIndex": revision,
         "by": by,
         "at_ms": label.as_ref().map(|label| label.at_ms),

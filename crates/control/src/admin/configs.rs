@@ -11,16 +11,18 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use model::{Catalog, Key, Kind, check};
 use serde_json::{Map, Value};
 
-use super::auth::Role;
-use super::respond::{self, refused};
-use super::server::AdminParts;
+use super::call::AdminParts;
 use super::validate::{INDEX, SET_FIELDS, check_item, identity, index_of, is_yaml, parse};
 use super::weir::plan::refusal;
+use crate::hidden::places::hide_secrets;
+use crate::reconcile::Author;
 use crate::reconcile::configs::{Collection, Item, Put};
-use crate::reconcile::{Author, Configs};
 use crate::serve::Refusal;
+use crate::serve::respond::{self, refused};
+use crate::serve::role::Role;
 use crate::source::file::compose::{collection_of, set, yaml};
 use crate::source::file::object;
+use crate::source::store::SetStatement;
 use crate::view::View;
 
 /// Answers one request for the whole set.
@@ -77,7 +79,7 @@ fn text(view: &View, catalog: &Catalog, with_keys: bool, as_yaml: bool) -> Strin
         if let Some((name, Value::Array(mut items))) = lists.into_iter().next() {
             for (item, written) in items.iter_mut().zip(&all) {
                 if !with_keys {
-                    super::kinds::hide_secrets(catalog, &written.key, item);
+                    hide_secrets(catalog, &written.key, item);
                 }
                 let index = view.configs.index(&written.key, written.modified_index);
                 if let (Some(index), Some(item)) = (index, item.as_object_mut()) {
@@ -151,7 +153,7 @@ fn digest(headers: &HeaderMap) -> Result<String, Refusal> {
 /// The collections of a set with a new version; the error is the contract's text.
 fn collections(
     catalog: &Catalog,
-    follows: &Configs,
+    follows: &SetStatement,
     whole: &Map<String, Value>,
 ) -> Result<Vec<Collection>, String> {
     let known = |name: &str| {

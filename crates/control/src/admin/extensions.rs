@@ -9,12 +9,12 @@ use model::extension::decoded;
 use model::{Key, Kind};
 use serde_json::{Map, Value, json};
 
+use super::call::{AdminParts, Call};
 use super::conditions;
 use super::resources::refusal_of_write;
-use super::respond;
-use super::server::{AdminParts, Call};
 use crate::extension_edit::{self, Push};
 use crate::reconcile::{Condition, Done, Refused, Revisions, Write};
+use crate::serve::respond;
 
 /// Times that a change is made anew because another write came in between.
 const ATTEMPTS_MAX: usize = 5;

@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::query::Query;
+use crate::serve::query::Query;
 
 /// One object as the API shows it.
 #[derive(Debug, Serialize)]

@@ -15,8 +15,8 @@ use http::{Response, StatusCode};
 use model::{Catalog, Kind};
 use serde_json::{Value, json};
 
-use super::respond;
-use super::server::AdminParts;
+use super::call::AdminParts;
+use crate::serve::respond;
 
 /// Answers the document. It is made for each request, because half a megabyte for a rare request is not worth keeping.
 pub(super) async fn answer(parts: &Arc<AdminParts>) -> Response<Bytes> {

@@ -8,10 +8,9 @@ use model::Catalog;
 use model::catalog::{CatalogPlugin, SchemaType, Subsystem};
 use serde_json::{Map, Value, json};
 
-use super::query::Query;
-use super::respond;
-use super::server::{AdminParts, Call};
-use crate::serve::Refusal;
+use super::call::{AdminParts, Call};
+use crate::serve::query::Query;
+use crate::serve::{Refusal, respond};
 
 /// Answers one request below `plugins`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -40,7 +39,7 @@ pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Respo
         Err(refusal) => return *refusal,
     };
     if query.get("all") == Some("true") {
-        return respond::json(StatusCode::OK, &all(catalog, subsystem));
+        return respond::json(StatusCode::OK, &plugin_descriptions(catalog, subsystem));
     }
     let Some(name) = name else { return respond::bad("not found plugin name") };
     let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().serves(subsystem)) else {
@@ -55,7 +54,7 @@ pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Respo
 }
 
 /// The descriptions of the plugins of a subsystem, by name.
-pub(crate) fn all(catalog: &Catalog, subsystem: Subsystem) -> Map<String, Value> {
+pub(crate) fn plugin_descriptions(catalog: &Catalog, subsystem: Subsystem) -> Map<String, Value> {
     let plugins = catalog.iter().filter(|plugin| plugin.info().serves(subsystem));
     plugins.map(|plugin| (plugin.info().name.to_string(), describe(plugin))).collect()
 }

@@ -8,15 +8,14 @@ use http::{HeaderValue, Method, Response, StatusCode, header};
 use model::{Catalog, Key, Kind, Warning, Written, check};
 use serde_json::{Map, Value, json};
 
-use super::auth::Role;
-use super::conditions;
-use super::kinds;
+use super::call::{AdminParts, Call, REVISION};
 use super::listing::{self, Entry, shown_key};
-use super::object_path::ObjectPath;
-use super::respond::{self, bad, refused};
-use super::server::{AdminParts, Call, REVISION};
+use super::{conditions, kinds};
+use crate::object_path::ObjectPath;
 use crate::reconcile::{Author, Condition, Done, Part, Refused, Write};
 use crate::serve::Refusal;
+use crate::serve::respond::{self, bad, refused};
+use crate::serve::role::Role;
 
 /// Answers one request for an object or a collection.
 pub(super) async fn answer(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {

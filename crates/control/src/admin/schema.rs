@@ -6,9 +6,9 @@ use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 use model::{Kind, check, schema};
 
+use super::call::{AdminParts, Call, unsupported};
 use super::plugins;
-use super::respond;
-use super::server::{AdminParts, Call, unsupported};
+use crate::serve::respond;
 
 /// Answers one request below `schema`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {

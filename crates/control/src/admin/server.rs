@@ -1,92 +1,35 @@
 //! The entry to the Admin API: it checks address and key before the body is read, then calls the module of the path.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use model::extension::EXTENSION_CONTENT_BYTES_MAX;
-use model::{Catalog, lenient_json};
+use model::lenient_json;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::auth::{Access, Denied, Gate, Role};
-use super::object_path::{COST_DECORATIONS, ObjectPath};
-use super::query::{Query, segments};
-use super::weir::live::Live;
-use super::{configs, extensions, openapi, plugins, resources, respond, schema, ui, validate, weir};
-use crate::acme::Acme;
-use crate::reconcile::{Author, Reconcile};
-use crate::report::Reports;
-use crate::sealing::Sealer;
-use crate::serve::{Answer, Handler, Peer, Refusal};
-use crate::view::SharedView;
+use super::auth::{Access, Denied};
+use super::call::{AdminParts, Call, REVISION, unsupported};
+use super::{configs, extensions, openapi, plugins, resources, schema, ui, validate, weir};
+use crate::object_path::{COST_DECORATIONS, ObjectPath};
+use crate::reconcile::Author;
+use crate::serve::query::{Query, segments};
+use crate::serve::{Answer, Handler, Peer, Refusal, respond};
 
 /// The Admin API of one listener.
-pub struct Admin {
-    pub(super) parts: Arc<AdminParts>,
+pub(crate) struct Admin {
+    pub(crate) parts: Arc<AdminParts>,
     /// Permits for reading and working on a whole set.
     sets: Arc<Semaphore>,
 }
 
-/// The parts of an Admin API.
-pub struct AdminParts {
-    /// Checks addresses and keys.
-    pub gate: Gate,
-    /// The headers of every answer.
-    pub headers: respond::ApiHeaders,
-    /// The configuration in force.
-    pub view: SharedView,
-    /// Makes changes.
-    pub reconcile: Reconcile,
-    /// The plugins of this gateway.
-    pub catalog: Arc<Catalog>,
-    /// The state of the running gateway.
-    pub reports: Reports,
-    /// Encrypts secrets in answers to writes.
-    pub sealer: Sealer,
-    /// Certificates that are ordered by ACME; none where that is off.
-    pub(crate) acme: Option<Arc<Acme>>,
-    /// The longest body of a whole set, in bytes.
-    pub max_set_bytes: usize,
-    /// The kind of the configuration's source: `store`, `file` or `etcd`.
-    pub source: &'static str,
-    /// Whether the dashboard is served.
-    pub ui: bool,
-    /// The file with the certificate of this listener; none without HTTPS.
-    pub certificate_file: Option<PathBuf>,
-    /// State of the pages about the running instance.
-    pub(crate) live: Live,
-}
-
-/// One request.
-pub(super) struct Call {
-    pub(super) method: Method,
-    /// The segments after `/apisix/admin`.
-    pub(super) segments: Vec<String>,
-    pub(super) query: Query,
-    pub(super) headers: HeaderMap,
-    /// The body as JSON; none if the body is empty.
-    pub(super) body: Option<Value>,
-    /// The caller, for the history.
-    pub(super) author: Author,
-    /// The role of the caller's key.
-    pub(super) role: Role,
-}
-
-impl AdminParts {
-    /// The plugins of this gateway, with those of the extensions in force.
-    pub(super) fn catalog(&self) -> Arc<Catalog> {
-        self.view.load().catalog(&self.catalog)
-    }
-}
-
 impl Admin {
     /// An Admin API of these parts.
-    pub fn new(parts: AdminParts) -> Admin {
+    pub(crate) fn new(parts: AdminParts) -> Admin {
         Admin { parts: Arc::new(parts), sets: Arc::new(Semaphore::new(SETS_AT_ONCE)) }
     }
 }
@@ -268,11 +211,6 @@ pub(crate) fn max_set_bytes(memory_limit_bytes: u64) -> usize {
     part.clamp(MAX_BODY_BYTES, MAX_SET_BYTES)
 }
 
-/// The answer for a collection that does not exist.
-pub(super) fn unsupported(name: &str) -> Response<Bytes> {
-    respond::error(StatusCode::NOT_FOUND, format!("Unsupported resource type: {name}"))
-}
-
 fn parse_body(body: &Bytes) -> Result<Option<Value>, Refusal> {
     if body.is_empty() {
         return Ok(None);
@@ -368,5 +306,3 @@ const FOREIGN_HOST: &str = "the request has no key in the header X-API-KEY, and 
 const AUTHOR: HeaderName = HeaderName::from_static("x-weir-author");
 /// Longest name: it fits a line of `weir history`.
 const MAX_AUTHOR_CHARS: usize = 64;
-/// The revision that an answer is about.
-pub(super) const REVISION: HeaderName = HeaderName::from_static("x-weir-revision");

@@ -9,7 +9,7 @@ use data_encoding::BASE64URL_NOPAD;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
-use super::respond;
+use crate::serve::respond;
 pub(super) use files::{Files, embedded};
 use negotiation::Coding;
 

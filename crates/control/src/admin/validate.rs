@@ -10,8 +10,8 @@ use model::{Catalog, Key, Kind, check, lenient_json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::respond;
-use super::server::AdminParts;
+use super::call::AdminParts;
+use crate::serve::respond;
 use crate::source::file::parse_value;
 
 /// One fault of the set.

@@ -4,8 +4,7 @@
 mod attention;
 mod certificates;
 mod events;
-pub(crate) mod list_query;
-pub(crate) mod live;
+mod marks;
 mod objects;
 mod overview;
 pub(super) mod plan;
@@ -16,7 +15,7 @@ mod tap;
 mod top;
 mod topology;
 mod usage;
-pub(super) mod versions;
+pub(crate) mod versions;
 
 use std::sync::Arc;
 
@@ -25,8 +24,8 @@ use http::{Method, Response, StatusCode};
 use model::Fault;
 use serde_json::{Value, json};
 
-use super::respond;
-use super::server::{AdminParts, Call};
+use super::call::{AdminParts, Call};
+use crate::serve::respond;
 use crate::{explain, upstreams, verdict};
 
 /// Answers one request below `weir`.

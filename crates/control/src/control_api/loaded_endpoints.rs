@@ -8,8 +8,7 @@ use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{EndpointReply, EndpointRequest};
 
 use super::ControlParts;
-use crate::admin::respond;
-use crate::serve::Peer;
+use crate::serve::{Peer, respond};
 
 impl ControlParts {
     /// Whether an endpoint of loaded code is for this request.

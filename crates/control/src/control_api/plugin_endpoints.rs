@@ -5,7 +5,7 @@ use http::{HeaderValue, Response, StatusCode, Uri, header};
 use model::control_endpoint::{ControlAnswer, ControlQuestion};
 
 use super::ControlParts;
-use crate::admin::respond;
+use crate::serve::respond;
 
 impl ControlParts {
     /// The answer of the plugin with an endpoint at this path.

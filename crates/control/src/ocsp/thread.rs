@@ -4,14 +4,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use outbound::background::BackgroundThread;
+use outbound::bounded_request::{BoundedRequest, send_bounded};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::cache::Task;
 use super::message::{self, Response};
 use super::{Shared, now_s};
-use crate::background::BackgroundThread;
-use crate::secret::{self, Get};
 
 /// Starts the thread. When it is stopped, unfinished requests are dropped.
 ///
@@ -65,7 +65,7 @@ async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
 
 async fn ask(task: &Task, shared: &Shared) -> Result<Response, String> {
     let subject = &task.subject;
-    let get = Get {
+    let request = BoundedRequest {
         base: subject.url.clone(),
         target: if subject.url.ends_with('/') { "/".to_owned() } else { String::new() },
         headers: vec![("content-type", "application/ocsp-request".to_owned())],
@@ -73,7 +73,7 @@ async fn ask(task: &Task, shared: &Shared) -> Result<Response, String> {
     };
     // Responses are signed, so that responders need no TLS (RFC 5019 section 5 asks for http).
     let no_tls = || Err("the responder is named by https, which is not used for OCSP".to_owned());
-    let got = secret::get(get, TIMEOUT, &shared.policy, no_tls).await;
+    let got = send_bounded(request, TIMEOUT, &shared.policy, no_tls).await;
     let got = got.map_err(|reason| format!("{}: {reason}", subject.url))?;
     if got.status != 200 {
         return Err(format!("{}: it answered with the status {}", subject.url, got.status));

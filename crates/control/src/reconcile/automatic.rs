@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use discovery::AutoRoutes;
 use model::snapshot::{Object, Overlay};
 use model::{Applied, Catalog, Difference, Fault, Key, Snapshot, Written};
 
 use super::Reconciler;
-use crate::discovery::AutoRoutes;
 
 /// The routes that are laid over the configuration.
 #[derive(Default)]

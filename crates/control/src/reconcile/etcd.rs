@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 use model::{Change, Key, Policy, Written};
 
 use super::source::{ClusterAccess, Source, SourceFacts, Wake};
+use super::stored_change::stored_change;
 use super::versions::{VersionFilter, VersionList};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, Refused};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::Plan;
 use crate::sealing::Medium;
-use crate::source::etcd::{Changed, EtcdSource, Stray, Update};
+use crate::source::etcd::{Changed, EtcdSource, EtcdState, Stray, Update};
 use crate::source::store::{Record, StoreError, Version};
 use crate::stored_key;
-use crate::view::EtcdState;
 
 impl Source for EtcdSource {
     fn facts(&self) -> SourceFacts {
@@ -258,7 +258,7 @@ impl EtcdSource {
             self.strays.remove(&path);
             match (change, stored_key::parse(&path)) {
                 (Ok(Some(record)), Some(key)) => {
-                    effective.push(stored_key::change(&reconciler.parts.sealer, Medium::Etcd, key, record));
+                    effective.push(stored_change(&reconciler.parts.sealer, Medium::Etcd, key, record));
                 }
                 (Ok(None), Some(key)) => effective.push(Change { key, written: None }),
                 (Ok(Some(_)), None) => self.stray(path, UNKNOWN_KIND.to_owned()),

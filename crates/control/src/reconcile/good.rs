@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use stdx::hash::crc32;
 
 use super::Reconciler;
+use super::stored_change::stored_change;
 use crate::sealing::{Medium, Sealer};
 use crate::source::store::Record;
 use crate::stored_key;
@@ -77,7 +78,7 @@ impl GoodForms {
                 modified_index: form.modified_index,
                 expires_at_ms: None,
             };
-            let change = stored_key::change(sealer, Medium::Store, stored_key::parse(path)?, record);
+            let change = stored_change(sealer, Medium::Store, stored_key::parse(path)?, record);
             Some((change.key, change.written?))
         });
         opened.collect()

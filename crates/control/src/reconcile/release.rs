@@ -10,6 +10,7 @@ use model::{Change, Key, Kind};
 
 use tokio::sync::watch;
 
+use super::stored_change::stored_change;
 use super::{Command, ControlLoop, Flow, Reconcile, Reconciler};
 use crate::sealing::Medium;
 use crate::serve::Busy;
@@ -142,7 +143,7 @@ impl Reconciler {
                 continue;
             };
             gone.remove(&key);
-            let change = stored_key::change(&self.parts.sealer, medium, key, record);
+            let change = stored_change(&self.parts.sealer, medium, key, record);
             if self.written(&change.key) != change.written.as_ref() {
                 changes.push(change);
             }

@@ -9,15 +9,16 @@ use std::sync::Arc;
 use model::{Change, Key, Policy};
 
 use super::batch::Batch;
-use super::configs::{Configs, Overtaken, Put};
+use super::configs::{Overtaken, Put};
 use super::source::{Source, SourceFacts, Wake};
+use super::stored_change::stored_change;
 use super::versions::{VersionFilter, VersionList, plan_of, text_of};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, Refused};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::Plan;
 use crate::sealing::Medium;
-use crate::source::store::{Label, Store, StoreError, Version, VersionSource};
+use crate::source::store::{Label, SetStatement, Store, StoreError, Version, VersionSource};
 use crate::stored_key;
 use journal::StoreJournal;
 
@@ -88,7 +89,7 @@ impl EmbeddedStore {
     /// Brings into force what the store holds and the snapshot does not.
     fn take_stored(&mut self, reconciler: &mut Reconciler) -> Result<(), StoreError> {
         let store = &mut self.store;
-        let configs = Configs::load(store)?;
+        let configs = SetStatement::load(store)?;
         if configs != reconciler.configs {
             reconciler.configs = configs;
         }
@@ -125,7 +126,7 @@ impl Source for EmbeddedStore {
         for (path, record) in self.store.load()? {
             match stored_key::parse(&path) {
                 Some(key) => {
-                    changes.push(stored_key::change(&reconciler.parts.sealer, Medium::Store, key, record));
+                    changes.push(stored_change(&reconciler.parts.sealer, Medium::Store, key, record));
                 }
                 None => {
                     let fault = format!("the store holds {path}, which is no object this version knows");
@@ -134,7 +135,7 @@ impl Source for EmbeddedStore {
                 }
             }
         }
-        reconciler.configs = Configs::load(&self.store)?;
+        reconciler.configs = SetStatement::load(&self.store)?;
         reconciler.changed = self.store.latest_change();
         reconciler.apply_first(changes, revision);
         Ok(())

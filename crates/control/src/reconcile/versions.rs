@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::{Catalog, Key};
 
 use super::ControlLoop;
+use super::stored_change::stored_change;
 use super::whole::{WholeRefused, unreadable};
 use crate::plan::{self, Plan};
 use crate::sealing::{Medium, Sealer};
@@ -89,7 +90,7 @@ pub(super) fn text_of(
     key: &Key,
     record: Record,
 ) -> Result<Option<Arc<str>>, WholeRefused> {
-    let written = stored_key::change(sealer, medium, key.clone(), record).written;
+    let written = stored_change(sealer, medium, key.clone(), record).written;
     if let Some(reason) = written.as_ref().and_then(model::Written::why_unreadable) {
         return Err(WholeRefused::Faulty(vec![unreadable(key, reason)]));
     }
@@ -107,7 +108,7 @@ pub(crate) fn plan_of(
     let change = |Changed { key: path, before, after }: Changed| {
         let key = stored_key::parse(&path)?;
         let text = |record| {
-            let change = stored_key::change(sealer, medium, key.clone(), record);
+            let change = stored_change(sealer, medium, key.clone(), record);
             change.written.map(|written| written.text)
         };
         let (before, after) = (before.and_then(text), after.and_then(text));

@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
 use super::{ControlLoop, Reconciler};
+use crate::hidden::places::HIDDEN;
 use crate::hidden::{self, NothingStored};
-use crate::plan::{self, HIDDEN, Plan};
+use crate::plan::{self, Plan};
 use crate::source::file::Document;
 use crate::source::store::{StoreError, VersionSource};
 use crate::view::View;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Key, Kind};
 use serde_json::{Map, Value};
 
-use crate::admin::patch;
+use crate::reconcile::patch;
 
 /// The author of a write: an address, after a name where one was given. It is kept with the revision.
 pub type Author = Arc<str>;

@@ -4,16 +4,7 @@
 use super::whole::WholeRefused;
 use super::{Done, Reconciler, Refused};
 use crate::source::store::StoreError;
-
-/// Writes that fail, because the store or etcd does not take them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WriteFailure {
-    /// The reason of the last failure.
-    pub reason: String,
-    /// The time of the first failure since the last write that succeeded, in milliseconds since the Unix
-    /// epoch.
-    pub since_ms: u64,
-}
+use crate::view::WriteFailure;
 
 impl Reconciler {
     /// Notes the results of writes in their order: the last one that the store took or failed at decides.

@@ -11,8 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::secret_reference::file_path;
-
-use crate::regular_file;
+use outbound::regular_file;
 
 /// The files that objects may refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

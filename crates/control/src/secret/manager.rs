@@ -1,10 +1,10 @@
 //! The interface of a secret manager: the request for a path, and the content of an answer. Sockets, retries and
 //! caching are elsewhere.
 
+use outbound::bounded_request::{BoundedAnswer, BoundedRequest};
 use serde_json::Value;
 
 use super::cache::{Failure, Fields};
-use super::client::{Get, Got};
 use super::environment::Environment;
 
 /// A kind of secret manager.
@@ -16,11 +16,16 @@ pub(super) trait SecretManager: Sync {
     ///
     /// # Errors
     /// A fault of the manager object or of the path.
-    fn request(&self, manager: &Value, path: &str, environment: Environment) -> Result<Get, Failure>;
+    fn request(
+        &self,
+        manager: &Value,
+        path: &str,
+        environment: Environment,
+    ) -> Result<BoundedRequest, Failure>;
 
     /// The content of an answer.
     ///
     /// # Errors
     /// The reason why it holds no secrets.
-    fn read(&self, got: &Got) -> Result<Fields, Failure>;
+    fn read(&self, got: &BoundedAnswer) -> Result<Fields, Failure>;
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use model::outbound::OutboundPolicy;
+use outbound::tls::trusting_authorities;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
@@ -12,7 +13,6 @@ use tokio_rustls::TlsConnector;
 use super::cache::Cache;
 use super::environment::Environment;
 use super::files::FilePolicy;
-use crate::tls;
 
 /// Settings for requests to secret managers.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ impl Shared {
         if let Some(connector) = self.tls.get() {
             return Ok(connector.clone());
         }
-        let config = tls::trusting(self.options.ca.as_deref(), "secret_ca")?.with_no_client_auth();
+        let config = trusting_authorities(self.options.ca.as_deref(), "secret_ca")?.with_no_client_auth();
         Ok(self.tls.get_or_init(|| TlsConnector::from(Arc::new(config))).clone())
     }
 

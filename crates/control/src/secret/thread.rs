@@ -5,13 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use outbound::background::BackgroundThread;
+use outbound::bounded_request::send_bounded;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::cache::{Failure, Fields, Task};
+use super::managers;
 use super::shared::Shared;
-use super::{client, managers};
-use crate::background::BackgroundThread;
 
 /// Starts the thread. When it is stopped, unfinished requests are dropped.
 ///
@@ -61,9 +62,9 @@ async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
 async fn ask(task: &Task, shared: &Shared) -> Result<Fields, Failure> {
     let manager = task.id.manager.split('/').next().unwrap_or_default();
     let manager = managers::named(manager).map_err(|reason| Failure { reason, gone: true })?;
-    let get = manager.request(&task.manager, &task.id.path, shared.environment)?;
+    let request = manager.request(&task.manager, &task.id.path, shared.environment)?;
     let options = &shared.options;
-    let got = client::get(get, options.timeout, &options.policy, || shared.tls()).await;
+    let got = send_bounded(request, options.timeout, &options.policy, || shared.tls()).await;
     manager.read(&got.map_err(|reason| Failure::passing(format!("{}: {reason}", manager.name())))?)
 }
 

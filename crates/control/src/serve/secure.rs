@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use outbound::tls::Io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use super::seats::HeldSeat;
 use super::stopped;
 use super::stream::Watched;
-use crate::tls::{Io, ServerTls};
+use crate::serve::tls::ServerTls;
 
 /// The connection, ready for requests; none when it ended before: its handshake failed or took too long, its seat was
 /// given away, or the listener stops.

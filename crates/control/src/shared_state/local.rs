@@ -35,7 +35,7 @@ impl Folder {
                 let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(SUFFIX)) else {
                     continue;
                 };
-                match crate::regular_file::read_to_string(&path, TEXT_MAX_BYTES) {
+                match outbound::regular_file::read_to_string(&path, TEXT_MAX_BYTES) {
                     Ok(text) => {
                         let document = Document { text: text.into(), revision: 1 };
                         documents.insert(format!("{collection}/{name}"), document);

@@ -12,8 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use model::{Catalog, Change, Policy, Snapshot};
-
-use crate::regular_file;
+use outbound::regular_file;
 
 pub use compose::set as compose;
 pub(crate) use document::object;
@@ -92,7 +91,7 @@ impl FileSource {
     pub fn read(&mut self) -> Result<Document, Vec<FileFault>> {
         // Taken before reading, so that a write in between is seen as a change later.
         self.seen = state(&self.path).ok();
-        let text = text(&self.path, regular_file::open(&self.path))?;
+        let text = text(&self.path, regular_file::open_regular(&self.path))?;
         let ending = Ending::of(&text);
         if let Some(reason) = self.half_written(&text, ending) {
             return Err(whole_file(&self.path, text.lines().count().max(1), reason));
@@ -182,7 +181,7 @@ pub(crate) fn parse_value(text: &str) -> Result<serde_json::Value, String> {
 
 /// Reads and splits the file at `path`. Errors: as for [`FileSource::read`].
 pub fn read(path: &Path) -> Result<Document, Vec<FileFault>> {
-    parse(path, &text(path, regular_file::open(path))?)
+    parse(path, &text(path, regular_file::open_regular(path))?)
 }
 
 /// Reads the file at `path` as a complete set: every fault of its shape counts, and an empty file is a fault. A command

@@ -11,6 +11,7 @@ mod instance;
 mod lock;
 mod older;
 mod record;
+mod set_statement;
 mod transaction;
 mod versions;
 
@@ -33,6 +34,7 @@ pub use instance::{Instance, InstanceListener};
 pub(crate) use lock::make_directory;
 pub use lock::{DirectoryLock, LockError};
 pub use record::{Record, RecordError};
+pub use set_statement::SetStatement;
 pub use transaction::{Expect, Transaction};
 pub use versions::{Changed, Label, Version, VersionSource};
 

@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use discovery::Discovery;
+use discovery::registration::Registration;
 use ipnet::IpNet;
 use model::Catalog;
 use model::acme::Challenges;
@@ -13,8 +15,6 @@ use thiserror::Error;
 use crate::acme::AcmeConfig;
 use crate::admin::auth::AdminKey;
 use crate::clock::Clock;
-use crate::discovery::Discovery;
-use crate::discovery::registration::Registration;
 use crate::ocsp::Ocsp;
 use crate::reconcile::file::DeclarativeFile;
 use crate::reconcile::source::Source;
@@ -23,10 +23,10 @@ use crate::reconcile::{LoadError, Publisher};
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::Secrets;
+use crate::serve::tls::TlsFiles;
 use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
 use crate::source::store::{DirectoryLock, Store, StoreError};
-use crate::tls::TlsFiles;
 
 /// The parts that the control side needs to start.
 pub struct ControlConfig {

@@ -2,23 +2,27 @@
 
 use std::sync::Arc;
 
+use discovery::Discovery;
+use discovery::registration::Registration;
 use model::Catalog;
 use model::report::MetricsText;
 
 use super::config::AdminConfig;
 use crate::acme::Acme;
 use crate::admin::auth::Gate;
-use crate::admin::{Admin, AdminParts, ApiHeaders, max_set_bytes};
+use crate::admin::call::AdminParts;
+use crate::admin::live::LiveState;
+use crate::admin::server::{Admin, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
-use crate::discovery::Discovery;
-use crate::discovery::registration::Registration;
 use crate::metrics_server::Metrics;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::serve::Handler;
+use crate::serve::respond::ApiHeaders;
 use crate::status::Status;
+use crate::summary::Summaries;
 use crate::view::SharedView;
 
 /// The handlers of all listeners.
@@ -75,7 +79,8 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         source,
         ui: admin.ui,
         certificate_file: admin.tls.map(|files| files.certificate),
-        live: Default::default(),
+        summaries: Summaries::default(),
+        live: LiveState::default(),
     });
     Handlers {
         admin: Arc::new(admin),

@@ -76,7 +76,7 @@ impl Exchange {
         match sent.or(self.attempts.last().filter(|attempt| attempt.status >= 500)) {
             Some(attempt) => Some(Reason {
                 endpoint: Some(attempt.address),
-                ..plain(UPSTREAM_STATUS, Blame::Origin, FailurePhase::Wait.as_str())
+                ..plain(UPSTREAM_STATUS, Blame::Upstream, FailurePhase::Wait.as_str())
             }),
             None => Some(plain(STATUS_CHANGED, Blame::Gateway, Phase::ResponseHead.name())),
         }

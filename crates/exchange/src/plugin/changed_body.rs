@@ -32,21 +32,13 @@ fn weaken_etag(response: &mut Headers) {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::lines;
+    use crate::testing::{headers_of, lines};
 
     use super::*;
 
-    fn headers(fields: &[(&str, &str)]) -> Headers {
-        let mut headers = Headers::new();
-        for (name, value) in fields {
-            headers.append(name, value.as_bytes()).unwrap();
-        }
-        headers
-    }
-
     #[test]
     fn fields_of_the_old_bytes_go() {
-        let mut headers = headers(&[
+        let mut headers = headers_of(&[
             ("Content-Length", "26"),
             ("Accept-Ranges", "bytes"),
             ("content-md5", "AA=="),
@@ -70,7 +62,7 @@ mod tests {
             ("\"a\"b\"", None),
             ("\"", None),
         ] {
-            let mut headers = headers(&[("ETag", before)]);
+            let mut headers = headers_of(&[("ETag", before)]);
             forget(&mut headers);
             let etag = headers.get("ETag").map(String::from_utf8_lossy);
             assert_eq!(etag.as_deref(), after, "{before}");

@@ -34,7 +34,7 @@ pub fn is_wanted(exchange: &Exchange) -> bool {
 /// Changes `reply` as plugins have asked for. A reply for the failure of an upstream stays as it is.
 pub fn transform(exchange: &mut Exchange, reply: &mut Reply) {
     if exchange.states.peek::<Transformers>(OWNER).is_none()
-        || exchange.failure.as_ref().is_some_and(|failure| failure.cause.blame() == Blame::Origin)
+        || exchange.failure.as_ref().is_some_and(|failure| failure.cause.blame() == Blame::Upstream)
     {
         return;
     }

@@ -42,7 +42,8 @@ impl Compiler {
             self.services.resolver().follow(cell, plan);
             return before.is_some().then(|| Discovered { round, _following: Box::new(()) });
         };
-        let key = ServiceKey::from(discovery);
+        let key =
+            ServiceKey::of_upstream(discovery, directory.has_ports_by_scheme(&discovery.discovery_type));
         // A registry is not the configuration: its nodes are judged by their addresses, those of names too.
         let plan = Plan { refuses: Some(self.services.address_rule()), ..plan };
         let follower = Follower {

@@ -31,7 +31,7 @@ impl Compiler {
             (None, None) => return,
         };
         let Resource::Route(written) = &object.resource else { return };
-        if !written.rare().enabled {
+        if written.rare().is_disabled {
             return;
         }
         let built = match closed {

@@ -244,12 +244,9 @@ pub(super) fn milliseconds(duration: Duration) -> u64 {
 
 /// The balancer that `balance` names, and the hash key that it uses.
 fn balancer(balance: &Balance) -> Result<(&'static BalancerKind, Option<HashKey>), String> {
-    let name = balance.name();
+    let name = balance.method.name();
     let kind = balance::named(name).ok_or_else(|| format!("there is no balancer {name}"))?;
-    let key = match balance {
-        Balance::Hash { on, key, .. } => Some(hash_key(*on, key)?),
-        _ => None,
-    };
+    let key = balance.key.as_ref().map(|key| hash_key(key.on, &key.name)).transpose()?;
     Ok((kind, key))
 }
 

@@ -12,7 +12,7 @@ use net::env::random_u64;
 ///
 /// # Errors
 /// It asks for another protocol (RFC 9220 section 3 names 501 for that).
-pub(crate) fn accept(exchange: &mut Exchange) -> Result<(), Failure> {
+fn accept(exchange: &mut Exchange) -> Result<(), Failure> {
     let is_websocket =
         exchange.request.upgrade_text().is_some_and(|text| text.eq_ignore_ascii_case(b"websocket"));
     if !is_websocket {
@@ -27,4 +27,17 @@ pub(crate) fn accept(exchange: &mut Exchange) -> Result<(), Failure> {
     let key = BASE64.encode(&nonce);
     let set = exchange.request.headers.set("sec-websocket-key", key.as_bytes());
     set.map_err(|_| Failure::new(Cause::HeadTooLarge, "no space is left for the key of the WebSocket"))
+}
+
+/// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands
+/// for.
+pub(super) fn head_refusal(exchange: &mut Exchange) -> Option<Failure> {
+    if exchange.request.authority().is_empty() {
+        return Some(Failure::new(Cause::BadRequest, "neither :authority nor Host is there"));
+    }
+    let is_connect = exchange.request.method == Method::Connect;
+    if is_connect && exchange.request.upgrade_text().is_some() {
+        return accept(exchange).err();
+    }
+    None
 }

@@ -3,10 +3,10 @@
 use std::cell::RefCell;
 
 use http1::encode;
-use message::{FieldSet, Headers, Method, Version};
+use message::{FieldSet, FieldSink, Headers, Method, Version};
 
 use crate::body::BodyLength;
-use crate::forward::{self, Entry, FieldSink};
+use crate::forward::{self, Entry, EntrySink};
 use exchange::Exchange;
 use exchange::options::ForwardOptions;
 
@@ -39,8 +39,10 @@ impl FieldSink for Lines<'_> {
     fn field(&mut self, name: &str, value: &[u8]) {
         encode::field(self.0, name, value);
     }
+}
 
-    fn entry(&mut self, exchange: &Exchange, options: &ForwardOptions, entry: Entry) {
+impl EntrySink for Lines<'_> {
+    fn write_entry(&mut self, exchange: &Exchange, options: &ForwardOptions, entry: Entry) {
         exchange.local().resource(EntryLines::default).append(entry, options, self.0);
     }
 }

@@ -9,6 +9,7 @@ use crate::body::AttemptProgress;
 use crate::context::WorkerContext;
 use crate::upstream::protection::hold::NodeHold;
 use crate::upstream::protection::result::AttemptResult;
+use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::state::Selection;
 use crate::upstream::stream::PooledStream;
 use crate::upstream::{PassHost, Upstream};
@@ -18,11 +19,13 @@ use exchange::failure::Failure;
 
 /// An attempt in flight.
 pub(super) struct ActiveAttempt<'t> {
-    pub(super) origin: PooledStream,
+    pub(super) upstream_stream: PooledStream,
     pub(super) in_flight: InFlightGuard<'t>,
     pub(super) address: SocketAddr,
     pub(super) connect_us: u64,
     pub(super) limit: AttemptLimit,
+    /// The policy by which a second attempt may be made beside this one.
+    pub(super) hedged_by: Option<&'t RetryPolicy>,
 }
 
 /// An attempt that has failed.

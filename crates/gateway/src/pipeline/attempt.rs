@@ -9,28 +9,22 @@ use stdx::pooled::PooledBox;
 
 use super::active_attempt::{ActiveAttempt, FailedAttempt, InFlightGuard, finish_attempt, micros, set_host};
 use super::attempt_limit::AttemptLimit;
+use super::attempt_policy::{self, AfterHead, AttemptPolicies, AttemptPolicy, Attempting};
 use super::connect::connect;
-use super::deadline;
 use super::discard;
 use super::download::{self, Download};
-use super::grpc;
+use super::forwarding::Forwarding;
 use super::head_wait;
-use super::hedge::{self, Hedging};
-use super::hedge_times;
-use super::phases::{self, Chains};
+use super::hedge;
+use super::journey::Journey;
+use super::phases;
 use super::protection::HeldNode;
 use super::respond;
-use super::retries::Retries;
-use super::run::{Outcome, Run};
-use super::target::Forward;
-use super::upload::Upload;
+use super::run::Outcome;
 use super::websocket;
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
 use crate::upstream::opening::Opening;
-use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::service::{CheckedOutNode, Checkout};
-use crate::upstream::wanted::WantedNode;
-use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
 use exchange::plugin::{Phase, StoredReply};
 
@@ -45,7 +39,7 @@ pub(super) enum AttemptEnd {
 }
 
 /// An attempt that has begun.
-pub(super) enum BegunAttempt<'r> {
+enum BegunAttempt<'r> {
     /// On an open connection.
     Ready(ActiveAttempt<'r>),
     /// A connection has to be opened.
@@ -53,34 +47,61 @@ pub(super) enum BegunAttempt<'r> {
 }
 
 /// An attempt that has no connection yet.
-pub(super) struct ConnectingAttempt<'r> {
+struct ConnectingAttempt<'r> {
     opening: Opening,
     in_flight: InFlightGuard<'r>,
     address: SocketAddr,
     limit: AttemptLimit,
 }
 
-/// Begins an attempt at the node that is `held`, on an open connection or, if the attempt `is_repeated`, on a fresh one.
-pub(super) fn begin<'r>(
-    forward: &Forward<'r, '_>,
-    exchange: &mut Exchange,
+/// Makes an attempt at the node that is `held`.
+// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
+#[allow(clippy::manual_async_fn)]
+pub(super) fn make<'a, 'j: 'a, S: DownstreamStream>(
+    journey: &'a mut Journey<'j, S>,
+    forwarding: &'a mut Forwarding<'j>,
     held: HeldNode,
-    is_repeated: bool,
-) -> BegunAttempt<'r> {
-    let Forward { run, upstream, .. } = *forward;
+) -> impl Future<Output = Result<AttemptEnd, FailedAttempt>> {
+    async move {
+        let attempt = match begin(journey, forwarding, held) {
+            BegunAttempt::Ready(attempt) => attempt,
+            // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
+            BegunAttempt::Connecting(connecting) => {
+                PooledBox::pin(open(journey, forwarding, connecting)).await?
+            }
+        };
+        let mut attempting = Attempting { journey, forwarding, attempt };
+        let ended = exchange_with(&mut attempting).await;
+        finish(attempting, ended)
+    }
+}
+
+/// Begins an attempt on an open connection or, if a stale one is to be replaced, on a fresh one.
+fn begin<'j, S>(
+    journey: &mut Journey<'j, S>,
+    forwarding: &Forwarding<'j>,
+    held: HeldNode,
+) -> BegunAttempt<'j> {
+    let (run, upstream) = (journey.run, forwarding.upstream);
     // The selection read the clock just now, or a failed attempt did.
     let started_ns = run.local().recent_ns();
     let selected = held.selected;
     let in_flight = InFlightGuard::new(run.context, upstream, held, started_ns);
+    let is_repeated = forwarding.retries.is_repeated();
     let CheckedOutNode { address, endpoint_id, host, checkout } =
-        run.context.upstreams.checkout(exchange, upstream, selected, is_repeated);
-    set_host(exchange, upstream, host);
+        run.context.upstreams.checkout(journey.exchange, upstream, selected, is_repeated);
+    set_host(journey.exchange, upstream, host);
     let limit = AttemptLimit::new(upstream, run.local().now_ms());
-    exchange.attempts.push(upstream.attempt(address, endpoint_id, started_ns));
+    journey.exchange.attempts.push(upstream.attempt(address, endpoint_id, started_ns));
     match checkout {
-        Checkout::Stream(origin) => {
-            BegunAttempt::Ready(ActiveAttempt { origin, in_flight, address, connect_us: 0, limit })
-        }
+        Checkout::Stream(upstream_stream) => BegunAttempt::Ready(ActiveAttempt {
+            upstream_stream,
+            in_flight,
+            address,
+            connect_us: 0,
+            limit,
+            hedged_by: None,
+        }),
         Checkout::None(opening) => {
             BegunAttempt::Connecting(ConnectingAttempt { opening, in_flight, address, limit })
         }
@@ -88,84 +109,64 @@ pub(super) fn begin<'r>(
 }
 
 /// Opens the connection of an attempt.
-pub(super) async fn open<'r, S: DownstreamStream>(
-    forward: &Forward<'r, '_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    connecting: ConnectingAttempt<'r>,
-) -> Result<ActiveAttempt<'r>, FailedAttempt> {
-    let Forward { run, timeouts, .. } = *forward;
+async fn open<'j, S: DownstreamStream>(
+    journey: &mut Journey<'j, S>,
+    forwarding: &Forwarding<'j>,
+    connecting: ConnectingAttempt<'j>,
+) -> Result<ActiveAttempt<'j>, FailedAttempt> {
+    let run = journey.run;
     let ConnectingAttempt { opening, in_flight, address, limit } = connecting;
-    let timeout_ms = limit.shorten(timeouts.connect_ms, run.local().now_ms()).unwrap_or(1);
-    match connect(run, opening, timeout_ms, server).await {
-        Ok(origin) => {
+    let timeout_ms = limit.shorten(forwarding.timeouts.connect_ms, run.local().now_ms()).unwrap_or(1);
+    match connect(run, opening, timeout_ms, journey.downstream).await {
+        Ok(upstream_stream) => {
             let connect_us = micros(in_flight.started_ns, run.local().clock_ns());
-            Ok(ActiveAttempt { origin, in_flight, address, connect_us, limit })
+            Ok(ActiveAttempt { upstream_stream, in_flight, address, connect_us, limit, hedged_by: None })
         }
         Err(failure) => {
-            let failure = deadline::judge(run, exchange, failure);
+            let failure = attempt_policy::judge(journey, failure);
             let selected = in_flight.selected;
-            finish_attempt(exchange, in_flight, Some(&failure), false);
+            finish_attempt(journey.exchange, in_flight, Some(&failure), false);
             let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
             Err(FailedAttempt { failure: failure.at(address), progress, selected })
         }
     }
 }
 
-/// Makes the attempt over its connection.
-// A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
-#[allow(clippy::manual_async_fn)]
-pub(super) fn complete<'a, 'r: 'a, S: DownstreamStream>(
-    forward: &'a Forward<'r, '_>,
-    exchange: &'a mut Exchange,
-    server: &'a mut S,
-    upload: &'a mut Upload<'_, '_>,
-    mut attempt: ActiveAttempt<'r>,
-    wanted: &'a WantedNode,
-    retries: &'a mut Retries,
-) -> impl Future<Output = Result<AttemptEnd, FailedAttempt>> {
-    async move {
-        let ended = exchange_with(forward, exchange, server, upload, &mut attempt, wanted, retries).await;
-        finish(forward, exchange, attempt, ended)
-    }
-}
-
 /// Ends the attempt, and gives its connection and its place at the node back.
-fn finish(
-    forward: &Forward<'_, '_>,
-    exchange: &mut Exchange,
-    attempt: ActiveAttempt<'_>,
+fn finish<S>(
+    attempting: Attempting<'_, '_, S>,
     ended: Result<Ended, Failure>,
 ) -> Result<AttemptEnd, FailedAttempt> {
-    let Forward { run, timeouts, .. } = *forward;
+    let Attempting { journey, forwarding, attempt } = attempting;
+    let (run, timeouts) = (journey.run, &forwarding.timeouts);
     // A hedged attempt may have taken the place of the first one.
-    let ActiveAttempt { mut origin, in_flight, address, .. } = attempt;
+    let ActiveAttempt { mut upstream_stream, in_flight, address, .. } = attempt;
     let selected = in_flight.selected;
     match ended {
         Ok(Ended::Whole { request_done }) => {
-            run.context.upstreams.checkin(origin, request_done);
-            finish_attempt(exchange, in_flight, None, false);
+            run.context.upstreams.checkin(upstream_stream, request_done);
+            finish_attempt(journey.exchange, in_flight, None, false);
             Ok(AttemptEnd::Answered(Outcome::Done))
         }
         Ok(Ended::Discarded { request_done }) => {
-            let is_drained = request_done && discard::drain(&mut origin);
-            run.context.upstreams.checkin(origin, is_drained);
-            finish_attempt(exchange, in_flight, None, false);
-            exchange.response.clear();
-            if let Some(call) = &mut exchange.grpc {
+            let is_drained = request_done && discard::drain(&mut upstream_stream);
+            run.context.upstreams.checkin(upstream_stream, is_drained);
+            finish_attempt(journey.exchange, in_flight, None, false);
+            journey.exchange.response.clear();
+            if let Some(call) = &mut journey.exchange.grpc {
                 call.status = None;
             }
             Ok(AttemptEnd::Discarded)
         }
         Ok(Ended::Replaced { request_done, stored }) => {
-            let is_drained = request_done && discard::drain(&mut origin);
-            run.context.upstreams.checkin(origin, is_drained);
-            finish_attempt(exchange, in_flight, None, false);
+            let is_drained = request_done && discard::drain(&mut upstream_stream);
+            run.context.upstreams.checkin(upstream_stream, is_drained);
+            finish_attempt(journey.exchange, in_flight, None, false);
             Ok(AttemptEnd::Replaced(stored))
         }
         Ok(Ended::Tunnel) => {
-            let node = finish_attempt(exchange, in_flight, None, false);
-            let Some((endpoint, bytes)) = origin.into_tunnel() else {
+            let node = finish_attempt(journey.exchange, in_flight, None, false);
+            let Some((endpoint, bytes)) = upstream_stream.into_tunnel() else {
                 let failure =
                     Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
@@ -179,16 +180,17 @@ fn finish(
             }))
         }
         Err(failure) => {
-            let failure = deadline::judge(run, exchange, failure);
-            let progress = origin.progress();
+            let failure = attempt_policy::judge(journey, failure);
+            let progress = upstream_stream.progress();
             // The connection ends before its place at the node is given back and wakes a waiting request.
-            run.context.upstreams.checkin(origin, false);
-            finish_attempt(exchange, in_flight, Some(&failure), progress.is_reused);
+            run.context.upstreams.checkin(upstream_stream, false);
+            finish_attempt(journey.exchange, in_flight, Some(&failure), progress.is_reused);
             Err(FailedAttempt { failure: failure.at(address), progress, selected })
         }
     }
 }
 
+/// The end of the exchange with the endpoint, while the attempt still holds its stream.
 enum Ended {
     /// The response was forwarded whole.
     Whole {
@@ -214,110 +216,92 @@ enum Ended {
 /// Sends the request and forwards the response, over one stream.
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
 #[allow(clippy::manual_async_fn)]
-fn exchange_with<'a, 'r, S: DownstreamStream>(
-    forward: &'a Forward<'r, '_>,
-    exchange: &'a mut Exchange,
-    server: &'a mut S,
-    upload: &'a mut Upload<'_, '_>,
-    attempt: &'a mut ActiveAttempt<'r>,
-    wanted: &'a WantedNode,
-    retries: &'a mut Retries,
+fn exchange_with<'a, 'b: 'a, 'j: 'b, S: DownstreamStream>(
+    attempting: &'a mut Attempting<'b, 'j, S>,
 ) -> impl Future<Output = Result<Ended, Failure>> {
     async move {
-        let Forward { run, chains, upstream, .. } = *forward;
-        if let Some(policy) = &upstream.deadline {
-            deadline::pass_on(run, exchange, policy);
+        AttemptPolicies::before_send(attempting)?;
+        send_head(attempting);
+        wait_for_response(attempting).await?;
+        note_head(attempting);
+        if AttemptPolicies::after_head(attempting)? == AfterHead::Discard {
+            return Ok(Ended::Discarded { request_done: attempting.forwarding.upload.is_done() });
         }
-        grpc::reduce_timeout(exchange, run.local().recent_ns());
-        if exchange.decision.is_upgrade && attempt.origin.is_http2() {
-            websocket::check_key(exchange)?;
+        let Attempting { journey, forwarding, attempt } = attempting;
+        if journey.exchange.response.status == 101 {
+            return PooledBox::pin(switch_protocols(journey)).await;
         }
-        attempt.origin.start_request(exchange, upload.length(server));
-        upload.begin(server, &mut attempt.origin);
-        let hedging = upstream.retry.as_deref().filter(|policy| policy.hedge.is_some());
-        let may_be_hedged = |_: &&RetryPolicy| {
-            !retries.has_hedged()
-                && !attempt.in_flight.is_probe()
-                && hedge::is_allowed(forward, exchange, wanted, upload.length(server))
-        };
-        let hedging = hedging.filter(may_be_hedged);
-        let after_ms = |policy: &RetryPolicy| policy.hedge.as_ref()?.after_ms(run.local().now_ms());
-        match hedging.and_then(|policy| Some((policy, after_ms(policy)?))) {
+        if journey.chains.has(Phase::UpstreamResponse)
+            && let Some(stored) =
+                phases::upstream_response(journey.run.context, &journey.chains, journey.exchange, None)
+        {
+            return Ok(Ended::Replaced { request_done: forwarding.upload.is_done(), stored });
+        }
+        let mut download = Download::new(journey.run, forwarding.timeouts);
+        download::pass_on(&mut download, journey, &mut attempt.upstream_stream, &mut forwarding.upload)
+            .await?;
+        journey.exchange.times.upstream_ended_ns = journey.run.local().clock_ns();
+        Ok(Ended::Whole { request_done: forwarding.upload.is_done() })
+    }
+}
+
+/// Gives the head of the request to the stream, and begins its body.
+fn send_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) {
+    let Attempting { journey, forwarding, attempt } = attempting;
+    let length = forwarding.upload.length(journey.downstream);
+    attempt.upstream_stream.start_request(journey.exchange, length);
+    forwarding.upload.begin(journey.downstream, &mut attempt.upstream_stream);
+}
+
+/// Waits for the head of the final response, from a second attempt if this one is slow and may be hedged.
+async fn wait_for_response<S: DownstreamStream>(
+    attempting: &mut Attempting<'_, '_, S>,
+) -> Result<(), Failure> {
+    if let Some(policy) = hedge::policy_of(attempting) {
+        attempting.attempt.hedged_by = Some(policy);
+        let now_ms = attempting.journey.run.local().now_ms();
+        if let Some(after_ms) = policy.hedge.as_ref().and_then(|hedge| hedge.after_ms(now_ms)) {
             // In a pooled box, because few requests are hedged.
-            Some((policy, after_ms)) => {
-                let hedging = Hedging { forward, policy, after_ms, wanted };
-                PooledBox::pin(hedging.wait_for_final(exchange, server, upload, attempt, retries)).await?;
-            }
-            None => {
-                let ActiveAttempt { origin, limit, .. } = attempt;
-                head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await?;
-            }
+            return PooledBox::pin(hedge::wait_for_final(attempting, policy, after_ms)).await;
         }
-        let (started_ns, selected) = (attempt.in_flight.started_ns, attempt.in_flight.selected);
+    }
+    let Attempting { journey, forwarding, attempt } = attempting;
+    let ActiveAttempt { upstream_stream, limit, .. } = attempt;
+    head_wait::wait_for_final(journey, forwarding, upstream_stream, limit).await
+}
 
-        let head_us = micros(started_ns, run.local().clock_ns());
-        let record = exchange.attempts.last_mut().expect("pushed when the attempt began");
-        (record.status, record.connect_us, record.head_us) =
-            (exchange.response.status, attempt.connect_us, head_us);
-        grpc::note_status(exchange, None);
-        if let Some(policy) = hedging {
-            hedge_times::record_head(forward, policy, exchange, head_us.saturating_sub(attempt.connect_us));
-        }
-        if let Some(policy) = &upstream.retry {
-            let request_done = upload.is_done();
-            if retries.discards_response(policy, forward, exchange, server, upload, selected) {
-                return Ok(Ended::Discarded { request_done });
-            }
-        }
-        if let Some(sticky) = &upstream.policies.sticky
-            && let Some(tag) = run.context.upstreams.tag_of(upstream, selected)
-        {
-            let upstreams = &run.context.upstreams;
-            let may_move = !upstreams.keeps_session(upstream, wanted, &retries.nodes);
-            sticky.answered(exchange, tag, run.local().now_ms(), may_move);
-        }
-        exchange.times.upstream_head_ns = started_ns + head_us * 1_000;
-        if let Some(permit) = run.permit.take() {
-            permit.answered(run.local().recent_ns() / 1_000);
-        }
+/// Notes the status and the times of the head in the record of the attempt.
+fn note_head<S>(attempting: &mut Attempting<'_, '_, S>) {
+    let Attempting { journey, attempt, .. } = attempting;
+    let started_ns = attempt.in_flight.started_ns;
+    let head_us = micros(started_ns, journey.run.local().clock_ns());
+    let status = journey.exchange.response.status;
+    let record = journey.exchange.attempts.last_mut().expect("pushed when the attempt began");
+    (record.status, record.connect_us, record.head_us) = (status, attempt.connect_us, head_us);
+}
 
-        if attempt.origin.has_opened_tunnel(exchange.response.status) {
-            websocket::accept_from_http2(exchange)?;
-        }
-        if server.must_switch_protocols() && (200..300).contains(&exchange.response.status) {
-            // Passed on, it would say that the tunnel is open.
-            return Err(Failure::new(Cause::BadResponse, "it answered without switching protocols"));
-        }
-        if exchange.response.status == 101 {
-            return PooledBox::pin(switch_protocols(run, exchange, server, chains)).await;
-        }
-        if chains.has(Phase::UpstreamResponse)
-            && let Some(stored) = phases::upstream_response(run.context, chains, exchange, None)
-        {
-            return Ok(Ended::Replaced { request_done: upload.is_done(), stored });
-        }
-        let mut download = Download::new(forward);
-        download::pass_on(&mut download, exchange, server, &mut attempt.origin, upload).await?;
-        exchange.times.upstream_ended_ns = run.local().clock_ns();
-        Ok(Ended::Whole { request_done: upload.is_done() })
+/// Notes when the head of the response that is passed on has arrived.
+pub(super) struct PassedOnHead;
+
+impl AttemptPolicy for PassedOnHead {
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+        let exchange = &mut *attempting.journey.exchange;
+        let head_us = exchange.attempts.last().map_or(0, |record| record.head_us);
+        exchange.times.upstream_head_ns = attempting.attempt.in_flight.started_ns + head_us * 1_000;
+        Ok(AfterHead::PassOn)
     }
 }
 
 /// Tells the client that the endpoint has switched protocols.
-async fn switch_protocols<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
-) -> Result<Ended, Failure> {
-    if !poll_fn(|cx| Poll::Ready(server.can_switch_protocols(cx))).await {
+async fn switch_protocols<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<Ended, Failure> {
+    if !poll_fn(|cx| Poll::Ready(journey.downstream.can_switch_protocols(cx))).await {
         return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
     }
-    if server.must_switch_protocols() {
-        websocket::accept_over_http2(exchange)?;
+    if journey.downstream.must_switch_protocols() {
+        websocket::accept_over_http2(journey.exchange)?;
     }
-    respond::respond_head(run, exchange, server, chains).await?;
-    server.start_response(exchange, BodyLength::None);
-    respond::send(run, exchange, server, &[]).await;
+    respond::respond_head(journey).await?;
+    journey.downstream.start_response(journey.exchange, BodyLength::None);
+    respond::send(journey, &[]).await;
     Ok(Ended::Tunnel)
 }

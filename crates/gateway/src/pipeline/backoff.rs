@@ -14,7 +14,7 @@ use exchange::failure::{Cause, Failure};
 /// When the client has gone away, or the exchange has had its time.
 pub(super) async fn wait<S: DownstreamStream>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     wait_ms: u64,
 ) -> Result<(), Failure> {
     let (local, deadline) = (run.local(), run.deadline);
@@ -29,10 +29,10 @@ pub(super) async fn wait<S: DownstreamStream>(
             let detail = "a retry was waited for";
             return Poll::Ready(Err(Failure::new(Cause::RequestTimeout, detail)));
         }
-        if server.is_gone() || (armed && deadline.expired() && run.is_client_leaving.get()) {
+        if downstream.is_gone() || (armed && deadline.expired() && run.is_client_leaving.get()) {
             return Poll::Ready(Err(gone()));
         }
-        if !run.is_client_leaving.get() && server.poll_closed(cx).is_ready() {
+        if !run.is_client_leaving.get() && downstream.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);
             armed = false;
         }

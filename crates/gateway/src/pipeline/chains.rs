@@ -9,6 +9,20 @@ use exchange::overload::Priority;
 use exchange::plugin::Phase;
 use exchange::plugin::chain::{Chain, Instance};
 
+/// The part of an exchange's plugins that a chain has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ChainScope {
+    /// The global rules.
+    Global,
+    /// The route, with its service, plugin config and consumer.
+    Local,
+}
+
+impl ChainScope {
+    /// In the order in which the chains of a phase run (contract section 2.5).
+    pub(super) const IN_ORDER: [ChainScope; 2] = [ChainScope::Global, ChainScope::Local];
+}
+
 /// The chains of one exchange.
 pub(super) struct Chains<'g> {
     pub(super) global: &'g Chain,
@@ -66,6 +80,14 @@ impl<'g> Chains<'g> {
     /// The route's chain, with the consumer's plugins where there are any.
     pub(super) fn local(&self) -> Option<&Chain> {
         self.merged.as_deref().or(self.route.map(|route| &*route.plugins))
+    }
+
+    /// The chain of `scope`, if there is one.
+    pub(super) fn in_scope(&self, scope: ChainScope) -> Option<&Chain> {
+        match scope {
+            ChainScope::Global => Some(self.global),
+            ChainScope::Local => self.local(),
+        }
     }
 
     /// The global chain, then the local one.

@@ -40,9 +40,9 @@ impl ClientWatch {
         &mut self,
         run: &Run<'_>,
         cx: &mut Context<'_>,
-        server: &mut S,
+        downstream: &mut S,
     ) -> Poll<GivenUp> {
-        if server.is_gone() {
+        if downstream.is_gone() {
             return Poll::Ready(GivenUp::ClientGone);
         }
         let deadline = run.deadline;
@@ -55,9 +55,9 @@ impl ClientWatch {
                 return Poll::Ready(GivenUp::ClientGone);
             }
             self.is_armed = false;
-            self.has_closed_after_request = server.has_closed_after_request();
+            self.has_closed_after_request = downstream.has_closed_after_request();
         }
-        if !run.is_client_leaving.get() && server.poll_closed(cx).is_ready() {
+        if !run.is_client_leaving.get() && downstream.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);
             self.is_armed = false;
         }

@@ -8,6 +8,7 @@ use std::task::Poll;
 use message::{Headers, Version};
 use stdx::pooled::PooledBox;
 
+use super::journey::Journey;
 use super::min_rate::MinRateGuard;
 use super::request_failure::{self, too_large};
 use super::run::Run;
@@ -21,21 +22,28 @@ use exchange::failure::{Cause, Failure};
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
 pub(super) async fn whole<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
+    journey: &mut Journey<'_, S>,
     limit_bytes: usize,
 ) -> Result<(), Failure> {
-    let limit_bytes = accepted_bytes(exchange).min(limit_bytes);
-    if let Some(body) = exchange.body.whole() {
+    let limit_bytes = accepted_bytes(journey.exchange).min(limit_bytes);
+    if let Some(body) = journey.exchange.body.whole() {
         // It was read for a variable, with another limit.
         return if body.len() > limit_bytes { Err(too_large(limit_bytes)) } else { Ok(()) };
     }
     // A prefix may have been read for variables already; the rest follows it.
-    let mut bytes = exchange.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
-    let mut wait = wait_for_body(run);
-    match read(run, &mut exchange.times, server, &mut wait, &mut bytes, limit_bytes).await? {
-        Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
+    let mut bytes = journey.exchange.body.prefix().map_or_else(Vec::new, |prefix| prefix.bytes.to_vec());
+    let mut wait = wait_for_body(journey.run);
+    match read(
+        journey.run,
+        &mut journey.exchange.times,
+        journey.downstream,
+        &mut wait,
+        &mut bytes,
+        limit_bytes,
+    )
+    .await?
+    {
+        Read::Whole(trailers) => journey.exchange.body.keep_whole(bytes, trailers),
         Read::TooLong => return Err(too_large(limit_bytes)),
     }
     Ok(())
@@ -44,11 +52,11 @@ pub(super) async fn whole<S: DownstreamStream>(
 /// Reads the body, or what is left of it, for a plugin that waits; of a longer one than `limit_bytes` the beginning.
 pub(super) async fn on_demand<S: DownstreamStream>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     limit_bytes: usize,
 ) -> Result<CollectedBody, Failure> {
     let (mut bytes, mut wait, mut times) = (Vec::new(), wait_for_body(run), Times::default());
-    let read = read(run, &mut times, server, &mut wait, &mut bytes, limit_bytes).await?;
+    let read = read(run, &mut times, downstream, &mut wait, &mut bytes, limit_bytes).await?;
     let (is_whole, trailers) = match read {
         Read::Whole(trailers) => (true, trailers),
         Read::TooLong => (false, None),
@@ -77,23 +85,31 @@ pub(super) fn refuse_long(exchange: &Exchange) -> Result<(), Failure> {
 /// Reads the body so that variables can be taken from it, if it is short enough. A longer body is streamed, and its
 /// variables are unset. Returns whether anything was read.
 pub(super) async fn for_variables<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
+    journey: &mut Journey<'_, S>,
 ) -> Result<bool, Failure> {
-    let limit_bytes = run.local().options.limits.max_matched_body_bytes.min(accepted_bytes(exchange));
-    let is_readable = match server.body_length() {
+    let limit_bytes =
+        journey.run.local().options.limits.max_matched_body_bytes.min(accepted_bytes(journey.exchange));
+    let is_readable = match journey.downstream.body_length() {
         BodyLength::None => false,
         BodyLength::Known(bytes) => bytes <= limit_bytes as u64,
         BodyLength::Unknown => limit_bytes > 0,
     };
-    if !is_readable || !exchange.body.is_unread() {
+    if !is_readable || !journey.exchange.body.is_unread() {
         return Ok(false);
     }
-    let (mut bytes, mut wait) = (Vec::new(), wait_for_body(run));
-    match read(run, &mut exchange.times, server, &mut wait, &mut bytes, limit_bytes).await? {
-        Read::Whole(trailers) => exchange.body.keep_whole(bytes, trailers),
-        Read::TooLong => exchange.body.keep_prefix(bytes),
+    let (mut bytes, mut wait) = (Vec::new(), wait_for_body(journey.run));
+    match read(
+        journey.run,
+        &mut journey.exchange.times,
+        journey.downstream,
+        &mut wait,
+        &mut bytes,
+        limit_bytes,
+    )
+    .await?
+    {
+        Read::Whole(trailers) => journey.exchange.body.keep_whole(bytes, trailers),
+        Read::TooLong => journey.exchange.body.keep_prefix(bytes),
     }
     Ok(true)
 }
@@ -103,27 +119,25 @@ pub(super) async fn for_variables<S: DownstreamStream>(
 /// for the whole body, or for nothing.
 #[inline]
 pub(super) async fn wait_for_prefix<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
+    journey: &mut Journey<'_, S>,
 ) -> Result<(), Failure> {
-    let most = match exchange.decision.body_arrival {
-        BodyArrival::Prefix => run.local().options.limits.wait_for_body_bytes,
+    let most = match journey.exchange.decision.body_arrival {
+        BodyArrival::Prefix => journey.run.local().options.limits.wait_for_body_bytes,
         BodyArrival::Whole => AWAITED_BODY_MAX_BYTES,
         BodyArrival::Nothing => return Ok(()),
     };
     // One byte more, which tells that the body is too long.
-    let most = most.min(accepted_bytes(exchange).saturating_add(1));
-    let wanted_bytes = match server.body_length() {
+    let most = most.min(accepted_bytes(journey.exchange).saturating_add(1));
+    let wanted_bytes = match journey.downstream.body_length() {
         BodyLength::Known(length) => usize::try_from(length).unwrap_or(usize::MAX).min(most),
-        BodyLength::Unknown if exchange.decision.body_arrival == BodyArrival::Whole => most,
+        BodyLength::Unknown if journey.exchange.decision.body_arrival == BodyArrival::Whole => most,
         BodyLength::Unknown | BodyLength::None => return Ok(()),
     };
-    if wanted_bytes == 0 || !exchange.body.is_unread() {
+    if wanted_bytes == 0 || !journey.exchange.body.is_unread() {
         return Ok(());
     }
     let is_here = poll_fn(|cx| {
-        Poll::Ready(match server.poll_body(cx) {
+        Poll::Ready(match journey.downstream.poll_body(cx) {
             Poll::Ready(BodyEvent::Data(data)) => Ok(data.len() >= wanted_bytes),
             Poll::Ready(BodyEvent::Reset(failure)) => Err(failure),
             Poll::Ready(BodyEvent::End(_)) | Poll::Pending => Ok(false),
@@ -132,42 +146,51 @@ pub(super) async fn wait_for_prefix<S: DownstreamStream>(
     if is_here.await? {
         return Ok(());
     }
-    PooledBox::pin(piece_by_piece(run, exchange, server, wanted_bytes)).await
+    PooledBox::pin(piece_by_piece(journey, wanted_bytes)).await
 }
 
 async fn piece_by_piece<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
+    journey: &mut Journey<'_, S>,
     wanted_bytes: usize,
 ) -> Result<(), Failure> {
-    let (mut bytes, mut wait) = (Vec::new(), wait_for_body(run));
+    let (mut bytes, mut wait) = (Vec::new(), wait_for_body(journey.run));
     // The piece that completes the prefix stays in the client's stream, so it need not be copied.
     let limit_bytes = wanted_bytes - 1;
-    match read(run, &mut exchange.times, server, &mut wait, &mut bytes, limit_bytes).await {
+    match read(
+        journey.run,
+        &mut journey.exchange.times,
+        journey.downstream,
+        &mut wait,
+        &mut bytes,
+        limit_bytes,
+    )
+    .await
+    {
         Ok(Read::Whole(trailers)) => {
-            exchange.body.keep_whole(bytes, trailers);
+            journey.exchange.body.keep_whole(bytes, trailers);
             return Ok(());
         }
         // `limit_bytes` is what is accepted if that is less than what is awaited.
-        Ok(Read::TooLong) if limit_bytes >= accepted_bytes(exchange) => return Err(too_large(limit_bytes)),
+        Ok(Read::TooLong) if limit_bytes >= accepted_bytes(journey.exchange) => {
+            return Err(too_large(limit_bytes));
+        }
         Ok(Read::TooLong) => {}
         // No plugin asked for the prefix. If memory is too short to hold it, the request is served with a shorter
         // prefix.
         Err(failure) if failure.cause == Cause::MemoryLimit => {}
         Err(failure) => {
             // Plugins that log bodies log the part that came.
-            if let Some(copy) = &exchange.copies.request {
+            if let Some(copy) = &journey.exchange.copies.request {
                 copy.add(&bytes);
             }
             return Err(failure);
         }
     }
     if !bytes.is_empty() {
-        exchange.body.keep_prefix(bytes);
+        journey.exchange.body.keep_prefix(bytes);
     }
     // The wait continues after the selection, so that the client's minimum rate is measured over the whole body.
-    run.body_guard.set(Some(Box::new(wait.into_guard())));
+    journey.run.body_guard.set(Some(Box::new(wait.into_guard())));
     Ok(())
 }
 
@@ -189,10 +212,10 @@ pub(super) fn body_guard(run: &Run<'_>, read_ms: u64) -> MinRateGuard {
 /// length over HTTP/2 or HTTP/3, as every call of gRPC is. A client of HTTP/1 that waits for a response has
 /// sent its request. Called again when the route is known, which says how long its endpoint may be silent.
 #[inline]
-pub(super) fn note_stream<S: DownstreamStream>(run: &Run<'_>, exchange: &Exchange, server: &S) {
-    let is_multiplexed = matches!(exchange.request.version, Version::Http2 | Version::Http3);
-    if is_multiplexed && server.body_length() == BodyLength::Unknown {
-        run.stream_read_ms.set(read_timeout_ms(run, exchange).max(1));
+pub(super) fn note_stream<S: DownstreamStream>(journey: &mut Journey<'_, S>) {
+    let is_multiplexed = matches!(journey.exchange.request.version, Version::Http2 | Version::Http3);
+    if is_multiplexed && journey.downstream.body_length() == BodyLength::Unknown {
+        journey.run.stream_read_ms.set(read_timeout_ms(journey.run, journey.exchange).max(1));
     }
 }
 
@@ -218,7 +241,7 @@ enum Read {
 async fn read<S: DownstreamStream>(
     run: &Run<'_>,
     times: &mut Times,
-    server: &mut S,
+    downstream: &mut S,
     wait: &mut Wait<'_, '_>,
     bytes: &mut Vec<u8>,
     limit_bytes: usize,
@@ -229,7 +252,7 @@ async fn read<S: DownstreamStream>(
         let mut moved = std::mem::take(&mut has_moved);
         let mut turn = Turn::default();
         loop {
-            let count = match server.poll_body(cx) {
+            let count = match downstream.poll_body(cx) {
                 Poll::Ready(BodyEvent::Data(data)) if bytes.len() + data.len() > limit_bytes => {
                     return Poll::Ready(Ok(Read::TooLong));
                 }
@@ -250,7 +273,7 @@ async fn read<S: DownstreamStream>(
                 }
             };
             moved = true;
-            server.consume(count);
+            downstream.consume(count);
             if turn.is_over(cx, count) {
                 if run.deadline.is_overdue() {
                     return Poll::Ready(Err(request_failure::overdue()));

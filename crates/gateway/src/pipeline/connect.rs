@@ -22,7 +22,7 @@ pub(super) async fn connect<S: DownstreamStream>(
     run: &Run<'_>,
     opening: Opening,
     timeout_ms: u64,
-    server: &mut S,
+    downstream: &mut S,
 ) -> Result<PooledStream, Failure> {
     let in_handshake = Cell::new(false);
     // Boxed, because the future is large and would enlarge every exchange's state.
@@ -32,7 +32,7 @@ pub(super) async fn connect<S: DownstreamStream>(
         if let Poll::Ready(connected) = connecting.as_mut().poll(cx) {
             return Poll::Ready(connected);
         }
-        watch.poll(run, cx, server).map(|given_up| {
+        watch.poll(run, cx, downstream).map(|given_up| {
             Err(match given_up {
                 GivenUp::Late => late(in_handshake.get()),
                 GivenUp::ClientGone => gone(),

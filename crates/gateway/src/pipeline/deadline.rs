@@ -1,10 +1,30 @@
 //! The deadline of an exchange by its upstream and its client: ends all attempts, waits and the response, and tells each
 //! endpoint how much time is left.
 
+use super::attempt_policy::{AttemptPolicy, Attempting};
+use super::journey::Journey;
 use super::run::Run;
+use crate::body::DownstreamStream;
 use crate::upstream::deadline_policy::DeadlinePolicy;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
+
+/// Tells each endpoint how much time is left, and judges timeouts by the deadline.
+pub(super) struct UpstreamDeadline;
+
+impl AttemptPolicy for UpstreamDeadline {
+    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+        let Attempting { journey, forwarding, .. } = attempting;
+        if let Some(policy) = &forwarding.upstream.deadline {
+            pass_on(journey.run, journey.exchange, policy);
+        }
+        Ok(())
+    }
+
+    fn at_failure<S>(journey: &Journey<'_, S>, failure: Failure) -> Failure {
+        judge(journey.run, journey.exchange, failure)
+    }
+}
 
 /// Ends the exchange at its deadline, counted from the arrival of its head.
 ///

@@ -5,6 +5,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::chains::ChainScope;
+use super::journey::Journey;
 use super::log_phase;
 use super::phases::{self, Chains};
 use super::proxy;
@@ -49,20 +51,26 @@ impl RemainingRequest {
 pub(crate) async fn run_detached<S: DownstreamStream>(
     context: &WorkerContext,
     exchange: &mut Exchange,
-    server: &mut S,
+    downstream: &mut S,
     deadline: &Deadline,
     rest: RemainingRequest,
 ) {
     let ran = RefCell::new(vec![rest.instance]);
-    let mut chains = Chains::new(&rest.generation, exchange.decision.route).without_response();
-    chains.merged.clone_from(&rest.merged);
+    let chains_of = |exchange: &Exchange| {
+        let mut chains = Chains::new(&rest.generation, exchange.decision.route).without_response();
+        chains.merged.clone_from(&rest.merged);
+        chains
+    };
     {
         let run = Run::new(context, &rest.generation, deadline);
-        if let Err(failure) = go_on(&run, exchange, server, &chains, &rest, &ran).await {
+        let chains = chains_of(exchange);
+        let mut journey = Journey { run: &run, chains, exchange: &mut *exchange, downstream };
+        if let Err(failure) = go_on(&mut journey, &rest, &ran).await {
+            let Journey { chains, exchange, .. } = &mut journey;
             exchange.copies.tap = None;
             if chains.has(Phase::UpstreamResponse) {
                 // A stored response in place of this failure has no client.
-                phases::upstream_response(context, &chains, exchange, Some(&failure));
+                phases::upstream_response(context, chains, exchange, Some(&failure));
             }
             exchange.response.clear();
             exchange.response.status = failure.cause.status();
@@ -71,19 +79,17 @@ pub(crate) async fn run_detached<S: DownstreamStream>(
     }
     exchange.times.ended_ns = context.local.clock_ns();
     let ran = ran.into_inner();
+    let chains = chains_of(exchange);
     log_phase::run_log(context, exchange, &chains, |instance| ran.contains(&instance.number));
     context.current_work().set(CurrentWork::Nothing);
 }
 
 async fn go_on<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
+    journey: &mut Journey<'_, S>,
     rest: &RemainingRequest,
     ran: &RefCell<Vec<u32>>,
 ) -> Result<(), Failure> {
-    run.local().shared.check_memory(chains.priority())?;
+    journey.run.local().shared.check_memory(journey.chains.priority())?;
     let is_behind = Cell::new(false);
     for phase in [Phase::Access, Phase::BeforeProxy] {
         let comes_later = |instance: &Instance| {
@@ -94,18 +100,19 @@ async fn go_on<S: DownstreamStream>(
             is_behind.set(phase == rest.phase && instance.number == rest.instance);
             false
         };
-        for chain in chains.both().filter(|chain| chain.has(phase)) {
-            let reply = phases::one(run, server, chains, chain, phase, exchange, comes_later).await?;
-            if let Some(reply) = reply {
+        for scope in ChainScope::IN_ORDER {
+            if journey.chains.in_scope(scope).is_some_and(|chain| chain.has(phase))
+                && let Some(reply) = phases::run_until_reply(journey, phase, scope, comes_later).await?
+            {
                 // A limit, for example: the request is not sent.
-                exchange.stats.answered_locally = true;
-                let status = reply.status(exchange);
-                exchange.response.clear();
-                exchange.response.status = status;
+                journey.exchange.stats.answered_locally = true;
+                let status = reply.status(journey.exchange);
+                journey.exchange.response.clear();
+                journey.exchange.response.status = status;
                 return Ok(());
             }
         }
     }
-    refuse_undecided(exchange)?;
-    proxy::proxy(run, exchange, server, chains).await.map(|_| ())
+    refuse_undecided(journey.exchange)?;
+    proxy::proxy(journey).await.map(|_| ())
 }

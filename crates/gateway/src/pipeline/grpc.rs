@@ -5,7 +5,9 @@ use exchange::failure::{Cause, Failure};
 use exchange::grpc::{self, code_of_cause, code_of_status, message_text, timeout_text};
 use message::{FieldId, Headers};
 
+use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
 use super::run::Run;
+use crate::body::DownstreamStream;
 use crate::upstream::Upstream;
 use net::endpoint::Protocol;
 
@@ -13,6 +15,22 @@ use net::endpoint::Protocol;
 const MESSAGE_BYTES_MAX: usize = 1024;
 /// The least time that is left to a server: it gives the call up by itself.
 const LEAST_LEFT_NS: u64 = 1_000_000;
+
+/// Tells the endpoint how much time is left to a call, and notes the status of a response without a message.
+pub(super) struct GrpcCall;
+
+impl AttemptPolicy for GrpcCall {
+    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+        let journey = &mut *attempting.journey;
+        reduce_timeout(journey.exchange, journey.run.local().recent_ns());
+        Ok(())
+    }
+
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+        note_status(attempting.journey.exchange, None);
+        Ok(AfterHead::PassOn)
+    }
+}
 
 /// Ends the exchange at the deadline of its call.
 pub(super) fn bound(run: &Run<'_>, exchange: &Exchange) {
@@ -34,7 +52,7 @@ pub(super) fn bound_translated(run: &Run<'_>, exchange: &Exchange) {
 }
 
 /// Tells the endpoint how much time is left to the call.
-pub(super) fn reduce_timeout(exchange: &mut Exchange, now_ns: u64) {
+fn reduce_timeout(exchange: &mut Exchange, now_ns: u64) {
     let Some(call) = exchange.grpc.filter(|call| call.deadline_ns != 0) else { return };
     let left_ns = call.deadline_ns.saturating_sub(now_ns).max(LEAST_LEFT_NS);
     // A head without space for it is sent with the timeout that the client wrote.

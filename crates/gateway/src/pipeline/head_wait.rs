@@ -6,58 +6,59 @@ use std::task::Poll;
 
 use super::attempt_limit::AttemptLimit;
 use super::collect;
+use super::forwarding::Forwarding;
+use super::journey::Journey;
 use super::phases;
 use super::request_failure;
-use super::target::Forward;
-use super::upload::{Progress, Upload};
+use super::upload::Progress;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor, gone};
 use crate::body::{DownstreamStream, UpstreamStream};
 use crate::forward::upgrade;
 use crate::upstream::interim_rate::{InterimRate, TOO_MANY_INTERIM};
 use crate::upstream::stream::PooledStream;
-use exchange::Exchange;
 use exchange::deadline::Expired;
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::Phase;
 
 /// Sends the request and waits for the head of the final response; forwards interim ones.
 pub(super) async fn wait_for_final<S: DownstreamStream>(
-    forward: &Forward<'_, '_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    upload: &mut Upload<'_, '_>,
-    origin: &mut PooledStream,
+    journey: &mut Journey<'_, S>,
+    forwarding: &mut Forwarding<'_>,
+    upstream_stream: &mut PooledStream,
     limit: &mut AttemptLimit,
 ) -> Result<(), Failure> {
-    let Forward { run, chains, .. } = *forward;
     let mut interim = InterimRate::default();
     loop {
-        wait_for_head(forward, exchange, server, upload, origin, limit).await?;
-        if exchange.response.is_interim() && !interim.admits(run.local().now_ms()) {
+        wait_for_head(journey, forwarding, upstream_stream, limit).await?;
+        if journey.exchange.response.is_interim() && !interim.admits(journey.run.local().now_ms()) {
             return Err(Failure::new(Cause::BadResponse, TOO_MANY_INTERIM));
         }
-        match exchange.response.status {
-            101 if exchange.decision.is_upgrade && origin.is_exclusive() && upgrade::is_agreed(exchange) => {
+        match journey.exchange.response.status {
+            101 if journey.exchange.decision.is_upgrade
+                && upstream_stream.is_exclusive()
+                && upgrade::is_agreed(journey.exchange) =>
+            {
                 return Ok(());
             }
             101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
             // The gateway sends 100 (Continue) to the client itself, when it begins to read the body.
             100 => {}
             102..200 => {
-                if chains.has(Phase::Informational) {
-                    let mut head = std::mem::take(&mut exchange.response);
+                if journey.chains.has(Phase::Informational) {
+                    let mut head = std::mem::take(&mut journey.exchange.response);
+                    let (context, chains) = (journey.run.context, &journey.chains);
                     phases::each(
-                        run.context,
+                        context,
                         chains,
                         Phase::Informational,
-                        exchange,
+                        journey.exchange,
                         |instance, exchange| {
                             instance.plugin.informational(exchange, &mut head);
                         },
                     );
-                    exchange.response = head;
+                    journey.exchange.response = head;
                 }
-                server.send_informational(&exchange.response);
+                journey.downstream.send_informational(&journey.exchange.response);
             }
             _ => return Ok(()),
         }
@@ -65,25 +66,28 @@ pub(super) async fn wait_for_final<S: DownstreamStream>(
 }
 
 async fn wait_for_head<S: DownstreamStream>(
-    forward: &Forward<'_, '_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    upload: &mut Upload<'_, '_>,
-    origin: &mut PooledStream,
+    journey: &mut Journey<'_, S>,
+    forwarding: &mut Forwarding<'_>,
+    upstream_stream: &mut PooledStream,
     limit: &mut AttemptLimit,
 ) -> Result<(), Failure> {
-    let Forward { run, timeouts, .. } = *forward;
+    let run = journey.run;
+    let Forwarding { timeouts, upload, .. } = forwarding;
     let begun = run.body_guard.take();
     let guard = begun.map_or_else(|| collect::body_guard(run, timeouts.read_ms), |begun| *begun);
     let mut wait = Wait::new(run, guard);
     let mut leaving = false;
     let waited = poll_fn(|cx| {
         let mut moved = false;
-        let progress = match upload.poll(cx, exchange, server, origin, &mut moved) {
+        let progress = match upload.poll(cx, journey, upstream_stream, &mut moved) {
             Ok(progress) => progress,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
-        match origin.poll_head(cx, &mut exchange.response, server.head_capacity()) {
+        match upstream_stream.poll_head(
+            cx,
+            &mut journey.exchange.response,
+            journey.downstream.head_capacity(),
+        ) {
             Poll::Ready(Err(failure)) if upload.is_broken() && failure.cause == Cause::NoResponse => {
                 return Poll::Ready(Err(failure.because(Cause::SendFailed)));
             }
@@ -91,7 +95,7 @@ async fn wait_for_head<S: DownstreamStream>(
             Poll::Pending => {}
         }
         // Interim responses and 100 (Continue) must not wait for the final response.
-        if let Poll::Ready(Err(_)) = server.poll_flush(cx) {
+        if let Poll::Ready(Err(_)) = journey.downstream.poll_flush(cx) {
             return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
         }
         if progress == Progress::NextTurn {
@@ -106,7 +110,7 @@ async fn wait_for_head<S: DownstreamStream>(
         }
         // The event loop reports the end once per exchange, possibly while the connection was opened.
         if progress != Progress::AwaitsClient
-            && (run.is_client_leaving.get() || server.poll_closed(cx).is_ready())
+            && (run.is_client_leaving.get() || journey.downstream.poll_closed(cx).is_ready())
         {
             leaving = true;
             run.is_client_leaving.set(true);
@@ -135,7 +139,7 @@ async fn wait_for_head<S: DownstreamStream>(
     .await;
     // A head with a malformed beginning is a bad response even if the wait for its rest timed out, as if all of it had
     // arrived at once.
-    waited.map_err(|failure| origin.fault_in_head(&mut exchange.response).unwrap_or(failure))
+    waited.map_err(|failure| upstream_stream.fault_in_head(&mut journey.exchange.response).unwrap_or(failure))
 }
 
 /// The failure of an attempt after the timeout of its step or of its exchange.

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -13,272 +14,318 @@ use stdx::pooled::PooledBox;
 
 use super::active_attempt::{ActiveAttempt, InFlightGuard, micros, set_host};
 use super::attempt_limit::AttemptLimit;
+use super::attempt_policy::{self, Attempting};
 use super::deadline;
+use super::forwarding::Forwarding;
 use super::head_wait;
 use super::hedge_times;
+use super::journey::Journey;
 use super::protection;
-use super::retries::Retries;
-use super::target::Forward;
-use super::upload::Upload;
 use crate::body::{BodyLength, Capacity, DownstreamStream, UpstreamStream};
 use crate::upstream::interim_rate::{InterimRate, TOO_MANY_INTERIM};
 use crate::upstream::opening::Opening;
 use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::service::{CheckedOutNode, Checkout};
 use crate::upstream::stream::PooledStream;
-use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::plugin::Phase;
 
-/// Whether the exchange may be hedged: it is safe (RFC 9110 section 9.2.1), has no body, asks for no other protocol, no plugin
-/// takes part in the choice of its attempts, and it belongs to no session, which the second node would take over.
-pub(super) fn is_allowed(
-    forward: &Forward<'_, '_>,
-    exchange: &Exchange,
-    wanted: &WantedNode,
-    length: BodyLength,
-) -> bool {
-    matches!(exchange.request.method, Method::Get | Method::Head | Method::Options)
-        && matches!(length, BodyLength::None | BodyLength::Known(0))
-        && !exchange.decision.is_upgrade
-        && wanted.sticky.is_none()
-        && !forward.chains.has(Phase::Attempt)
+/// The policy by which a second attempt may be made beside this one; none if the exchange had one, or must have none.
+pub(super) fn policy_of<'j, S: DownstreamStream>(
+    attempting: &Attempting<'_, 'j, S>,
+) -> Option<&'j RetryPolicy> {
+    let Attempting { journey, forwarding, attempt } = attempting;
+    let policy = forwarding.upstream.retry.as_deref().filter(|policy| policy.hedge.is_some())?;
+    let may_be_hedged =
+        !forwarding.retries.has_hedged() && !attempt.in_flight.is_probe() && is_allowed(journey, forwarding);
+    may_be_hedged.then_some(policy)
 }
 
-/// The facts for a second attempt.
-pub(super) struct Hedging<'h, 'r, 'w> {
-    pub(super) forward: &'h Forward<'r, 'w>,
-    pub(super) policy: &'h RetryPolicy,
-    /// Milliseconds without a response head after which the second attempt begins.
-    pub(super) after_ms: u64,
-    pub(super) wanted: &'h WantedNode,
+/// Whether the exchange may be hedged: it is safe (RFC 9110 section 9.2.1), has no body, asks for no other protocol, no plugin
+/// takes part in the choice of its attempts, and it belongs to no session, which the second node would take over.
+fn is_allowed<S: DownstreamStream>(journey: &Journey<'_, S>, forwarding: &Forwarding<'_>) -> bool {
+    matches!(journey.exchange.request.method, Method::Get | Method::Head | Method::Options)
+        && matches!(forwarding.upload.length(journey.downstream), BodyLength::None | BodyLength::Known(0))
+        && !journey.exchange.decision.is_upgrade
+        && forwarding.wanted.sticky.is_none()
+        && !journey.chains.has(Phase::Attempt)
+}
+
+/// As [`head_wait::wait_for_final`], with a second attempt after `after_ms` without a response head. The attempt becomes the
+/// one with the first response head.
+pub(super) async fn wait_for_final<'j, S: DownstreamStream>(
+    attempting: &mut Attempting<'_, 'j, S>,
+    policy: &'j RetryPolicy,
+    after_ms: u64,
+) -> Result<(), Failure> {
+    let Attempting { journey, forwarding, attempt } = attempting;
+    let run = journey.run;
+    let mut first_part = attempt.limit.at_most(after_ms, run.local().now_ms());
+    let ended =
+        head_wait::wait_for_final(journey, forwarding, &mut attempt.upstream_stream, &mut first_part).await;
+    let is_slow = match &ended {
+        Err(failure) => {
+            matches!(failure.cause, Cause::ReadTimeout | Cause::SendTimeout)
+                && first_part.is_over(run.local().now_ms())
+                && !attempt.limit.is_over(run.local().now_ms())
+        }
+        Ok(()) => false,
+    };
+    if !is_slow {
+        return ended;
+    }
+    if let Some(hedge) = begin_hedge(attempting, policy).await
+        && let Some(result) = race_with(attempting, policy, hedge).await
+    {
+        return result;
+    }
+    // There is no second attempt, or it has failed.
+    primary_head(attempting).await
+}
+
+/// Waits for the head of the attempt alone.
+async fn primary_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+    let Attempting { journey, forwarding, attempt } = attempting;
+    let ActiveAttempt { upstream_stream, limit, .. } = attempt;
+    head_wait::wait_for_final(journey, forwarding, upstream_stream, limit).await
 }
 
 /// A second attempt that has a node and perhaps a connection.
-struct Second<'t> {
-    in_flight: InFlightGuard<'t>,
+struct BegunHedge<'j> {
+    in_flight: InFlightGuard<'j>,
     record: Attempt,
     limit: AttemptLimit,
     stream: Result<PooledStream, Opening>,
 }
 
-impl<'r> Hedging<'_, 'r, '_> {
-    /// As [`head_wait::wait_for_final`], with a second attempt after the time that the policy says. `attempt` becomes the one with
-    /// the first response head.
-    pub(super) async fn wait_for_final<S: DownstreamStream>(
-        &self,
-        exchange: &mut Exchange,
-        server: &mut S,
-        upload: &mut Upload<'_, '_>,
-        attempt: &mut ActiveAttempt<'r>,
-        retries: &mut Retries,
-    ) -> Result<(), Failure> {
-        let Hedging { forward, after_ms, .. } = *self;
-        let run = forward.run;
-        let now_ms = run.local().now_ms();
-        let mut first_part = attempt.limit.at_most(after_ms, now_ms);
-        let ended = head_wait::wait_for_final(
-            forward,
-            exchange,
-            server,
-            upload,
-            &mut attempt.origin,
-            &mut first_part,
-        )
-        .await;
-        let is_slow = match &ended {
-            Err(failure) => {
-                matches!(failure.cause, Cause::ReadTimeout | Cause::SendTimeout)
-                    && first_part.is_over(run.local().now_ms())
-                    && !attempt.limit.is_over(run.local().now_ms())
-            }
-            Ok(()) => false,
-        };
-        if !is_slow {
-            return ended;
-        }
-        if let Some(second) = self.begin(exchange, server, attempt, retries).await
-            && let Some(result) = self.both(exchange, server, upload, attempt, second, retries).await
-        {
-            return result;
-        }
-        // There is no second attempt, or it has failed.
-        let ActiveAttempt { origin, limit, .. } = attempt;
-        head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await
-    }
+/// A second attempt over its connection.
+struct Hedge<'j> {
+    in_flight: InFlightGuard<'j>,
+    record: Attempt,
+    limit: AttemptLimit,
+    stream: PooledStream,
+    connect_us: u64,
+}
 
-    /// Selects the node of the second attempt; none without a node or a budget for it.
-    async fn begin<S: DownstreamStream>(
-        &self,
-        exchange: &mut Exchange,
-        server: &mut S,
-        attempt: &ActiveAttempt<'r>,
-        retries: &mut Retries,
-    ) -> Option<Second<'r>> {
-        let Hedging { forward, policy, wanted, .. } = *self;
-        let Forward { run, upstream, .. } = *forward;
-        if !retries.withdraw(policy, run) {
-            return None;
-        }
-        let mut tried = retries.nodes.clone();
-        tried.push(attempt.in_flight.selected.endpoint_id);
-        // The places of the first attempt are kept out of the selection, which gives them up when it finds no node.
-        let places = run.places.take();
-        let held = protection::select(forward, server, wanted, &tried).await;
-        run.places.replace(places);
-        let Ok(held) = held else {
-            policy.budget.give_back(run.local().now_ms());
-            return None;
-        };
-        let started_ns = run.local().clock_ns();
-        let selected = held.selected;
-        let in_flight = InFlightGuard::new(run.context, upstream, held, started_ns);
-        let CheckedOutNode { address, endpoint_id, host, checkout } =
-            run.context.upstreams.checkout(exchange, upstream, selected, false);
-        set_host(exchange, upstream, host);
-        run.context.status.retries.hedged();
-        retries.begin_hedged();
-        let limit = AttemptLimit::new(upstream, run.local().now_ms());
-        let stream = match checkout {
-            Checkout::Stream(stream) => Ok(stream),
-            Checkout::None(opening) => Err(opening),
-        };
-        Some(Second { in_flight, record: upstream.attempt(address, endpoint_id, started_ns), limit, stream })
+impl<'j> Hedge<'j> {
+    /// As the attempt of its exchange.
+    fn into_attempt(self, policy: &'j RetryPolicy) -> (ActiveAttempt<'j>, Attempt) {
+        let Hedge { in_flight, record, limit, stream, connect_us } = self;
+        let address: SocketAddr = record.address;
+        let hedged_by = Some(policy);
+        (ActiveAttempt { upstream_stream: stream, in_flight, address, connect_us, limit, hedged_by }, record)
     }
+}
 
-    /// Waits for the first head of both attempts. None if the second one has failed or its response is not wanted, so that the
-    /// first one goes on alone.
-    async fn both<S: DownstreamStream>(
-        &self,
-        exchange: &mut Exchange,
-        server: &mut S,
-        upload: &mut Upload<'_, '_>,
-        attempt: &mut ActiveAttempt<'r>,
-        second: Second<'r>,
-        retries: &mut Retries,
-    ) -> Option<Result<(), Failure>> {
-        let Hedging { forward, policy, .. } = *self;
-        let Forward { run, upstream, timeouts, .. } = *forward;
-        let Second { in_flight, record, limit, stream } = second;
-        let started_ns = in_flight.started_ns;
-        let (mut stream, connect_us) = match stream {
-            Ok(stream) => (stream, 0),
-            Err(opening) => {
-                let in_handshake = Cell::new(false);
-                let connecting = run.context.upstreams.connect(opening, timeouts.connect_ms, &in_handshake);
-                let mut connecting = PooledBox::pin(connecting);
-                let ActiveAttempt { origin, limit, .. } = &mut *attempt;
-                let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
-                let mut first = PooledBox::pin(first);
-                match race(first.as_mut(), connecting.as_mut()).await {
-                    First::One(ended) => return Some(ended),
-                    First::Other(Ok(stream)) => (stream, micros(started_ns, run.local().clock_ns())),
-                    First::Other(Err(failure)) => {
-                        drop(first);
-                        let failure = deadline::judge(run, exchange, failure);
-                        let record = in_flight.finish_failed(exchange, record, &failure, false);
-                        note_beside(exchange, record);
-                        return None;
-                    }
-                }
-            }
-        };
-        if let Some(policy) = &upstream.deadline {
-            deadline::pass_on(run, exchange, policy);
+/// Selects the node of the second attempt; none without a node or a budget for it.
+async fn begin_hedge<'j, S: DownstreamStream>(
+    attempting: &mut Attempting<'_, 'j, S>,
+    policy: &RetryPolicy,
+) -> Option<BegunHedge<'j>> {
+    let Attempting { journey, forwarding, attempt } = attempting;
+    let (run, upstream) = (journey.run, forwarding.upstream);
+    if !forwarding.retries.withdraw(policy, run) {
+        return None;
+    }
+    let mut tried = forwarding.retries.nodes.clone();
+    tried.push(attempt.in_flight.selected.endpoint_id);
+    // The places of the first attempt are kept out of the selection, which gives them up when it finds no node.
+    let places = run.places.take();
+    let held = protection::select(journey, upstream, &forwarding.wanted, &tried).await;
+    run.places.replace(places);
+    let Ok(held) = held else {
+        policy.budget.give_back(run.local().now_ms());
+        return None;
+    };
+    let started_ns = run.local().clock_ns();
+    let selected = held.selected;
+    let in_flight = InFlightGuard::new(run.context, upstream, held, started_ns);
+    let CheckedOutNode { address, endpoint_id, host, checkout } =
+        run.context.upstreams.checkout(journey.exchange, upstream, selected, false);
+    set_host(journey.exchange, upstream, host);
+    run.context.status.retries.hedged();
+    forwarding.retries.begin_hedged();
+    let limit = AttemptLimit::new(upstream, run.local().now_ms());
+    let stream = match checkout {
+        Checkout::Stream(stream) => Ok(stream),
+        Checkout::None(opening) => Err(opening),
+    };
+    let record = upstream.attempt(address, endpoint_id, started_ns);
+    Some(BegunHedge { in_flight, record, limit, stream })
+}
+
+/// Waits for the first head of both attempts. None if the second one has failed or its response is not wanted, so that the
+/// first one goes on alone.
+async fn race_with<'j, S: DownstreamStream>(
+    attempting: &mut Attempting<'_, 'j, S>,
+    policy: &'j RetryPolicy,
+    begun: BegunHedge<'j>,
+) -> Option<Result<(), Failure>> {
+    let mut hedge = match connect_hedge(attempting, begun).await {
+        ConnectedHedge::Open(hedge) => *hedge,
+        ConnectedHedge::Answered(ended) => return Some(ended),
+        ConnectedHedge::Failed => return None,
+    };
+    if let Some(deadline_policy) = &attempting.forwarding.upstream.deadline {
+        deadline::pass_on(attempting.journey.run, attempting.journey.exchange, deadline_policy);
+    }
+    hedge.stream.start_request(attempting.journey.exchange, BodyLength::None);
+    hedge.stream.finish(None);
+    let mut head = Box::new(ResponseHead::default());
+    let winner = race_heads(attempting, &mut hedge.stream, &mut head).await;
+    settle(attempting, policy, hedge, head, winner).await
+}
+
+/// The end of connecting the second attempt, while the first one goes on.
+enum ConnectedHedge<'j> {
+    Open(Box<Hedge<'j>>),
+    /// The first attempt has ended so.
+    Answered(Result<(), Failure>),
+    /// The second attempt has failed, and its record is made.
+    Failed,
+}
+
+async fn connect_hedge<'j, S: DownstreamStream>(
+    attempting: &mut Attempting<'_, 'j, S>,
+    begun: BegunHedge<'j>,
+) -> ConnectedHedge<'j> {
+    let BegunHedge { in_flight, record, limit, stream } = begun;
+    let opening = match stream {
+        Ok(stream) => {
+            return ConnectedHedge::Open(Box::new(Hedge { in_flight, record, limit, stream, connect_us: 0 }));
         }
-        stream.start_request(exchange, BodyLength::None);
-        stream.finish(None);
-        let mut head = Box::new(ResponseHead::default());
-        let ended = {
-            let ActiveAttempt { origin, limit, .. } = &mut *attempt;
-            let first = head_wait::wait_for_final(forward, exchange, server, upload, origin, limit);
-            let mut first = PooledBox::pin(first);
-            let mut interim = InterimRate::default();
-            let mut other =
-                poll_fn(|cx| poll_final(cx, &mut stream, &mut head, &mut interim, run.local().now_ms()));
-            race(first.as_mut(), Pin::new(&mut other)).await
-        };
-        // Before it is known which endpoint is at fault: after a deadline neither is.
-        let ended = match ended {
-            First::One(ended) => First::One(ended.map_err(|failure| deadline::judge(run, exchange, failure))),
-            First::Other(ended) => {
-                First::Other(ended.map_err(|failure| deadline::judge(run, exchange, failure)))
-            }
-        };
-        let second = ActiveAttempt { origin: stream, in_flight, address: record.address, connect_us, limit };
-        match ended {
-            // The first endpoint has failed; the second one goes on alone.
-            First::One(Err(failure)) if failure.cause.blame() == Blame::Origin => {
-                replace(forward, exchange, attempt, second, record, Some(&failure), retries);
-                upload.begin(server, &mut attempt.origin);
-                let ActiveAttempt { origin, limit, .. } = attempt;
-                Some(head_wait::wait_for_final(forward, exchange, server, upload, origin, limit).await)
-            }
-            First::One(ended) => {
-                let total_us = micros(started_ns, run.local().clock_ns());
-                note_beside(exchange, Attempt { total_us, ..record });
-                run.context.upstreams.checkin(second.origin, false);
-                Some(ended)
-            }
-            First::Other(Ok(())) => {
-                std::mem::swap(&mut exchange.response, &mut *head);
-                if policy.wants_instead_of(exchange).is_some() {
-                    // The first endpoint may have a better response.
-                    let ActiveAttempt { origin, in_flight, .. } = second;
-                    let status = exchange.response.status;
-                    run.context.upstreams.checkin(origin, false);
-                    let record =
-                        in_flight.finish_unwanted(exchange, Attempt { status, connect_us, ..record });
-                    exchange.response.clear();
-                    note_beside(exchange, record);
-                    return None;
-                }
-                run.context.status.retries.hedge_won();
-                replace(forward, exchange, attempt, second, record, None, retries);
-                upload.begin(server, &mut attempt.origin);
-                Some(Ok(()))
-            }
-            First::Other(Err(failure)) => {
-                let ActiveAttempt { origin, in_flight, .. } = second;
-                let is_reused = origin.progress().is_reused;
-                run.context.upstreams.checkin(origin, false);
-                let record = in_flight.finish_failed(exchange, record, &failure, is_reused);
-                note_beside(exchange, record);
-                None
-            }
+        Err(opening) => opening,
+    };
+    let run = attempting.journey.run;
+    let in_handshake = Cell::new(false);
+    let connect_ms = attempting.forwarding.timeouts.connect_ms;
+    let mut connecting = PooledBox::pin(run.context.upstreams.connect(opening, connect_ms, &in_handshake));
+    let mut primary = PooledBox::pin(primary_head(attempting));
+    match race(primary.as_mut(), connecting.as_mut()).await {
+        Winner::Primary(ended) => ConnectedHedge::Answered(ended),
+        Winner::Hedge(Ok(stream)) => {
+            let connect_us = micros(in_flight.started_ns, run.local().clock_ns());
+            ConnectedHedge::Open(Box::new(Hedge { in_flight, record, limit, stream, connect_us }))
+        }
+        Winner::Hedge(Err(failure)) => {
+            drop(primary);
+            let failure = attempt_policy::judge(attempting.journey, failure);
+            let exchange = &mut *attempting.journey.exchange;
+            let record = in_flight.finish_failed(exchange, record, &failure, false);
+            note_beside(exchange, record);
+            ConnectedHedge::Failed
         }
     }
 }
 
-/// Makes `second` the attempt of the exchange and ends the first one, which was cancelled unless it has a `failure`.
-fn replace<'t>(
-    forward: &Forward<'_, '_>,
-    exchange: &mut Exchange,
-    attempt: &mut ActiveAttempt<'t>,
-    second: ActiveAttempt<'t>,
-    record: Attempt,
+/// The first head, or the first failure. Before it is known which endpoint is at fault, failures are judged: after a
+/// deadline neither is.
+async fn race_heads<S: DownstreamStream>(
+    attempting: &mut Attempting<'_, '_, S>,
+    stream: &mut PooledStream,
+    head: &mut ResponseHead,
+) -> Winner<Result<(), Failure>, Result<(), Failure>> {
+    let run = attempting.journey.run;
+    let winner = {
+        let mut primary = PooledBox::pin(primary_head(attempting));
+        let mut interim = InterimRate::default();
+        let mut hedge = poll_fn(|cx| poll_final(cx, stream, head, &mut interim, run.local().now_ms()));
+        race(primary.as_mut(), Pin::new(&mut hedge)).await
+    };
+    let judge = |failure| attempt_policy::judge(attempting.journey, failure);
+    match winner {
+        Winner::Primary(ended) => Winner::Primary(ended.map_err(judge)),
+        Winner::Hedge(ended) => Winner::Hedge(ended.map_err(judge)),
+    }
+}
+
+/// Makes the winner the attempt of the exchange, and ends the other one. None if the first attempt goes on alone.
+async fn settle<'j, S: DownstreamStream>(
+    attempting: &mut Attempting<'_, 'j, S>,
+    policy: &'j RetryPolicy,
+    hedge: Hedge<'j>,
+    mut head: Box<ResponseHead>,
+    winner: Winner<Result<(), Failure>, Result<(), Failure>>,
+) -> Option<Result<(), Failure>> {
+    let run = attempting.journey.run;
+    match winner {
+        // The first endpoint has failed; the second one goes on alone.
+        Winner::Primary(Err(failure)) if failure.cause.blame() == Blame::Upstream => {
+            replace_primary(attempting, policy, hedge, Some(&failure));
+            begin_upload(attempting);
+            Some(primary_head(attempting).await)
+        }
+        Winner::Primary(ended) => {
+            let total_us = micros(hedge.in_flight.started_ns, run.local().clock_ns());
+            note_beside(attempting.journey.exchange, Attempt { total_us, ..hedge.record });
+            run.context.upstreams.checkin(hedge.stream, false);
+            Some(ended)
+        }
+        Winner::Hedge(Ok(())) => {
+            let exchange = &mut *attempting.journey.exchange;
+            std::mem::swap(&mut exchange.response, &mut *head);
+            if policy.wants_instead_of(exchange).is_some() {
+                // The first endpoint may have a better response.
+                let Hedge { in_flight, record, stream, connect_us, .. } = hedge;
+                let status = exchange.response.status;
+                run.context.upstreams.checkin(stream, false);
+                let record = in_flight.finish_unwanted(exchange, Attempt { status, connect_us, ..record });
+                exchange.response.clear();
+                note_beside(exchange, record);
+                return None;
+            }
+            run.context.status.retries.hedge_won();
+            replace_primary(attempting, policy, hedge, None);
+            begin_upload(attempting);
+            Some(Ok(()))
+        }
+        Winner::Hedge(Err(failure)) => {
+            let exchange = &mut *attempting.journey.exchange;
+            let Hedge { in_flight, record, stream, .. } = hedge;
+            let is_reused = stream.progress().is_reused;
+            run.context.upstreams.checkin(stream, false);
+            let record = in_flight.finish_failed(exchange, record, &failure, is_reused);
+            note_beside(exchange, record);
+            None
+        }
+    }
+}
+
+/// Notes that the request, which has no body, is sent over the stream of the attempt.
+fn begin_upload<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) {
+    let Attempting { journey, forwarding, attempt } = attempting;
+    forwarding.upload.begin(journey.downstream, &mut attempt.upstream_stream);
+}
+
+/// Makes `hedge` the attempt of the exchange and ends the first one, which was cancelled unless it has a `failure`.
+fn replace_primary<'j, S>(
+    attempting: &mut Attempting<'_, 'j, S>,
+    policy: &'j RetryPolicy,
+    hedge: Hedge<'j>,
     failure: Option<&Failure>,
-    retries: &mut Retries,
 ) {
-    let run = forward.run;
-    retries.replaced(attempt.in_flight.selected);
-    let ActiveAttempt { origin, in_flight, connect_us, .. } = std::mem::replace(attempt, second);
-    let is_reused = origin.progress().is_reused;
-    run.context.upstreams.checkin(origin, false);
-    let first = exchange.attempts.last().copied().expect("pushed when the attempt began");
+    let Attempting { journey, forwarding, attempt } = attempting;
+    let run = journey.run;
+    forwarding.retries.replaced(attempt.in_flight.selected);
+    let (second, record) = hedge.into_attempt(policy);
+    let ActiveAttempt { upstream_stream, in_flight, connect_us, .. } = std::mem::replace(attempt, second);
+    let is_reused = upstream_stream.progress().is_reused;
+    run.context.upstreams.checkin(upstream_stream, false);
+    let first = journey.exchange.attempts.last().copied().expect("pushed when the attempt began");
     let first = match failure {
-        Some(failure) => in_flight.finish_failed(exchange, first, failure, is_reused),
+        Some(failure) => in_flight.finish_failed(journey.exchange, first, failure, is_reused),
         // The guard records the time, and no result.
         None => {
             let total_us = micros(in_flight.started_ns, run.local().clock_ns());
-            hedge_times::record_cancelled(forward, total_us.saturating_sub(connect_us));
+            let waited_us = total_us.saturating_sub(connect_us);
+            hedge_times::record_cancelled(forwarding.upstream, run.local().now_ms(), waited_us);
             Attempt { total_us, ..first }
         }
     };
-    *exchange.attempts.last_mut().expect("read above") = first;
-    exchange.attempts.push(record);
+    *journey.exchange.attempts.last_mut().expect("read above") = first;
+    journey.exchange.attempts.push(record);
 }
 
 /// Adds the record of a second attempt that has not become the one of the exchange, which stays the last.
@@ -313,21 +360,22 @@ fn poll_final(
     }
 }
 
-enum First<A, B> {
-    One(A),
-    Other(B),
+/// The side of a hedged request that is ready first.
+enum Winner<A, B> {
+    Primary(A),
+    Hedge(B),
 }
 
-/// The result of the future that is ready first; `one` if both are.
+/// The result of the future that is ready first; that of the primary if both are.
 async fn race<A: Future, B: Future>(
-    mut one: Pin<&mut A>,
-    mut other: Pin<&mut B>,
-) -> First<A::Output, B::Output> {
+    mut primary: Pin<&mut A>,
+    mut hedge: Pin<&mut B>,
+) -> Winner<A::Output, B::Output> {
     poll_fn(|cx| {
-        if let Poll::Ready(result) = one.as_mut().poll(cx) {
-            return Poll::Ready(First::One(result));
+        if let Poll::Ready(result) = primary.as_mut().poll(cx) {
+            return Poll::Ready(Winner::Primary(result));
         }
-        other.as_mut().poll(cx).map(First::Other)
+        hedge.as_mut().poll(cx).map(Winner::Hedge)
     })
     .await
 }

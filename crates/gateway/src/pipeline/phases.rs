@@ -5,8 +5,10 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
 
+use super::chains::ChainScope;
 pub(super) use super::chains::Chains;
 use super::collect;
+use super::journey::Journey;
 use super::run::{Run, refuse_undecided};
 use super::wait::HALF_CLOSE_GRACE_MS;
 use crate::body::{BodyLength, DownstreamStream};
@@ -90,25 +92,22 @@ pub(super) fn upstream_response(
 /// # Errors
 /// When a plugin waits too long, because the head must not be sent without its change.
 #[inline]
-pub(super) async fn response_head<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
-) -> Result<(), Failure> {
-    for chain in chains.both() {
+pub(super) async fn response_head<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<(), Failure> {
+    for chain in journey.chains.both() {
         for instance in chain.of(Phase::ResponseHead) {
-            if !enter(run.context, chains, chain, instance, exchange) {
+            if !enter(journey.run.context, &journey.chains, chain, instance, journey.exchange) {
                 continue;
             }
-            let started = exchange.begin_run();
-            let ended = match instance.plugin.response_head(exchange) {
-                Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
+            let started = journey.exchange.begin_run();
+            let ended = match instance.plugin.response_head(journey.exchange) {
+                Step::Wait(future) => {
+                    wait_for_plugin(journey.run, journey.downstream, future, instance.name).await
+                }
                 Step::Done => Ok(()),
                 Step::Failed(reason) => Err(failed(instance.name, reason)),
                 Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
             };
-            exchange.end_run(instance.name, Phase::ResponseHead, started);
+            journey.exchange.end_run(instance.name, Phase::ResponseHead, started);
             ended?;
         }
     }
@@ -162,31 +161,30 @@ pub(super) fn response_trailers(
 /// # Errors
 /// As for [`response_head`].
 pub(super) async fn whole_response_body<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
+    journey: &mut Journey<'_, S>,
     body: &mut Vec<u8>,
     trailers: &mut Headers,
 ) -> Result<(), Failure> {
-    response_trailers(run.context, exchange, chains, trailers);
-    for chain in chains.both() {
+    response_trailers(journey.run.context, journey.exchange, &journey.chains, trailers);
+    for chain in journey.chains.both() {
         for instance in chain.of(Phase::ResponseBody) {
-            if !enter(run.context, chains, chain, instance, exchange) {
+            if !enter(journey.run.context, &journey.chains, chain, instance, journey.exchange) {
                 continue;
             }
-            match instance.plugin.wants_response_body(exchange) {
+            match instance.plugin.wants_response_body(journey.exchange) {
                 BodyNeed::None => {}
-                BodyNeed::Copy { limit_bytes } => exchange.copy_response(limit_bytes),
+                BodyNeed::Copy { limit_bytes } => journey.exchange.copy_response(limit_bytes),
                 BodyNeed::Stream | BodyNeed::Buffer { .. } => {
-                    let started = exchange.begin_run();
-                    let ended = match instance.plugin.response_body(exchange, body, Portion::Last) {
-                        Step::Wait(future) => wait_for_plugin(run, server, future, instance.name).await,
+                    let started = journey.exchange.begin_run();
+                    let ended = match instance.plugin.response_body(journey.exchange, body, Portion::Last) {
+                        Step::Wait(future) => {
+                            wait_for_plugin(journey.run, journey.downstream, future, instance.name).await
+                        }
                         Step::Done => Ok(()),
                         Step::Failed(reason) => Err(failed(instance.name, reason)),
                         Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
                     };
-                    exchange.end_run(instance.name, Phase::ResponseBody, started);
+                    journey.exchange.end_run(instance.name, Phase::ResponseBody, started);
                     ended?;
                 }
             }
@@ -265,65 +263,59 @@ fn enter(
 
 /// Runs the request phases up to the selection of an endpoint; a reply ends the exchange.
 pub(super) async fn request<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &mut Chains<'_>,
+    journey: &mut Journey<'_, S>,
 ) -> Result<Option<LocalReply>, Failure> {
-    refuse_what_is_incomplete(run, chains)?;
-    let answers_preflight = chains.has(Phase::Preflight) && is_preflight(exchange);
-    if chains.has(Phase::Rewrite) || answers_preflight {
-        if chains.both().any(Chain::reads_body_in_rewrite) {
-            Box::pin(collect::for_variables(run, exchange, server)).await?;
+    refuse_what_is_incomplete(journey.run, &journey.chains)?;
+    let answers_preflight = journey.chains.has(Phase::Preflight) && is_preflight(journey.exchange);
+    if journey.chains.has(Phase::Rewrite) || answers_preflight {
+        if journey.chains.both().any(Chain::reads_body_in_rewrite) {
+            Box::pin(collect::for_variables(journey)).await?;
         }
-        if answers_preflight && let Some(reply) = Box::pin(preflight(run, server, chains, exchange)).await? {
+        if answers_preflight && let Some(reply) = Box::pin(preflight(journey)).await? {
             return Ok(Some(reply));
         }
         let concerns = |instance: &Instance| !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY;
-        for chain in chains.both() {
-            if let Some(reply) = one(run, server, chains, chain, Phase::Rewrite, exchange, concerns).await? {
+        for scope in ChainScope::IN_ORDER {
+            if let Some(reply) = run_until_reply(journey, Phase::Rewrite, scope, concerns).await? {
                 return Ok(Some(reply));
             }
         }
-        if let Some(reply) = join_consumer(run, server, exchange, chains).await? {
+        if let Some(reply) = join_consumer(journey).await? {
             return Ok(Some(reply));
         }
         // It may have been read for a variable before a plugin limited it.
-        collect::refuse_long(exchange)?;
+        collect::refuse_long(journey.exchange)?;
     }
-    if let Some(reply) = collect_request_body(run, exchange, server, chains).await? {
+    if let Some(reply) = collect_request_body(journey).await? {
         return Ok(Some(reply));
     }
     for phase in [Phase::Access, Phase::BeforeProxy] {
         // A request without a route ends with the access phase.
-        if phase == Phase::BeforeProxy && chains.route.is_none() {
-            let begun = exchange.begun_reply.take().map(LocalReply::Whole);
+        if phase == Phase::BeforeProxy && journey.chains.route.is_none() {
+            let begun = journey.exchange.begun_reply.take().map(LocalReply::Whole);
             return begun.map(Some).ok_or_else(|| Failure::new(Cause::NoRoute, "no route matches"));
         }
-        for chain in chains.both().filter(|chain| chain.has(phase)) {
-            if let Some(reply) = one(run, server, chains, chain, phase, exchange, |_| true).await? {
+        for scope in ChainScope::IN_ORDER {
+            if journey.chains.in_scope(scope).is_some_and(|chain| chain.has(phase))
+                && let Some(reply) = run_until_reply(journey, phase, scope, |_| true).await?
+            {
                 return Ok(Some(reply));
             }
         }
     }
     // A plugin that only reads the body may have left its filter undecided; then no endpoint may be asked.
-    refuse_undecided(exchange)?;
-    Ok(exchange.begun_reply.take().map(LocalReply::Whole))
+    refuse_undecided(journey.exchange)?;
+    Ok(journey.exchange.begun_reply.take().map(LocalReply::Whole))
 }
 
 /// Runs the part of the rewrite phase that comes before authentication, then the plugins that answer
 /// preflight requests.
-async fn preflight<S: DownstreamStream>(
-    run: &Run<'_>,
-    server: &mut S,
-    chains: &Chains<'_>,
-    exchange: &mut Exchange,
-) -> Result<Option<LocalReply>, Failure> {
+async fn preflight<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<Option<LocalReply>, Failure> {
     for phase in [Phase::Rewrite, Phase::Preflight] {
         let concerns =
             |instance: &Instance| phase == Phase::Preflight || instance.priority > PREFLIGHT_PRIORITY;
-        for chain in chains.both() {
-            if let Some(reply) = one(run, server, chains, chain, phase, exchange, concerns).await? {
+        for scope in ChainScope::IN_ORDER {
+            if let Some(reply) = run_until_reply(journey, phase, scope, concerns).await? {
                 return Ok(Some(reply));
             }
         }
@@ -341,16 +333,15 @@ fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), F
     }
 }
 
-/// Runs one chain's instances of a phase until one replies.
-pub(super) async fn one<S: DownstreamStream>(
-    run: &Run<'_>,
-    server: &mut S,
-    chains: &Chains<'_>,
-    chain: &Chain,
+/// Runs the instances of `phase` in one chain until one replies.
+pub(super) async fn run_until_reply<S: DownstreamStream>(
+    journey: &mut Journey<'_, S>,
     phase: Phase,
-    exchange: &mut Exchange,
+    scope: ChainScope,
     concerns: impl Fn(&Instance) -> bool,
 ) -> Result<Option<LocalReply>, Failure> {
+    let Journey { run, chains, exchange, downstream } = journey;
+    let Some(chain) = chains.in_scope(scope) else { return Ok(None) };
     for instance in chain.of(phase) {
         if chains.gives_way(chain, instance)
             || exchange.skips(instance.name)
@@ -378,7 +369,7 @@ pub(super) async fn one<S: DownstreamStream>(
                 Flow::Stored(reply) => (Ok(Decision::Stored(reply)), false),
                 Flow::Wait(future) => {
                     // Boxed, so that requests without such a plugin hold no memory for it.
-                    let waiting = Box::pin(wait_with_body(run, server, &demand, future, instance.name));
+                    let waiting = Box::pin(wait_with_body(run, *downstream, &demand, future, instance.name));
                     (waiting.await, true)
                 }
             }
@@ -424,7 +415,7 @@ enum Waited<T> {
 /// of the client does not count as time of the plugin.
 async fn wait_with_body<S: DownstreamStream, T>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     demand: &BodyDemand,
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &'static str,
@@ -433,7 +424,7 @@ async fn wait_with_body<S: DownstreamStream, T>(
     let mut wait_ms = PHASE_WAIT_MS;
     loop {
         let began_ms = run.local().now_ms();
-        match wait(run, server, Some(demand), future.as_mut(), name, wait_ms).await? {
+        match wait(run, downstream, Some(demand), future.as_mut(), name, wait_ms).await? {
             Waited::Done(result) => {
                 demand.close();
                 return Ok(result);
@@ -441,7 +432,7 @@ async fn wait_with_body<S: DownstreamStream, T>(
             Waited::WantsBody(limit_bytes) => {
                 let spent_ms = run.local().now_ms().saturating_sub(began_ms);
                 wait_ms = wait_ms.saturating_sub(spent_ms).max(1);
-                demand.answer(Box::pin(collect::on_demand(run, server, limit_bytes)).await?);
+                demand.answer(Box::pin(collect::on_demand(run, downstream, limit_bytes)).await?);
             }
         }
     }
@@ -451,12 +442,12 @@ async fn wait_with_body<S: DownstreamStream, T>(
 /// does not hold the memory of a client that has gone away.
 async fn wait_for_plugin<S: DownstreamStream, T>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &'static str,
 ) -> Result<T, Failure> {
     // Boxed, so that requests without such a plugin hold no memory for it.
-    match Box::pin(wait(run, server, None, future.as_mut(), name, PHASE_WAIT_MS)).await? {
+    match Box::pin(wait(run, downstream, None, future.as_mut(), name, PHASE_WAIT_MS)).await? {
         Waited::Done(result) => Ok(result),
         Waited::WantsBody(_) => {
             Err(Failure::new(Cause::PluginFailed, "it asks for a body in vain").of_plugin(name))
@@ -466,7 +457,7 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
 
 async fn wait<S: DownstreamStream, T>(
     run: &Run<'_>,
-    server: &mut S,
+    downstream: &mut S,
     demand: Option<&BodyDemand>,
     mut future: Pin<&mut (dyn Future<Output = T> + '_)>,
     name: &'static str,
@@ -495,7 +486,7 @@ async fn wait<S: DownstreamStream, T>(
             let detail = format!("the plugin {name} took longer than {PHASE_WAIT_MS} ms in one phase");
             return Poll::Ready(Err(Failure::new(Cause::PluginFailed, detail).of_plugin(name)));
         }
-        if !run.is_client_leaving.get() && server.poll_closed(cx).is_ready() {
+        if !run.is_client_leaving.get() && downstream.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);
             armed = false;
         }
@@ -513,37 +504,31 @@ async fn wait<S: DownstreamStream, T>(
 /// Merges the plugins of an authenticated consumer into the route's chain, and runs the rewrite phase of those that
 /// only the consumer has.
 async fn join_consumer<S: DownstreamStream>(
-    run: &Run<'_>,
-    server: &mut S,
-    exchange: &mut Exchange,
-    chains: &mut Chains<'_>,
+    journey: &mut Journey<'_, S>,
 ) -> Result<Option<LocalReply>, Failure> {
-    let Some(consumer) = exchange.decision.consumer.clone() else { return Ok(None) };
+    let Some(consumer) = journey.exchange.decision.consumer.clone() else { return Ok(None) };
     if let Some(missing) = &consumer.missing {
         return Err(missing.failure());
     }
     let Some(added) = ConsumerPlugins::of(&consumer) else { return Ok(None) };
-    let own = chains.route.map(|route| &route.plugins);
-    let merged = run.context.merged_chain(own, &consumer, added);
-    chains.merged = Some(merged.clone());
+    let own = journey.chains.route.map(|route| &route.plugins);
+    let merged = journey.run.context.merged_chain(own, &consumer, added);
+    journey.chains.merged = Some(merged);
     let is_new = |instance: &Instance| {
         own.is_none_or(|chain| chain.instances().iter().all(|other| other.name != instance.name))
     };
-    one(run, server, chains, &merged, Phase::Rewrite, exchange, is_new).await
+    run_until_reply(journey, Phase::Rewrite, ChainScope::Local, is_new).await
 }
 
 /// Reads the body if plugins need it whole, or use variables in it. It runs after authentication, so that an
 /// unauthenticated client cannot make the gateway hold a body. The reply to a longer body is that of the plugin with the
 /// lowest limit, unless the limit for all bodies of the request is lower.
 async fn collect_request_body<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
+    journey: &mut Journey<'_, S>,
 ) -> Result<Option<LocalReply>, Failure> {
     let mut limit: Option<(usize, u32)> = None;
     let mut copied = 0;
-    each(run.context, chains, Phase::RequestBody, exchange, |instance, exchange| {
+    each(journey.run.context, &journey.chains, Phase::RequestBody, journey.exchange, |instance, exchange| {
         match instance.plugin.wants_request_body(exchange) {
             BodyNeed::Buffer { limit_bytes } => {
                 if limit.is_none_or(|(lowest_bytes, _)| limit_bytes < lowest_bytes) {
@@ -551,35 +536,35 @@ async fn collect_request_body<S: DownstreamStream>(
                 }
             }
             BodyNeed::Copy { limit_bytes } => copied = copied.max(limit_bytes),
-            BodyNeed::Stream => run.edits_request_body.set(true),
+            BodyNeed::Stream => journey.run.edits_request_body.set(true),
             BodyNeed::None => {}
         }
     });
     if copied > 0 {
-        exchange.copies.request = Some(SharedCopy::new(copied, run.local().shared.clone()));
+        journey.exchange.copies.request = Some(SharedCopy::new(copied, journey.run.local().shared.clone()));
     }
     if let Some((limit_bytes, number)) = limit {
-        let Err(failure) = Box::pin(collect::whole(run, exchange, server, limit_bytes)).await else {
+        let Err(failure) = Box::pin(collect::whole(journey, limit_bytes)).await else {
             return Ok(None);
         };
-        let accepted_bytes = exchange.max_request_body_bytes();
+        let accepted_bytes = journey.exchange.max_request_body_bytes();
         if accepted_bytes != 0 && accepted_bytes < limit_bytes as u64 {
             return Err(failure);
         }
-        let mut instances = chains.both().flat_map(|chain| chain.of(Phase::RequestBody));
+        let mut instances = journey.chains.both().flat_map(|chain| chain.of(Phase::RequestBody));
         let instance = instances.find(|instance| instance.number == number);
         return match instance
-            .and_then(|instance| Some((instance, instance.plugin.refuse_long_body(exchange)?)))
+            .and_then(|instance| Some((instance, instance.plugin.refuse_long_body(journey.exchange)?)))
         {
             Some((instance, reply)) if failure.cause == Cause::BodyTooLarge => {
-                server.close_afterwards();
-                note_reply(exchange, instance, Phase::RequestBody);
+                journey.downstream.close_afterwards();
+                note_reply(journey.exchange, instance, Phase::RequestBody);
                 Ok(Some(LocalReply::Whole(instance.dress(Box::new(reply)))))
             }
             _ => Err(failure),
         };
-    } else if chains.both().any(Chain::reads_body) {
-        Box::pin(collect::for_variables(run, exchange, server)).await?;
+    } else if journey.chains.both().any(Chain::reads_body) {
+        Box::pin(collect::for_variables(journey)).await?;
     }
     Ok(None)
 }

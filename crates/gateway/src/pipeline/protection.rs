@@ -9,9 +9,9 @@ use std::task::Poll;
 use stdx::pooled::PooledBox;
 
 use super::client_watch::{ClientWatch, GivenUp};
+use super::journey::Journey;
 use super::phases::Chains;
 use super::run::Run;
-use super::target::Forward;
 use super::wait::gone;
 use crate::body::DownstreamStream;
 use crate::upstream::Upstream;
@@ -72,17 +72,17 @@ pub(super) fn enter_bulkheads(
 /// # Errors
 /// There is no node, or no place in time.
 pub(super) async fn select<S: DownstreamStream>(
-    forward: &Forward<'_, '_>,
-    server: &mut S,
+    journey: &mut Journey<'_, S>,
+    upstream: &Upstream,
     wanted: &WantedNode,
     tried: &[u64],
 ) -> Result<HeldNode, Failure> {
-    let Forward { run, upstream, chains, .. } = *forward;
+    let run = journey.run;
     let Some(protection) = &upstream.protection else {
         let selected = run.context.upstreams.select(upstream, wanted, tried)?;
         return Ok(HeldNode { selected, hold: None });
     };
-    let search = Search { forward, protection, wanted, tried };
+    let search = Search { run, upstream, protection, wanted, tried };
     // A retry at another node does not wait, because it would hold up requests that may use the nodes it has tried.
     let queue = protection.queue.filter(|_| tried.is_empty());
     // Requests that wait go first, except those for nodes of their own without a place; a retry gives its place at the upstream back before it waits behind them.
@@ -103,25 +103,25 @@ pub(super) async fn select<S: DownstreamStream>(
         Some(rule) => {
             // A retry that kept its place while it waits would keep out the requests that it waits behind.
             drop(run.places.borrow_mut().upstream.take());
-            PooledBox::pin(wait(&search, rule, chains, server)).await
+            PooledBox::pin(wait(&search, rule, journey)).await
         }
     }
 }
 
 /// One request's search for a place.
-struct Search<'s, 'r, 'w> {
-    forward: &'s Forward<'r, 'w>,
+struct Search<'s> {
+    run: &'s Run<'s>,
+    upstream: &'s Upstream,
     protection: &'s Arc<Protection>,
     wanted: &'s WantedNode,
     tried: &'s [u64],
 }
 
-impl Search<'_, '_, '_> {
+impl Search<'_> {
     /// Takes a place at the upstream, unless the exchange has one, and at a node; `is_first` of those that wait.
     fn place(&self, is_first: bool) -> Result<HeldNode, NoPlace> {
-        let Forward { run, .. } = *self.forward;
         self.check_breaker().map_err(NoPlace::Never)?;
-        let mut places = run.places.borrow_mut();
+        let mut places = self.run.places.borrow_mut();
         let is_new = !places.is_of(self.protection);
         if is_new {
             // A plugin may have chosen another upstream for this attempt.
@@ -142,13 +142,13 @@ impl Search<'_, '_, '_> {
 
     /// Refuses the request while the circuit breaker lets none through.
     fn check_breaker(&self) -> Result<(), Failure> {
-        let now_ms = self.forward.run.local().now_ms();
+        let now_ms = self.run.local().now_ms();
         let refuses = self.protection.breaker.is_some() && self.protection.shared.breaker.refuses(now_ms);
         if refuses { Err(self.broken()) } else { Ok(()) }
     }
 
     fn node(&self) -> Result<HeldNode, NoPlace> {
-        let Forward { run, upstream, .. } = *self.forward;
+        let (run, upstream) = (self.run, self.upstream);
         let (upstreams, now_ms) = (&run.context.upstreams, run.local().now_ms());
         let mut full = None;
         for choice in 0..CHOICES_MAX {
@@ -176,7 +176,7 @@ impl Search<'_, '_, '_> {
     fn blocked(&self, cause: Cause) -> Blocked {
         let is_at_nodes = matches!(cause, Cause::NodeRequests | Cause::NodeConnections);
         // Without subsets all requests may be sent to the same nodes.
-        let is_for_some = is_at_nodes && self.forward.upstream.policies.subsets.is_some();
+        let is_for_some = is_at_nodes && self.upstream.policies.subsets.is_some();
         if is_for_some { Blocked::ForSome } else { Blocked::ForAll }
     }
 
@@ -191,14 +191,13 @@ impl Search<'_, '_, '_> {
 
 /// Waits in the queue of the upstream for a place.
 async fn wait<S: DownstreamStream>(
-    search: &Search<'_, '_, '_>,
+    search: &Search<'_>,
     rule: QueueRule,
-    chains: &Chains<'_>,
-    server: &mut S,
+    journey: &mut Journey<'_, S>,
 ) -> Result<HeldNode, Failure> {
-    let (run, shared) = (search.forward.run, &search.protection.shared);
+    let (run, shared) = (search.run, &search.protection.shared);
     let counts = &shared.counts;
-    let priority = chains.priority();
+    let priority = journey.chains.priority();
     let full = || {
         count(&counts.refused_by_queue);
         let detail = format!("{} requests wait for the upstream", shared.queue.length());
@@ -223,7 +222,7 @@ async fn wait<S: DownstreamStream>(
             Poll::Ready(Err(_displaced)) => return Poll::Ready(Err(full())),
             Poll::Pending => {}
         }
-        watch.poll(run, cx, server).map(|given_up| match given_up {
+        watch.poll(run, cx, journey.downstream).map(|given_up| match given_up {
             GivenUp::ClientGone => Err(gone()),
             GivenUp::Late if run.deadline.is_overdue() => {
                 Err(Failure::new(Cause::RequestTimeout, "it waited for a place at the upstream"))

@@ -3,17 +3,18 @@
 
 use stdx::pooled::PooledBox;
 
-use super::attempt::{self, AttemptEnd, BegunAttempt};
+use super::attempt::{self, AttemptEnd};
 use super::backoff;
 use super::collect;
 use super::deadline;
+use super::forwarding::{Forwarding, timeouts_of};
 use super::grpc;
-use super::phases::{self, Chains};
+use super::journey::Journey;
+use super::phases;
 use super::protection::{self, HeldNode};
 use super::retries::Retries;
-use super::run::{Outcome, Run, refuse_undecided};
+use super::run::{Outcome, refuse_undecided};
 use super::stored_reply;
-use super::target::Forward;
 use super::upload::Upload;
 use crate::body::DownstreamStream;
 use crate::forward::upgrade;
@@ -29,102 +30,29 @@ use net::endpoint::Protocol;
 /// Forwards the request; an error has not been answered yet.
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
 #[allow(clippy::manual_async_fn)]
-pub(super) fn proxy<'a, S: DownstreamStream>(
-    run: &'a Run<'_>,
-    exchange: &'a mut Exchange,
-    server: &'a mut S,
-    chains: &'a Chains<'_>,
+pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
+    journey: &'a mut Journey<'j, S>,
 ) -> impl Future<Output = Result<Outcome, Failure>> {
     async move {
-        let upstream = find_upstream(run, exchange, chains)?;
+        let upstream = find_upstream(journey)?;
         if upstream.reads_body() {
-            Box::pin(collect::for_variables(run, exchange, server)).await?;
+            Box::pin(collect::for_variables(journey)).await?;
         }
-        grpc::check_version(exchange, upstream)?;
-        grpc::bound_translated(run, exchange);
-        if let Some(policy) = &upstream.deadline {
-            deadline::begin(run, exchange, policy)?;
-        }
-        collect::wait_for_prefix(run, exchange, server).await?;
-        collect::refuse_long(exchange)?;
-        let mut forward = forward_to(run, chains, upstream);
-        // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.
-        let started_ns = run.local().recent_ns();
-        exchange.times.upstream_started_ns = started_ns;
-        if run.local().options.limits.adaptive_concurrency {
-            let priority = chains.priority();
-            run.permit.set(Some(
-                run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?,
-            ));
-        }
-        protection::enter_bulkheads(run, exchange, chains)?;
-        let mut upload = Upload::new(run, chains, exchange);
-        exchange.decision.is_upgrade = chains.route().is_some_and(|route| route.enable_websocket)
-            && upgrade::is_passed_on(exchange, upstream.protocol.is_http2(), upload.length(server));
-        if server.must_switch_protocols() && !exchange.decision.is_upgrade {
-            return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
-        }
-        let mut wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
-        let mut failed = Retries::new(started_ns);
-        if let Some(policy) = &upstream.retry {
-            policy.budget.note_request(run.local().now_ms());
-            upload.keep(policy.max_body_bytes, server);
-        }
+        bound(journey, upstream)?;
+        collect::wait_for_prefix(journey).await?;
+        collect::refuse_long(journey.exchange)?;
+        let mut forwarding = begin(journey, upstream)?;
         let mut lost_places = 0;
         loop {
-            if chains.has(Phase::Attempt) {
-                let next = failed.next_attempt(exchange);
-                phases::each(run.context, chains, Phase::Attempt, exchange, |instance, exchange| {
-                    instance.plugin.before_attempt(exchange, next);
-                });
-                refuse_undecided(exchange)?;
-                let upstream = find_upstream(run, exchange, chains)?;
-                if !std::ptr::eq(upstream, forward.upstream) {
-                    failed.begin_elsewhere();
-                }
-                forward = forward_to(run, chains, upstream);
-                wanted = WantedNode::of(upstream, exchange, run.local().now_ms());
+            if journey.chains.has(Phase::Attempt) {
+                follow_plugins(journey, &mut forwarding)?;
             }
-            let upstream = forward.upstream;
-            let held = match failed.repeat.take() {
-                Some(selected) if run.context.upstreams.is_current(upstream, selected) => {
-                    run.context.upstreams.started_again(upstream, selected);
-                    HeldNode { selected, hold: run.context.upstreams.hold_again(upstream, selected) }
-                }
-                // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
-                _ => match protection::select(&forward, server, &wanted, &failed.nodes).await {
-                    Err(none) if failed.may_start_again(upstream, &none) => {
-                        // In a pooled box, because few requests need this state.
-                        PooledBox::pin(protection::select(&forward, server, &wanted, &[])).await
-                    }
-                    selected => selected,
-                }
-                .map_err(|none| {
-                    failed.last.take().unwrap_or_else(|| {
-                        protection::count_refused(upstream, none.cause);
-                        none
-                    })
-                })?,
-            };
-            let ended = 'attempt: {
-                let attempt = match attempt::begin(&forward, exchange, held, failed.is_repeated()) {
-                    BegunAttempt::Ready(attempt) => attempt,
-                    // In a pooled box, because nearly every attempt finds an open connection and needs no state for this.
-                    BegunAttempt::Connecting(connecting) => {
-                        match PooledBox::pin(attempt::open(&forward, exchange, server, connecting)).await {
-                            Ok(attempt) => attempt,
-                            Err(failed) => break 'attempt Err(failed),
-                        }
-                    }
-                };
-                attempt::complete(&forward, exchange, server, &mut upload, attempt, &wanted, &mut failed)
-                    .await
-            };
-            match ended {
+            let held = select_node(journey, &mut forwarding).await?;
+            match attempt::make(journey, &mut forwarding, held).await {
                 Ok(AttemptEnd::Answered(outcome)) => return Ok(outcome),
                 Ok(AttemptEnd::Discarded) => {}
                 Ok(AttemptEnd::Replaced(stored)) => {
-                    PooledBox::pin(stored_reply::send(run, exchange, server, chains, *stored)).await?;
+                    PooledBox::pin(stored_reply::send(journey, *stored)).await?;
                     return Ok(Outcome::Done);
                 }
                 // Another request took the last connection between the choice of the node and the connect, so that nothing
@@ -134,41 +62,123 @@ pub(super) fn proxy<'a, S: DownstreamStream>(
                         && lost_places < protection::CHOICES_MAX =>
                 {
                     lost_places += 1;
-                    exchange.attempts.pop();
+                    journey.exchange.attempts.pop();
                 }
                 Err(attempt) => {
-                    let body_is_whole = upload.rewind(server);
-                    failed.on_failure(&forward, exchange, attempt, body_is_whole)?;
+                    let Forwarding { upstream, upload, retries, .. } = &mut forwarding;
+                    let body_is_whole = upload.rewind(journey.downstream);
+                    retries.on_failure(journey.run, upstream, journey.exchange, attempt, body_is_whole)?;
                 }
             }
-            let wait_ms = failed.take_wait_ms();
+            let wait_ms = forwarding.retries.take_wait_ms();
             if wait_ms > 0 {
-                PooledBox::pin(backoff::wait(run, server, wait_ms)).await?;
+                PooledBox::pin(backoff::wait(journey.run, journey.downstream, wait_ms)).await?;
             }
         }
     }
 }
 
-fn forward_to<'r, 'w>(run: &'r Run<'w>, chains: &'r Chains<'r>, upstream: &'r Upstream) -> Forward<'r, 'w> {
-    let timeouts = chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts);
-    Forward { run, chains, upstream, timeouts }
+/// Bounds the exchange by the deadlines of its call and of the upstream, and refuses a call that cannot be forwarded.
+fn bound<S>(journey: &mut Journey<'_, S>, upstream: &Upstream) -> Result<(), Failure> {
+    grpc::check_version(journey.exchange, upstream)?;
+    grpc::bound_translated(journey.run, journey.exchange);
+    match &upstream.deadline {
+        Some(policy) => deadline::begin(journey.run, journey.exchange, policy),
+        None => Ok(()),
+    }
 }
 
-fn find_upstream<'r>(
-    run: &'r Run<'_>,
-    exchange: &Exchange,
-    chains: &Chains<'_>,
-) -> Result<&'r Upstream, Failure> {
-    if let Some(selected) = &exchange.decision.upstream {
-        let slot = run.generation.upstream_slots.get(selected.identity());
-        let upstream = slot.and_then(|slot| run.generation.upstreams.get(*slot));
+/// Takes the places of the request at the limits, and prepares its first attempt.
+fn begin<'j, S: DownstreamStream>(
+    journey: &mut Journey<'j, S>,
+    upstream: &'j Upstream,
+) -> Result<Forwarding<'j>, Failure> {
+    let run = journey.run;
+    // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.
+    let started_ns = run.local().recent_ns();
+    journey.exchange.times.upstream_started_ns = started_ns;
+    if run.local().options.limits.adaptive_concurrency {
+        let priority = journey.chains.priority();
+        let permit = run.context.upstreams.admit(upstream, priority).ok_or_else(|| overloaded(priority))?;
+        run.permit.set(Some(permit));
+    }
+    protection::enter_bulkheads(run, journey.exchange, &journey.chains)?;
+    let mut upload = Upload::new(run, journey.exchange);
+    let length = upload.length(journey.downstream);
+    journey.exchange.decision.is_upgrade = journey.chains.route().is_some_and(|route| route.enable_websocket)
+        && upgrade::is_passed_on(journey.exchange, upstream.protocol.is_http2(), length);
+    if journey.downstream.must_switch_protocols() && !journey.exchange.decision.is_upgrade {
+        return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
+    }
+    let wanted = WantedNode::of(upstream, journey.exchange, run.local().now_ms());
+    if let Some(policy) = &upstream.retry {
+        policy.budget.note_request(run.local().now_ms());
+        upload.keep(policy.max_body_bytes, journey.downstream);
+    }
+    let timeouts = timeouts_of(journey, upstream);
+    Ok(Forwarding { upstream, timeouts, wanted, retries: Retries::new(started_ns), upload })
+}
+
+/// Lets the plugins of the attempt phase choose the upstream of the next attempt.
+fn follow_plugins<'j, S: DownstreamStream>(
+    journey: &mut Journey<'j, S>,
+    forwarding: &mut Forwarding<'j>,
+) -> Result<(), Failure> {
+    let next = forwarding.retries.next_attempt(journey.exchange);
+    let (context, chains) = (journey.run.context, &journey.chains);
+    phases::each(context, chains, Phase::Attempt, journey.exchange, |instance, exchange| {
+        instance.plugin.before_attempt(exchange, next);
+    });
+    refuse_undecided(journey.exchange)?;
+    let upstream = find_upstream(journey)?;
+    if !std::ptr::eq(upstream, forwarding.upstream) {
+        forwarding.retries.begin_elsewhere();
+    }
+    forwarding.direct_to(journey, upstream);
+    Ok(())
+}
+
+/// Selects the node of the next attempt, with a place at it.
+async fn select_node<S: DownstreamStream>(
+    journey: &mut Journey<'_, S>,
+    forwarding: &mut Forwarding<'_>,
+) -> Result<HeldNode, Failure> {
+    let upstreams = &journey.run.context.upstreams;
+    let Forwarding { upstream, wanted, retries, .. } = forwarding;
+    if let Some(selected) = retries.repeat.take()
+        && upstreams.is_current(upstream, selected)
+    {
+        upstreams.started_again(upstream, selected);
+        return Ok(HeldNode { selected, hold: upstreams.hold_again(upstream, selected) });
+    }
+    let selected = match protection::select(journey, upstream, wanted, &retries.nodes).await {
+        Err(none) if retries.may_start_again(upstream, &none) => {
+            // In a pooled box, because few requests need this state.
+            PooledBox::pin(protection::select(journey, upstream, wanted, &[])).await
+        }
+        selected => selected,
+    };
+    // If the node set has changed and no endpoint is left, the failed attempt is the cause to report.
+    selected.map_err(|none| {
+        retries.last.take().unwrap_or_else(|| {
+            protection::count_refused(upstream, none.cause);
+            none
+        })
+    })
+}
+
+fn find_upstream<'j, S>(journey: &Journey<'j, S>) -> Result<&'j Upstream, Failure> {
+    let generation = journey.run.generation;
+    if let Some(selected) = &journey.exchange.decision.upstream {
+        let slot = generation.upstream_slots.get(selected.identity());
+        let upstream = slot.and_then(|slot| generation.upstreams.get(*slot));
         let missing = || format!("{selected:?}, selected by a plugin, does not exist");
         let upstream = upstream.ok_or_else(|| Failure::new(Cause::NoUpstream, missing()))?;
         return speaks_http(upstream);
     }
-    let slot = chains.route().and_then(|route| route.upstream);
+    let slot = journey.chains.route().and_then(|route| route.upstream);
     let slot = slot.ok_or_else(|| Failure::new(Cause::NoUpstream, "the route has no upstream"))?;
-    let upstream = run.generation.upstreams.get(slot);
+    let upstream = generation.upstreams.get(slot);
     let upstream = upstream.ok_or_else(|| Failure::new(Cause::NoUpstream, "the upstream does not exist"))?;
     speaks_http(upstream)
 }

@@ -11,8 +11,9 @@ use super::deadline;
 use super::encode;
 use super::failure_reply;
 use super::grpc;
+use super::journey::Journey;
 use super::min_rate::{MinRateGuard, TooSlow};
-use super::phases::{self, Chains};
+use super::phases;
 use super::run::{Outcome, Run};
 use super::wait::Wait;
 use crate::body::{BodyLength, DownstreamStream};
@@ -26,29 +27,24 @@ use exchange::plugin::{NO_ANSWER, Phase, Reply, changed_body, transform_reply};
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Sends the local reply for a failure.
-pub(super) async fn fail<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
-    failure: Failure,
-) -> Outcome {
-    let failure = overdue(run, exchange, failure);
-    if server.progress().has_started
+pub(super) async fn fail<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Failure) -> Outcome {
+    let failure = overdue(journey.run, journey.exchange, failure);
+    if journey.downstream.progress().has_started
         && !matches!(failure.cause, Cause::ClientGone | Cause::ClientSlow)
-        && let Some(trailers) = grpc::trailers(exchange, &failure, &failure_reply::explanation(&failure))
+        && let Some(trailers) =
+            grpc::trailers(journey.exchange, &failure, &failure_reply::explanation(&failure))
     {
-        server.finish(Some(&trailers));
-        let _ = poll_fn(|cx| Poll::Ready(server.poll_flush(cx))).await;
-        exchange.failure = Some(failure);
+        journey.downstream.finish(Some(&trailers));
+        let _ = poll_fn(|cx| Poll::Ready(journey.downstream.poll_flush(cx))).await;
+        journey.exchange.failure = Some(failure);
         return Outcome::Done;
     }
-    if server.progress().has_started || failure.cause == Cause::ClientGone {
-        server.abort(failure.cause.blame());
-        exchange.failure = Some(failure);
+    if journey.downstream.progress().has_started || failure.cause == Cause::ClientGone {
+        journey.downstream.abort(failure.cause.blame());
+        journey.exchange.failure = Some(failure);
         return Outcome::Done;
     }
-    let mut answer = failure_reply::of(exchange, &failure);
+    let mut answer = failure_reply::of(journey.exchange, &failure);
     if failure.cause == Cause::MethodRefused {
         // RFC 9110 section 15.5.6: a 405 names what is allowed.
         answer = answer.with_header("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, PURGE");
@@ -58,15 +54,15 @@ pub(super) async fn fail<S: DownstreamStream>(
         answer = answer.with_header("Retry-After", RETRY_AFTER_SECONDS);
     }
     if failure.cause.closes_connection() {
-        server.close_afterwards();
+        journey.downstream.close_afterwards();
     }
-    if answer.status >= 500 && !exchange.attempts.is_empty() {
-        name_tried_statuses(exchange);
+    if answer.status >= 500 && !journey.exchange.attempts.is_empty() {
+        name_tried_statuses(journey.exchange);
     }
-    exchange.failure = Some(failure);
+    journey.exchange.failure = Some(failure);
     // This reply answers an undecided request; searches that the response phases give up are counted anew.
-    exchange.gave_up.set(None);
-    reply(run, exchange, server, chains, answer).await
+    journey.exchange.gave_up.set(None);
+    reply(journey, answer).await
 }
 
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
@@ -107,64 +103,59 @@ pub(super) fn slow(lost: TooSlow) -> Failure {
 static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
 
 /// Sends `reply`.
-pub(super) async fn reply<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
-    mut reply: Reply,
-) -> Outcome {
-    exchange.stats.answered_locally = true;
-    transform_reply::transform(exchange, &mut reply);
+pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut reply: Reply) -> Outcome {
+    journey.exchange.stats.answered_locally = true;
+    transform_reply::transform(journey.exchange, &mut reply);
     if reply.status == NO_ANSWER {
-        set_head(run, exchange, NO_ANSWER, &[]);
-        server.leave_unanswered();
+        set_head(journey.run, journey.exchange, NO_ANSWER, &[]);
+        journey.downstream.leave_unanswered();
         return Outcome::Done;
     }
     let (mut body, mut trailers) = (reply.body.into_owned(), Headers::new());
-    set_head(run, exchange, reply.status, &reply.headers);
-    let mut edited = respond_head(run, exchange, server, chains).await;
-    let undecided = exchange.gave_up.get();
-    if edited.is_ok() && chains.has(Phase::ResponseBody) {
-        edited = phases::whole_response_body(run, exchange, server, chains, &mut body, &mut trailers).await;
+    set_head(journey.run, journey.exchange, reply.status, &reply.headers);
+    let mut edited = respond_head(journey).await;
+    let undecided = journey.exchange.gave_up.get();
+    if edited.is_ok() && journey.chains.has(Phase::ResponseBody) {
+        edited = phases::whole_response_body(journey, &mut body, &mut trailers).await;
     }
     if let Err(failure) = edited {
-        exchange.failure.get_or_insert(failure);
-        (body, trailers) = (set_bare_failure(run, exchange, undecided), Headers::new());
-    } else if exchange.gave_up.get().is_some() {
-        (body, trailers) = (set_bare_failure(run, exchange, undecided), Headers::new());
+        journey.exchange.failure.get_or_insert(failure);
+        (body, trailers) = (set_bare_failure(journey.run, journey.exchange, undecided), Headers::new());
+    } else if journey.exchange.gave_up.get().is_some() {
+        (body, trailers) = (set_bare_failure(journey.run, journey.exchange, undecided), Headers::new());
     }
-    let text = exchange.failure.as_ref().map(failure_reply::explanation);
-    if grpc::reply(exchange, &body, text.as_deref()) {
-        server.start_response(exchange, BodyLength::None);
-        send(run, exchange, server, &[]).await;
+    let text = journey.exchange.failure.as_ref().map(failure_reply::explanation);
+    if grpc::reply(journey.exchange, &body, text.as_deref()) {
+        journey.downstream.start_response(journey.exchange, BodyLength::None);
+        send(journey, &[]).await;
         return Outcome::Done;
     }
-    let mut length = if matches!(exchange.response.status, 204 | 304) || exchange.response.status < 200 {
-        BodyLength::None
-    } else {
-        phases::length_before(&trailers, &body)
-    };
-    let is_head = exchange.request.method == message::Method::Head;
-    if is_head && exchange.response_is_coded && length != BodyLength::None {
+    let mut length =
+        if matches!(journey.exchange.response.status, 204 | 304) || journey.exchange.response.status < 200 {
+            BodyLength::None
+        } else {
+            phases::length_before(&trailers, &body)
+        };
+    let is_head = journey.exchange.request.method == message::Method::Head;
+    if is_head && journey.exchange.response_is_coded && length != BodyLength::None {
         length = BodyLength::Unknown;
     }
     if length == BodyLength::None || is_head {
         body.clear();
         trailers = Headers::new();
     }
-    exchange.note_response(&body);
-    match encode::whole(run, exchange, &body).await {
+    journey.exchange.note_response(&body);
+    match encode::whole(journey.run, journey.exchange, &body).await {
         Ok(None) => {}
         Ok(Some(coded)) => (length, body) = (phases::length_before(&trailers, &coded), coded),
         Err(failure) => {
-            exchange.failure.get_or_insert(failure);
-            body = set_bare_failure(run, exchange, None);
+            journey.exchange.failure.get_or_insert(failure);
+            body = set_bare_failure(journey.run, journey.exchange, None);
             (length, trailers) = (BodyLength::Known(body.len() as u64), Headers::new());
         }
     }
-    server.start_response(exchange, length);
-    send_with_trailers(run, exchange, server, &body, &trailers).await;
+    journey.downstream.start_response(journey.exchange, length);
+    send_with_trailers(journey, &body, &trailers).await;
     Outcome::Done
 }
 
@@ -238,69 +229,59 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
 /// # Errors
 /// When a plugin waits too long.
 #[inline]
-pub(super) async fn respond_head<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
-) -> Result<(), Failure> {
-    if !exchange.early_fields.is_empty() {
-        for (name, value) in std::mem::take(&mut exchange.early_fields) {
-            let headers = &mut exchange.response.headers;
+pub(super) async fn respond_head<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<(), Failure> {
+    if !journey.exchange.early_fields.is_empty() {
+        for (name, value) in std::mem::take(&mut journey.exchange.early_fields) {
+            let headers = &mut journey.exchange.response.headers;
             // Each cookie has a line of its own (RFC 6265 section 3), beside those of the upstream.
             let is_cookie = name.eq_ignore_ascii_case("set-cookie");
             let write = if is_cookie { Headers::append } else { Headers::set };
             write(headers, &name, value.as_bytes()).expect("checked when it was added");
         }
     }
-    if chains.has(Phase::ResponseHead) {
-        phases::response_head(run, exchange, server, chains).await?;
+    if journey.chains.has(Phase::ResponseHead) {
+        phases::response_head(journey).await?;
     }
-    if chains.has(Phase::ResponseBody) && phases::edits_response_body(run.context, exchange, chains) {
+    if journey.chains.has(Phase::ResponseBody)
+        && phases::edits_response_body(journey.run.context, journey.exchange, &journey.chains)
+    {
         // Also of a HEAD, for which no body shows what a GET would bring.
-        changed_body::forget(&mut exchange.response.headers);
+        changed_body::forget(&mut journey.exchange.response.headers);
     }
-    if exchange.response.status >= 500 {
-        name_error(exchange);
+    if journey.exchange.response.status >= 500 {
+        name_error(journey.exchange);
     }
-    if chains.has(Phase::Encode) {
-        encode::choose(run, exchange, chains);
+    if journey.chains.has(Phase::Encode) {
+        encode::choose(journey.run, journey.exchange, &journey.chains);
     }
     Ok(())
 }
 
 /// Sends a whole body and ends the response.
-pub(super) async fn send<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    body: &[u8],
-) {
-    send_with_trailers(run, exchange, server, body, &Headers::new()).await;
+pub(super) async fn send<S: DownstreamStream>(journey: &mut Journey<'_, S>, body: &[u8]) {
+    send_with_trailers(journey, body, &Headers::new()).await;
 }
 
 /// Sends a whole body and these trailers, if there are any, and ends the response.
 pub(super) async fn send_with_trailers<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
+    journey: &mut Journey<'_, S>,
     body: &[u8],
     trailers: &Headers,
 ) {
-    let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
+    let mut wait = Wait::new(journey.run, MinRateGuard::for_response(&journey.run.local().options.limits));
     let mut sent = 0;
     let mut finished = false;
     let delivered = poll_fn(|cx| {
         let mut moved = false;
         loop {
             let step = if sent < body.len() {
-                server.poll_write(cx, &body[sent..]).map_ok(|count| sent += count)
+                journey.downstream.poll_write(cx, &body[sent..]).map_ok(|count| sent += count)
             } else {
                 if !finished {
                     finished = true;
-                    server.finish(Some(trailers).filter(|list| !list.is_empty()));
+                    journey.downstream.finish(Some(trailers).filter(|list| !list.is_empty()));
                 }
-                server.poll_flush(cx)
+                journey.downstream.poll_flush(cx)
             };
             match step {
                 Poll::Ready(Ok(())) if finished => return Poll::Ready(Ok(())),
@@ -309,7 +290,7 @@ pub(super) async fn send_with_trailers<S: DownstreamStream>(
                     return Poll::Ready(Err(Failure::new(Cause::ClientGone, error.to_string())));
                 }
                 Poll::Pending => {
-                    return match wait.for_client(cx, moved, || server.delivered_bytes()) {
+                    return match wait.for_client(cx, moved, || journey.downstream.delivered_bytes()) {
                         Ok(()) => Poll::Pending,
                         Err(lost) => Poll::Ready(Err(slow(lost))),
                     };
@@ -319,11 +300,11 @@ pub(super) async fn send_with_trailers<S: DownstreamStream>(
     })
     .await;
     if let Err(failure) = delivered {
-        server.abort(Blame::Client);
+        journey.downstream.abort(Blame::Client);
         // The reason of the reply says more than a client that did not read it.
-        let failure = overdue(run, exchange, failure);
-        exchange.failure.get_or_insert(failure);
+        let failure = overdue(journey.run, journey.exchange, failure);
+        journey.exchange.failure.get_or_insert(failure);
     }
-    exchange.stats.response_body_bytes += sent as u64;
-    exchange.stats.response_bytes = server.progress().sent_bytes;
+    journey.exchange.stats.response_body_bytes += sent as u64;
+    journey.exchange.stats.response_bytes = journey.downstream.progress().sent_bytes;
 }

@@ -5,9 +5,11 @@ use net::env;
 use smallvec::SmallVec;
 
 use super::active_attempt::FailedAttempt;
+use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
+use super::forwarding::Forwarding;
+use super::journey::Journey;
 use super::retry::{self, Next, RetryInput};
 use super::run::Run;
-use super::target::Forward;
 use super::upload::Upload;
 use crate::body::{AttemptProgress, DownstreamStream};
 use crate::upstream::Upstream;
@@ -17,6 +19,22 @@ use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::retry_reason::RetryReason;
 use exchange::plugin::NextAttempt;
+
+/// Discards a response that the retry policy wants to replace by that of another attempt.
+pub(super) struct RetryOnResponse;
+
+impl AttemptPolicy for RetryOnResponse {
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+        let Attempting { journey, forwarding, attempt } = attempting;
+        let Forwarding { upstream, upload, retries, .. } = &mut **forwarding;
+        let Some(policy) = &upstream.retry else { return Ok(AfterHead::PassOn) };
+        let selected = attempt.in_flight.selected;
+        match retries.discards_response(policy, journey, upstream, upload, selected) {
+            true => Ok(AfterHead::Discard),
+            false => Ok(AfterHead::PassOn),
+        }
+    }
+}
 
 /// See the module.
 pub(super) struct Retries {
@@ -102,21 +120,20 @@ impl Retries {
 
     /// Whether the response in `exchange` gives way to another attempt, which is then prepared. The response is passed on
     /// if no retry may be made.
-    pub(super) fn discards_response<S: DownstreamStream>(
+    fn discards_response<S: DownstreamStream>(
         &mut self,
         policy: &RetryPolicy,
-        forward: &Forward<'_, '_>,
-        exchange: &mut Exchange,
-        server: &mut S,
-        upload: &mut Upload<'_, '_>,
+        journey: &mut Journey<'_, S>,
+        upstream: &Upstream,
+        upload: &mut Upload,
         selected: Selection,
     ) -> bool {
-        let Forward { run, upstream, .. } = *forward;
+        let Journey { run, exchange, downstream, .. } = journey;
         let Some(reason) = policy.wants_instead_of(exchange) else { return false };
         let has_switched = exchange.decision.is_upgrade && exchange.response.status < 300;
         let request = &exchange.request;
         if has_switched
-            || server.progress().has_started
+            || downstream.progress().has_started
             || self.made >= policy.attempts
             || !policy.allows_repetition(request.method, &request.headers)
         {
@@ -127,7 +144,7 @@ impl Retries {
         if !self.has_time_for(wait_ms, run, upstream) || !self.withdraw(policy, run) {
             return false;
         }
-        if !upload.rewind(server) {
+        if !upload.rewind(*downstream) {
             policy.budget.give_back(run.local().now_ms());
             return false;
         }
@@ -141,15 +158,15 @@ impl Retries {
     #[cold]
     pub(super) fn on_failure(
         &mut self,
-        forward: &Forward<'_, '_>,
+        run: &Run<'_>,
+        upstream: &Upstream,
         exchange: &mut Exchange,
         failed: FailedAttempt,
         body_is_whole: bool,
     ) -> Result<(), Failure> {
-        let Forward { run, upstream, .. } = *forward;
         let FailedAttempt { failure, progress, selected } = failed;
         if failure.cause.is_timeout()
-            && failure.cause.blame() == Blame::Origin
+            && failure.cause.blame() == Blame::Upstream
             && let Some(permit) = run.permit.take()
         {
             permit.answered(run.local().recent_ns() / 1_000);

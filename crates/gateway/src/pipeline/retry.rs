@@ -42,7 +42,7 @@ pub(super) fn after(failure: &Failure, report: RetryInput) -> Next {
         Sent::Unanswered => report.body_is_whole && report.is_repeatable,
         Sent::Answered => report.is_invalid_head && report.body_is_whole && report.is_repeatable,
     };
-    if !repeatable || failure.cause.blame() != Blame::Origin {
+    if !repeatable || failure.cause.blame() != Blame::Upstream {
         return Next::GiveUp;
     }
     // Not for the policy to decide: an endpoint may close an idle connection at any time.

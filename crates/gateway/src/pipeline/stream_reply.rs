@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 
 use super::download::{body_need, has_no_body};
 use super::encode;
+use super::journey::Journey;
 use super::min_rate::MinRateGuard;
-use super::phases::{self, Chains};
+use super::phases;
 use super::respond;
 use super::run::{Run, refuse_undecided};
 use super::turn::Turn;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyLength, DownstreamStream};
-use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::{BodyNeed, NO_ANSWER, PHASE_WAIT_MS, Phase, Portion, ReplyStream, StreamedReply};
 use message::Headers;
@@ -23,57 +23,51 @@ use message::Headers;
 /// # Errors
 /// When the plugin's stream fails or stalls, a plugin of the response fails, or the client is too slow.
 pub(super) async fn send<S: DownstreamStream>(
-    run: &Run<'_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
+    journey: &mut Journey<'_, S>,
     mut reply: StreamedReply,
 ) -> Result<(), Failure> {
-    exchange.stats.answered_locally = true;
-    respond::set_head(run, exchange, reply.head.status, &reply.head.headers);
-    if exchange.response.status == NO_ANSWER {
-        server.leave_unanswered();
+    journey.exchange.stats.answered_locally = true;
+    respond::set_head(journey.run, journey.exchange, reply.head.status, &reply.head.headers);
+    if journey.exchange.response.status == NO_ANSWER {
+        journey.downstream.leave_unanswered();
         return Ok(());
     }
-    respond::respond_head(run, exchange, server, chains).await?;
-    refuse_undecided(exchange)?;
-    let status = exchange.response.status;
-    if has_no_body(status) || exchange.request.method == message::Method::Head {
+    respond::respond_head(journey).await?;
+    refuse_undecided(journey.exchange)?;
+    let status = journey.exchange.response.status;
+    if has_no_body(status) || journey.exchange.request.method == message::Method::Head {
         let length = if has_no_body(status) { BodyLength::None } else { BodyLength::Unknown };
-        server.start_response(exchange, length);
-        respond::send(run, exchange, server, &[]).await;
+        journey.downstream.start_response(journey.exchange, length);
+        respond::send(journey, &[]).await;
         return Ok(());
     }
-    let mut wait = Wait::new(run, MinRateGuard::for_response(&run.local().options.limits));
-    if let BodyNeed::Buffer { limit_bytes } = body_need(run, exchange, chains) {
-        return send_whole(run, &mut wait, exchange, server, chains, &mut *reply.body, limit_bytes).await;
+    let mut wait = Wait::new(journey.run, MinRateGuard::for_response(&journey.run.local().options.limits));
+    if let BodyNeed::Buffer { limit_bytes } = body_need(journey.run, journey.exchange, &journey.chains) {
+        return send_whole(journey, &mut wait, &mut *reply.body, limit_bytes).await;
     }
-    server.start_response(exchange, BodyLength::Unknown);
-    let sent = pass_on(run, &mut wait, exchange, server, chains, &mut *reply.body).await;
-    exchange.stats.response_bytes = server.progress().sent_bytes;
+    journey.downstream.start_response(journey.exchange, BodyLength::Unknown);
+    let sent = pass_on(journey, &mut wait, &mut *reply.body).await;
+    journey.exchange.stats.response_bytes = journey.downstream.progress().sent_bytes;
     sent
 }
 
 /// Reads all of `stream`, lets plugins edit it whole, and sends the result.
 pub(super) async fn send_whole<S: DownstreamStream>(
-    run: &Run<'_>,
+    journey: &mut Journey<'_, S>,
     wait: &mut Wait<'_, '_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
     stream: &mut dyn ReplyStream,
     limit_bytes: usize,
 ) -> Result<(), Failure> {
-    let mut body = collect(run, wait, stream, limit_bytes).await?;
+    let mut body = collect(journey.run, wait, stream, limit_bytes).await?;
     let mut trailers = Headers::new();
-    phases::whole_response_body(run, exchange, server, chains, &mut body, &mut trailers).await?;
-    refuse_undecided(exchange)?;
-    exchange.note_response(&body);
-    if let Some(coded) = encode::whole(run, exchange, &body).await? {
+    phases::whole_response_body(journey, &mut body, &mut trailers).await?;
+    refuse_undecided(journey.exchange)?;
+    journey.exchange.note_response(&body);
+    if let Some(coded) = encode::whole(journey.run, journey.exchange, &body).await? {
         body = coded;
     }
-    server.start_response(exchange, phases::length_before(&trailers, &body));
-    respond::send_with_trailers(run, exchange, server, &body, &trailers).await;
+    journey.downstream.start_response(journey.exchange, phases::length_before(&trailers, &body));
+    respond::send_with_trailers(journey, &body, &trailers).await;
     Ok(())
 }
 
@@ -109,11 +103,8 @@ async fn collect(
 
 /// Sends the pieces of `stream`, behind a head that was started.
 pub(super) async fn pass_on<S: DownstreamStream>(
-    run: &Run<'_>,
+    journey: &mut Journey<'_, S>,
     wait: &mut Wait<'_, '_>,
-    exchange: &mut Exchange,
-    server: &mut S,
-    chains: &Chains<'_>,
     stream: &mut dyn ReplyStream,
 ) -> Result<(), Failure> {
     let (mut piece, mut sent, mut trailers) = (Vec::new(), 0, Headers::new());
@@ -123,19 +114,19 @@ pub(super) async fn pass_on<S: DownstreamStream>(
         let mut turn = Turn::default();
         loop {
             let written = if sent < piece.len() {
-                server.poll_write(cx, &piece[sent..]).map_ok(|count| {
+                journey.downstream.poll_write(cx, &piece[sent..]).map_ok(|count| {
                     sent += count;
-                    exchange.stats.response_body_bytes += count as u64;
+                    journey.exchange.stats.response_body_bytes += count as u64;
                     count
                 })
             } else if is_finished {
-                match server.poll_flush(cx) {
+                match journey.downstream.poll_flush(cx) {
                     Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
                     flushed => flushed.map_ok(|()| 0),
                 }
             } else if is_last {
                 is_finished = true;
-                server.finish(Some(&trailers).filter(|list| !list.is_empty()));
+                journey.downstream.finish(Some(&trailers).filter(|list| !list.is_empty()));
                 continue;
             } else {
                 match stream.poll_piece(cx) {
@@ -144,24 +135,35 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                     Poll::Ready(None) => (piece, sent, is_last) = (Vec::new(), 0, true),
                     Poll::Pending => {
                         // The pieces so far must not wait for the next one.
-                        if encode::flush(exchange, &mut piece)? {
+                        if encode::flush(journey.exchange, &mut piece)? {
                             sent = 0;
                             continue;
                         }
-                        if let Poll::Ready(Err(error)) = server.poll_flush(cx) {
+                        if let Poll::Ready(Err(error)) = journey.downstream.poll_flush(cx) {
                             return Poll::Ready(Err(gone(&error)));
                         }
-                        half_closed |= server.poll_closed(cx).is_ready();
+                        half_closed |= journey.downstream.poll_closed(cx).is_ready();
                         return stalls(wait, cx, moved, half_closed);
                     }
                 }
                 let portion = if is_last { Portion::Last } else { Portion::Piece };
-                if is_last && chains.has(Phase::ResponseBody) {
-                    phases::response_trailers(run.context, exchange, chains, &mut trailers);
+                if is_last && journey.chains.has(Phase::ResponseBody) {
+                    phases::response_trailers(
+                        journey.run.context,
+                        journey.exchange,
+                        &journey.chains,
+                        &mut trailers,
+                    );
                 }
-                phases::piece_of_response_body(run, exchange, chains, &mut piece, portion)?;
-                exchange.note_response(&piece);
-                encode::in_place(exchange, &mut piece, portion)?;
+                phases::piece_of_response_body(
+                    journey.run,
+                    journey.exchange,
+                    &journey.chains,
+                    &mut piece,
+                    portion,
+                )?;
+                journey.exchange.note_response(&piece);
+                encode::in_place(journey.exchange, &mut piece, portion)?;
                 continue;
             };
             match written {
@@ -174,7 +176,7 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                 }
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
                 Poll::Pending => {
-                    let waited = wait.for_client(cx, moved, || server.delivered_bytes());
+                    let waited = wait.for_client(cx, moved, || journey.downstream.delivered_bytes());
                     return waited
                         .map_or_else(|lost| Poll::Ready(Err(respond::slow(lost))), |()| Poll::Pending);
                 }

@@ -131,9 +131,9 @@ impl ResponseSink for Scripted {
     }
 }
 
-/// Runs one exchange of `server` against `origin`; returns the calls that the client received, in order, and the body.
-fn exchange(origin: &Origin, method_and_path: &str, server: Scripted) -> (String, String) {
-    exchange_through(json!({}), origin, method_and_path, server)
+/// Runs one exchange of `downstream` against `origin`; returns the calls that the client received, in order, and the body.
+fn exchange(origin: &Origin, method_and_path: &str, downstream: Scripted) -> (String, String) {
+    exchange_through(json!({}), origin, method_and_path, downstream)
 }
 
 /// As [`exchange`], with these plugins on the route.
@@ -141,17 +141,17 @@ fn exchange_through(
     plugins: Value,
     origin: &Origin,
     method_and_path: &str,
-    mut server: Scripted,
+    mut downstream: Scripted,
 ) -> (String, String) {
     on_loop(async {
         let context = context(&[origin.address()], &plugins);
         let deadline = Deadline::new(&context.local);
         let mut exchange = context.exchanges.checkout();
         request_head(&mut exchange, method_and_path);
-        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
         assert!(matches!(served.outcome, Outcome::Done));
         log(&context, &mut exchange, served.log);
-        (server.told.join(" "), String::from_utf8(std::mem::take(&mut server.answer)).unwrap())
+        (downstream.told.join(" "), String::from_utf8(std::mem::take(&mut downstream.answer)).unwrap())
     })
 }
 
@@ -370,10 +370,10 @@ fn prefix_is_streamed_when_memory_is_short() {
         context.local.shared.memory.update(89, 100);
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "POST /here");
-        let mut server = scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
-        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        let mut downstream = scripted(&[Some("hel"), Some("lo")], BodyLength::Known(5));
+        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
-        server.answer
+        downstream.answer
     });
     assert_eq!(answer, b"hello");
 }

@@ -4,8 +4,9 @@ use std::task::{Context, Poll};
 
 use message::Headers;
 
+use super::journey::Journey;
 use super::kept_body::KeptBody;
-use super::phases::{self, Chains};
+use super::phases;
 use super::replay::ReplayedBody;
 use super::request_failure::too_large;
 use super::run::{Run, refuse_undecided};
@@ -17,9 +18,7 @@ use exchange::failure::Failure;
 use exchange::plugin::Portion;
 
 /// The upload of one exchange; each attempt begins it again.
-pub(super) struct Upload<'r, 'w> {
-    run: &'r Run<'w>,
-    chains: &'r Chains<'r>,
+pub(super) struct Upload {
     body: ReplayedBody,
     /// The piece that plugins have edited; `None` if no plugin edits the body.
     edited: Option<Box<EditedPiece>>,
@@ -67,12 +66,10 @@ pub(super) enum Progress {
     NextTurn,
 }
 
-impl<'r, 'w> Upload<'r, 'w> {
+impl Upload {
     /// The upload of the body of `exchange`; a prefix that was read already is sent first.
-    pub(super) fn new(run: &'r Run<'w>, chains: &'r Chains<'r>, exchange: &mut Exchange) -> Upload<'r, 'w> {
+    pub(super) fn new(run: &Run<'_>, exchange: &mut Exchange) -> Upload {
         Upload {
-            run,
-            chains,
             edited: run.edits_request_body.get().then(Box::default),
             body: ReplayedBody::new(&mut exchange.body),
             stage: Stage::Done,
@@ -85,23 +82,27 @@ impl<'r, 'w> Upload<'r, 'w> {
     }
 
     /// Keeps up to `limit_bytes` of what attempts send, so that it can be sent again.
-    pub(super) fn keep<S: DownstreamStream>(&mut self, limit_bytes: usize, server: &S) {
-        let has_body = !matches!(self.length(server), BodyLength::None | BodyLength::Known(0));
+    pub(super) fn keep<S: DownstreamStream>(&mut self, limit_bytes: usize, downstream: &S) {
+        let has_body = !matches!(self.length(downstream), BodyLength::None | BodyLength::Known(0));
         if has_body && limit_bytes > 0 && !self.body.is_whole() {
             self.kept = Some(KeptBody::new(limit_bytes));
         }
     }
 
     /// The length of the body.
-    pub(super) fn length<S: DownstreamStream>(&self, server: &S) -> BodyLength {
-        match self.body.length(server) {
+    pub(super) fn length<S: DownstreamStream>(&self, downstream: &S) -> BodyLength {
+        match self.body.length(downstream) {
             BodyLength::Known(_) if self.edited.is_some() => BodyLength::Unknown,
             length => length,
         }
     }
 
-    /// Starts an attempt on `origin`; the head announced the body's length.
-    pub(super) fn begin<S: DownstreamStream, O: UpstreamStream>(&mut self, server: &S, origin: &mut O) {
+    /// Starts an attempt on `upstream_stream`; the head announced the body's length.
+    pub(super) fn begin<S: DownstreamStream, O: UpstreamStream>(
+        &mut self,
+        downstream: &S,
+        upstream_stream: &mut O,
+    ) {
         if let Some(copy) = &self.copy {
             copy.restart();
         }
@@ -112,12 +113,12 @@ impl<'r, 'w> Upload<'r, 'w> {
             **piece = EditedPiece::default();
         }
         (self.taken_bytes, self.has_moved) = (0, false);
-        self.stage = match self.length(server) {
+        self.stage = match self.length(downstream) {
             BodyLength::None | BodyLength::Known(0) => {
                 if let Some(copy) = &self.copy {
                     copy.end();
                 }
-                origin.finish(None);
+                upstream_stream.finish(None);
                 Stage::Flushing
             }
             _ => Stage::Sending,
@@ -125,11 +126,11 @@ impl<'r, 'w> Upload<'r, 'w> {
     }
 
     /// Prepares a retry; false if parts of the body are gone, and then the attempt in flight can go on.
-    pub(super) fn rewind<S: DownstreamStream>(&mut self, server: &mut S) -> bool {
+    pub(super) fn rewind<S: DownstreamStream>(&mut self, downstream: &mut S) -> bool {
         if self.edited.is_some() && self.taken_bytes > 0 {
             return false;
         }
-        if self.body.rewind(server) {
+        if self.body.rewind(downstream) {
             return true;
         }
         let Some(bytes) = self.kept.as_mut().and_then(KeptBody::take) else { return false };
@@ -164,9 +165,8 @@ impl<'r, 'w> Upload<'r, 'w> {
     pub(super) fn poll<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange,
-        server: &mut S,
-        origin: &mut O,
+        journey: &mut Journey<'_, S>,
+        upstream_stream: &mut O,
         moved: &mut bool,
     ) -> Result<Progress, Failure> {
         *moved |= std::mem::take(&mut self.has_moved);
@@ -174,7 +174,7 @@ impl<'r, 'w> Upload<'r, 'w> {
         loop {
             match self.stage {
                 Stage::Done | Stage::Broken => return Ok(Progress::Ended),
-                Stage::Flushing => match origin.poll_flush(cx) {
+                Stage::Flushing => match upstream_stream.poll_flush(cx) {
                     Poll::Ready(Ok(())) => {
                         *moved = true;
                         self.stage = Stage::Done;
@@ -185,11 +185,13 @@ impl<'r, 'w> Upload<'r, 'w> {
                 Stage::Sending => {
                     if self.edited.is_some() {
                         if let Some(waits) =
-                            self.poll_edited(cx, exchange, server, origin, moved, &mut turn)?
+                            self.poll_edited(cx, journey, upstream_stream, moved, &mut turn)?
                         {
                             return Ok(waits);
                         }
-                    } else if let Some(waits) = self.poll_piece(cx, server, origin, moved, &mut turn)? {
+                    } else if let Some(waits) =
+                        self.poll_piece(cx, journey, upstream_stream, moved, &mut turn)?
+                    {
                         return Ok(waits);
                     }
                 }
@@ -202,16 +204,15 @@ impl<'r, 'w> Upload<'r, 'w> {
     fn poll_edited<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
-        exchange: &mut Exchange,
-        server: &mut S,
-        origin: &mut O,
+        journey: &mut Journey<'_, S>,
+        upstream_stream: &mut O,
         moved: &mut bool,
         turn: &mut Turn,
     ) -> Result<Option<Progress>, Failure> {
         let left_bytes = self.left_bytes();
         let Some(piece) = &mut self.edited else { return Ok(None) };
         if piece.sent < piece.bytes.len() {
-            match origin.poll_write(cx, &piece.bytes[piece.sent..]) {
+            match upstream_stream.poll_write(cx, &piece.bytes[piece.sent..]) {
                 Poll::Ready(Ok(count)) => {
                     piece.sent += count;
                     *moved = true;
@@ -226,13 +227,13 @@ impl<'r, 'w> Upload<'r, 'w> {
             return Ok(None);
         }
         if let Some(trailers) = &piece.end {
-            origin.finish(trailers.as_ref());
+            upstream_stream.finish(trailers.as_ref());
             self.stage = Stage::Flushing;
             return Ok(None);
         }
         piece.bytes.clear();
         piece.sent = 0;
-        let (portion, count) = match self.body.poll(cx, server) {
+        let (portion, count) = match self.body.poll(cx, journey.downstream) {
             Poll::Ready(BodyEvent::Data(data)) => {
                 piece.bytes.extend_from_slice(data);
                 (Portion::Piece, data.len())
@@ -243,7 +244,7 @@ impl<'r, 'w> Upload<'r, 'w> {
             }
             Poll::Ready(BodyEvent::Reset(failure)) => return Err(failure),
             Poll::Pending => {
-                if let Poll::Ready(Err(_)) = origin.poll_flush(cx) {
+                if let Poll::Ready(Err(_)) = upstream_stream.poll_flush(cx) {
                     self.stage = Stage::Broken;
                     return Ok(None);
                 }
@@ -254,12 +255,18 @@ impl<'r, 'w> Upload<'r, 'w> {
             return Err(too_large(self.limit_bytes));
         }
         if count > 0 {
-            self.body.consume(count, server);
+            self.body.consume(count, journey.downstream);
         }
         self.taken_bytes += count as u64;
-        phases::piece_of_request_body(self.run, exchange, self.chains, &mut piece.bytes, portion);
-        refuse_undecided(exchange)?;
-        if let Some(failure) = exchange.request_fault.take() {
+        phases::piece_of_request_body(
+            journey.run,
+            journey.exchange,
+            &journey.chains,
+            &mut piece.bytes,
+            portion,
+        );
+        refuse_undecided(journey.exchange)?;
+        if let Some(failure) = journey.exchange.request_fault.take() {
             return Err(*failure);
         }
         if let Some(copy) = &self.copy {
@@ -282,26 +289,26 @@ impl<'r, 'w> Upload<'r, 'w> {
     fn poll_piece<S: DownstreamStream, O: UpstreamStream>(
         &mut self,
         cx: &mut Context<'_>,
-        server: &mut S,
-        origin: &mut O,
+        journey: &mut Journey<'_, S>,
+        upstream_stream: &mut O,
         moved: &mut bool,
         turn: &mut Turn,
     ) -> Result<Option<Progress>, Failure> {
         let left_bytes = self.left_bytes();
-        match self.body.poll(cx, server) {
+        match self.body.poll(cx, journey.downstream) {
             // Before anything of it is written, so that the endpoint never gets a body whole that is refused.
             Poll::Ready(BodyEvent::Data(data)) if data.len() > left_bytes => {
                 return Err(too_large(self.limit_bytes));
             }
-            Poll::Ready(BodyEvent::Data(data)) => match origin.poll_write(cx, data) {
+            Poll::Ready(BodyEvent::Data(data)) => match upstream_stream.poll_write(cx, data) {
                 Poll::Ready(Ok(count)) => {
                     if let Some(copy) = &self.copy {
                         copy.add(&data[..count]);
                     }
                     if let Some(kept) = &mut self.kept {
-                        kept.add(&data[..count], &self.run.local().shared);
+                        kept.add(&data[..count], &journey.run.local().shared);
                     }
-                    self.body.consume(count, server);
+                    self.body.consume(count, journey.downstream);
                     *moved = true;
                     self.taken_bytes += count as u64;
                     if turn.is_over(cx, count) {
@@ -316,13 +323,13 @@ impl<'r, 'w> Upload<'r, 'w> {
                 if let Some(copy) = &self.copy {
                     copy.end();
                 }
-                origin.finish(trailers);
+                upstream_stream.finish(trailers);
                 self.stage = Stage::Flushing;
             }
             Poll::Ready(BodyEvent::Reset(failure)) => return Err(failure),
             Poll::Pending => {
                 // Bytes sent so far must not wait for the client's next piece.
-                if let Poll::Ready(Err(_)) = origin.poll_flush(cx) {
+                if let Poll::Ready(Err(_)) = upstream_stream.poll_flush(cx) {
                     self.stage = Stage::Broken;
                     return Ok(None);
                 }

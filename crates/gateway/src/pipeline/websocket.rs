@@ -5,17 +5,46 @@ use aws_lc_rs::digest;
 use data_encoding::BASE64;
 use message::FieldId;
 
+use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
+use crate::body::DownstreamStream;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 
 /// Bytes of the key of a WebSocket (RFC 6455 section 4.1).
 const KEY_BYTES: usize = 16;
 
+/// Checks the request for an upgrade, and the answer to it, where one side speaks HTTP/2.
+pub(super) struct WebSocketUpgrade;
+
+impl AttemptPolicy for WebSocketUpgrade {
+    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+        let exchange = &*attempting.journey.exchange;
+        if exchange.decision.is_upgrade && attempting.attempt.upstream_stream.is_http2() {
+            return check_key(exchange);
+        }
+        Ok(())
+    }
+
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+        let Attempting { journey, attempt, .. } = attempting;
+        if attempt.upstream_stream.has_opened_tunnel(journey.exchange.response.status) {
+            accept_from_http2(journey.exchange)?;
+        }
+        if journey.downstream.must_switch_protocols()
+            && (200..300).contains(&journey.exchange.response.status)
+        {
+            // Passed on, it would say that the tunnel is open.
+            return Err(Failure::new(Cause::BadResponse, "it answered without switching protocols"));
+        }
+        Ok(AfterHead::PassOn)
+    }
+}
+
 /// Checks the key of the request, which the gateway will answer for an endpoint of HTTP/2.
 ///
 /// # Errors
 /// It is no key.
-pub(super) fn check_key(exchange: &Exchange) -> Result<(), Failure> {
+fn check_key(exchange: &Exchange) -> Result<(), Failure> {
     let key = exchange.request.headers.get_known(FieldId::SecWebSocketKey).unwrap_or_default();
     match BASE64.decode(key) {
         Ok(bytes) if bytes.len() == KEY_BYTES => Ok(()),
@@ -27,7 +56,7 @@ pub(super) fn check_key(exchange: &Exchange) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The response has no space for the proof.
-pub(super) fn accept_from_http2(exchange: &mut Exchange) -> Result<(), Failure> {
+fn accept_from_http2(exchange: &mut Exchange) -> Result<(), Failure> {
     let key = exchange.request.headers.get_known(FieldId::SecWebSocketKey).unwrap_or_default();
     let proof = accept_value(key);
     let set = exchange.response.headers.set("sec-websocket-accept", proof.as_bytes());

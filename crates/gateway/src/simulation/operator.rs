@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use model::Kind;
+use model::resource::BalanceMethod;
 use serde_json::{Value, json};
 
 use super::gateway::Gateway;
@@ -295,9 +296,18 @@ fn written(plan: &Plan, random: &mut Random) -> Written {
     let nodes = nodes(plan, random);
     let weighted: serde_json::Map<String, Value> =
         nodes.iter().map(|node| (node_address(*node).to_string(), json!(random.between(1, 3)))).collect();
+    let method = *random.pick(&[
+        BalanceMethod::RoundRobin,
+        BalanceMethod::LeastConnections,
+        BalanceMethod::Ewma,
+        BalanceMethod::ConsistentHash,
+        BalanceMethod::Random,
+        BalanceMethod::Maglev,
+        BalanceMethod::BoundedHash,
+    ]);
     let mut upstream = json!({
         "nodes": weighted,
-        "type": random.pick(&["roundrobin", "least_conn", "ewma", "chash", "random", "maglev", "chash_bounded"]),
+        "type": method.name(),
         "keepalive_pool": {
             "size": random.pick(&[1, 2, 320]),
             "idle_timeout": random.pick(&[0.1, 1.0, 60.0]),
@@ -305,7 +315,7 @@ fn written(plan: &Plan, random: &mut Random) -> Written {
         },
         "timeout": {"connect": 0.5, "send": 1, "read": 1},
     });
-    if ["chash", "maglev", "chash_bounded"].iter().any(|method| upstream["type"] == *method) {
+    if method.uses_key() {
         upstream["key"] = json!("uri");
     }
     if plan.is_protected {

@@ -131,6 +131,8 @@ pub(crate) fn next_random(state: &mut u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use model::resource::BalanceMethod;
+
     use super::*;
 
     #[test]
@@ -139,7 +141,7 @@ mod tests {
         let files = std::fs::read_dir(folder).unwrap().count();
         assert_eq!(files, ALL.len(), "one file for each kind");
         let mut listed: Vec<&str> = ALL.iter().map(|kind| kind.name).collect();
-        let mut written: Vec<&str> = model::resource::Balance::NAMES.to_vec();
+        let mut written: Vec<&str> = BalanceMethod::ALL.iter().map(|method| method.name()).collect();
         listed.sort_unstable();
         written.sort_unstable();
         assert_eq!(listed, written);

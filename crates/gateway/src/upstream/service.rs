@@ -164,7 +164,7 @@ impl Upstreams {
     pub(crate) fn record(&self, upstream: &Upstream, selected: Selection, attempt: &Attempt) {
         let latency_us = if attempt.head_us > 0 { attempt.head_us } else { attempt.total_us };
         // A client that went away says nothing about the endpoint.
-        let failed = attempt.failed.is_some_and(|cause| cause.blame() == Blame::Origin);
+        let failed = attempt.failed.is_some_and(|cause| cause.blame() == Blame::Upstream);
         if attempt.failed == Some(Cause::NodeConnections) {
             self.released(upstream, selected);
             return;

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::Ordering;
 
 use ::http2::{BodyState, Config, Connection, Event, RequestTarget, StreamKey};
+use http2::FieldSink;
 use message::ResponseHead;
 use testkit::wait_until;
 

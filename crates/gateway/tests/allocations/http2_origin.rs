@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use ::http2::{BodyState, Config, Connection, Event, StreamKey};
+use http2::FieldSink;
 use message::RequestHead;
 
 use super::http2::Client;

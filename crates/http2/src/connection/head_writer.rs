@@ -1,6 +1,6 @@
 //! Writing header blocks into the output, field by field; it does not know which fields a message needs.
 
-use message::{FieldId, FieldSet, Headers};
+use message::{FieldId, FieldSet, FieldSink, Headers};
 use multiplex::PartedField;
 
 use super::Connection;
@@ -39,38 +39,6 @@ impl<'a> HeadWriter<'a> {
         self.key
     }
 
-    /// Writes a field.
-    #[inline]
-    pub fn field(&mut self, name: &str, value: &[u8]) {
-        self.identified(FieldId::of(name.as_bytes()), name.as_bytes(), value, false);
-    }
-
-    /// Writes every field that is neither hop-by-hop nor in `skip`. A request's writer skips Host, because the authority says
-    /// it.
-    pub fn fields_except(&mut self, headers: &Headers, skip: FieldSet) {
-        for field in headers.iter().filter(|field| !field.hop_by_hop && !skip.contains(field.id)) {
-            self.identified(field.id, field.name, field.value, field.sensitive);
-        }
-    }
-
-    /// Begins a field with a value that comes in parts.
-    pub fn begin(&mut self, name: &str) {
-        self.parted.begin(name);
-    }
-
-    /// Appends to the value of the field that was begun.
-    #[inline]
-    pub fn part(&mut self, bytes: &[u8]) {
-        self.parted.part(bytes);
-    }
-
-    /// Ends the field that was begun.
-    pub fn end(&mut self) {
-        let (id, name, value) = self.parted.get();
-        let Connection { encoder, output, .. } = &mut *self.connection;
-        encoder.field(output.buffer(), id, name, value, false);
-    }
-
     /// Ends the head, and the message with it if `ends_stream`.
     pub fn finish(mut self, ends_stream: bool) -> StreamKey {
         self.ends_stream = ends_stream;
@@ -97,6 +65,35 @@ impl<'a> HeadWriter<'a> {
 
     pub(super) fn protocol(&mut self, protocol: &[u8]) {
         self.identified(FieldId::Other, b":protocol", protocol, false);
+    }
+}
+
+impl FieldSink for HeadWriter<'_> {
+    /// A request's writer skips Host, because the authority says it.
+    fn fields_except(&mut self, headers: &Headers, skip: FieldSet) {
+        for field in headers.iter().filter(|field| !field.hop_by_hop && !skip.contains(field.id)) {
+            self.identified(field.id, field.name, field.value, field.sensitive);
+        }
+    }
+
+    fn begin(&mut self, name: &str) {
+        self.parted.begin(name);
+    }
+
+    #[inline]
+    fn part(&mut self, bytes: &[u8]) {
+        self.parted.part(bytes);
+    }
+
+    fn end(&mut self) {
+        let (id, name, value) = self.parted.get();
+        let Connection { encoder, output, .. } = &mut *self.connection;
+        encoder.field(output.buffer(), id, name, value, false);
+    }
+
+    #[inline]
+    fn field(&mut self, name: &str, value: &[u8]) {
+        self.identified(FieldId::of(name.as_bytes()), name.as_bytes(), value, false);
     }
 }
 

@@ -263,16 +263,9 @@ impl Connection {
         block: Complete<'_>,
         parsed: Parsed,
     ) -> Result<(), ConnectionError> {
-        let head = match parsed {
-            Parsed::Good(head) => head,
-            Parsed::Malformed(reason, head) => {
-                pool::give_head(head);
-                return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR, reason);
-            }
-            Parsed::TooLarge(head) => {
-                pool::give_head(head);
-                return self.stream_fault(key, ErrorCode::ENHANCE_YOUR_CALM, "response head too large");
-            }
+        let head = match good_head(parsed, "response head too large") {
+            Ok(head) => head,
+            Err((code, reason)) => return self.stream_fault(key, code, reason),
         };
         let Some(stream) = self.streams.get_mut(key) else { return Ok(()) };
         if let Err((code, reason)) = stream.accept_response(&head, block.is_end_stream) {
@@ -294,16 +287,9 @@ impl Connection {
         block: Complete<'_>,
         parsed: Parsed,
     ) -> Result<(), ConnectionError> {
-        let head = match parsed {
-            Parsed::Good(head) => head,
-            Parsed::Malformed(reason, head) => {
-                pool::give_head(head);
-                return self.stream_fault(key, ErrorCode::PROTOCOL_ERROR, reason);
-            }
-            Parsed::TooLarge(head) => {
-                pool::give_head(head);
-                return self.stream_fault(key, ErrorCode::ENHANCE_YOUR_CALM, "trailers too large");
-            }
+        let head = match good_head(parsed, "trailers too large") {
+            Ok(head) => head,
+            Err((code, reason)) => return self.stream_fault(key, code, reason),
         };
         if !block.is_end_stream {
             pool::give_head(head);
@@ -371,4 +357,16 @@ pub(super) fn strip_padding(header: FrameHeader, payload: &[u8]) -> Result<&[u8]
         .ok_or(ConnectionError::frame_size("padded frame without its padding length"))?;
     let length = rest.len().checked_sub(usize::from(padding));
     length.map(|length| &rest[..length]).ok_or(ConnectionError::protocol("padding longer than its frame"))
+}
+
+/// The head of a response, or trailers, if they may be used; otherwise the fault of the stream, with the
+/// reason `too_large` for a head beyond the limits.
+fn good_head(parsed: Parsed, too_large: &'static str) -> Result<Box<StoredHead>, (ErrorCode, &'static str)> {
+    let (head, fault) = match parsed {
+        Parsed::Good(head) => return Ok(head),
+        Parsed::Malformed(reason, head) => (head, (ErrorCode::PROTOCOL_ERROR, reason)),
+        Parsed::TooLarge(head) => (head, (ErrorCode::ENHANCE_YOUR_CALM, too_large)),
+    };
+    pool::give_head(head);
+    Err(fault)
 }

@@ -2,7 +2,8 @@
 
 use super::wire::*;
 use http2::{
-    BodyState, Config, Connection, ErrorCode, Event, RequestTarget, ResetBy, StartError, StreamKey, hpack,
+    BodyState, Config, Connection, ErrorCode, Event, FieldSink, RequestTarget, ResetBy, StartError,
+    StreamKey, hpack,
 };
 use message::ResponseHead;
 

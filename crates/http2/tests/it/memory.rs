@@ -1,7 +1,7 @@
 //! Memory of idle connections: no buffers, and little else.
 
 use super::wire::*;
-use http2::{Config, Connection};
+use http2::{Config, Connection, FieldSink};
 use message::RequestHead;
 
 /// The most that an idle connection may take, its own value included.

@@ -1,7 +1,7 @@
 //! The life of streams on a server: heads, bodies both ways, trailers, resets, release, and keys that go stale.
 
 use super::wire::*;
-use http2::{BodyState, Config, ErrorCode, Event, Priority, ResetBy, Scheme, hpack};
+use http2::{BodyState, Config, ErrorCode, Event, FieldSink, Priority, ResetBy, Scheme, hpack};
 use message::{FieldSet, Headers, Method, RequestHead, Version};
 
 #[test]

@@ -1,7 +1,7 @@
 //! Requests on a server: heads, content, trailers, tunnels, and the frames that may not be there.
 
 use super::wire::*;
-use http3::{Config, Connection, ErrorCode, Fault, Priority, RequestEvent, UniState, writer};
+use http3::{Config, Connection, ErrorCode, Fault, FieldSink, Priority, RequestEvent, UniState, writer};
 use message::RequestHead;
 
 /// The lines and the content of a request without a fault.

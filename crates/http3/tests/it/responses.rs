@@ -1,7 +1,7 @@
 //! Responses on a client: interim heads, messages without content, tunnels, pushes, and what a server writes.
 
 use super::wire::*;
-use http3::{Config, Connection, ErrorCode, Fault, RequestTarget, StartError, writer};
+use http3::{Config, Connection, ErrorCode, Fault, FieldSink, RequestTarget, StartError, writer};
 use message::{FieldSet, Headers};
 
 const OK: [(&str, &str); 1] = [(":status", "200")];

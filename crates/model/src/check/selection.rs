@@ -4,6 +4,7 @@ use router::vars::Template;
 use serde_json::Value;
 
 use crate::fault::{Findings, Stage, below};
+use crate::resource::BalanceMethod;
 
 /// Checks the policies of the upstream at that pointer.
 pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
@@ -14,10 +15,12 @@ pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
 
 /// Weights do not grow where keys are mapped to nodes by their weights, because each step would move keys.
 fn slow_start(upstream: &Value, pointer: &str, findings: &mut Findings) {
-    let method = upstream.get("type").and_then(Value::as_str).unwrap_or("roundrobin");
-    if upstream.get("slow_start").is_some() && matches!(method, "chash" | "chash_bounded" | "maglev") {
+    let method = upstream.get("type").and_then(Value::as_str).and_then(BalanceMethod::named);
+    let keyed = method.filter(|method| method.uses_key());
+    if let (Some(_), Some(method)) = (upstream.get("slow_start"), keyed) {
         let reason = format!(
-            "slow_start has no effect with the type {method}, because growing weights would move its keys: remove it, or use roundrobin, least_conn, random or ewma"
+            "slow_start has no effect with the type {}, because growing weights would move its keys: remove it, or use roundrobin, least_conn, random or ewma",
+            method.name()
         );
         findings.add(Stage::Upstream, below(pointer, "slow_start"), reason);
     }

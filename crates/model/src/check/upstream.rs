@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{health, original_dst, protection, retry, selection, ssl};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Stage, below};
-use crate::resource::split_authority;
+use crate::resource::{BalanceMethod, split_authority};
 use crate::{schema, unsupported};
 
 /// Checks an upstream at that pointer.
@@ -86,8 +86,8 @@ fn is_host(text: &str) -> bool {
 
 /// A key to hash, of a form that the place it is taken from allows.
 fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
-    let method = upstream.get("type").and_then(Value::as_str);
-    if !matches!(method, Some("chash" | "chash_bounded" | "maglev")) {
+    let method = upstream.get("type").and_then(Value::as_str).and_then(BalanceMethod::named);
+    if !method.is_some_and(BalanceMethod::uses_key) {
         return;
     }
     let on = upstream.get("hash_on").and_then(Value::as_str).unwrap_or("vars");

@@ -37,7 +37,7 @@ impl Route {
 }
 
 /// Fields that most routes do not have.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct RouteRare {
     /// The hosts it matches (`host` or `hosts`); empty: its service's, else any.
     pub hosts: Box<[Box<str>]>,
@@ -53,8 +53,8 @@ pub struct RouteRare {
     pub script: Option<Box<str>>,
     /// Higher goes first among routes of the same path.
     pub priority: i64,
-    /// Off routes match nothing.
-    pub enabled: bool,
+    /// Whether it is off and matches nothing.
+    pub is_disabled: bool,
     /// Its timeouts, over those of the upstream.
     pub timeout: Option<Timeout>,
     /// Whether upgrades to WebSocket are let through; none: as the service says.
@@ -71,29 +71,6 @@ pub struct RouteRare {
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
     pub labels: Labels,
-}
-
-impl Default for RouteRare {
-    fn default() -> RouteRare {
-        RouteRare {
-            hosts: Box::default(),
-            methods: Box::default(),
-            remote_addrs: Box::default(),
-            vars: None,
-            condition: None,
-            script: None,
-            priority: 0,
-            enabled: true,
-            timeout: None,
-            enable_websocket: None,
-            limits: None,
-            plugins: Plugins::default(),
-            upstream: None,
-            name: None,
-            desc: None,
-            labels: Labels::new(),
-        }
-    }
 }
 
 /// A request method that a route can ask for.
@@ -186,7 +163,7 @@ impl From<Form> for Route {
             condition: form.filter_func,
             script: form.script,
             priority: form.priority,
-            enabled: form.status,
+            is_disabled: !form.status,
             timeout: form.timeout,
             enable_websocket: form.enable_websocket,
             limits: form.limits,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::balance::{Balance, BalanceKey, BalanceMethod, HashOn};
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
 use super::{
@@ -64,79 +65,6 @@ pub struct Upstream {
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
     pub labels: Labels,
-}
-
-/// How a node is chosen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Balance {
-    /// Each in turn, by weight.
-    RoundRobin,
-    /// The same node for the same key.
-    Hash {
-        /// The structure that maps keys to nodes.
-        by: HashMethod,
-        /// Where the key is taken from.
-        on: HashOn,
-        /// The name there; empty where the place is enough (`consumer`).
-        key: Box<str>,
-    },
-    /// The lowest moving average of latency.
-    Ewma,
-    /// The fewest open requests.
-    LeastConnections,
-    /// The fewer open requests of two random nodes.
-    Random,
-    /// The destination of the session.
-    OriginalDestination,
-}
-
-/// How keys are mapped to nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HashMethod {
-    /// A ring.
-    Ring,
-    /// A ring with nodes that pass requests on when they have too many.
-    BoundedRing,
-    /// A table (Maglev).
-    Table,
-}
-
-impl Balance {
-    /// The names of all methods, as users write them in `type`.
-    pub const NAMES: [&'static str; 8] =
-        ["roundrobin", "chash", "ewma", "least_conn", "random", "maglev", "chash_bounded", "original_dst"];
-
-    /// The name of the method.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Balance::RoundRobin => "roundrobin",
-            Balance::Hash { by: HashMethod::Ring, .. } => "chash",
-            Balance::Hash { by: HashMethod::BoundedRing, .. } => "chash_bounded",
-            Balance::Hash { by: HashMethod::Table, .. } => "maglev",
-            Balance::Ewma => "ewma",
-            Balance::LeastConnections => "least_conn",
-            Balance::Random => "random",
-            Balance::OriginalDestination => "original_dst",
-        }
-    }
-}
-
-/// Where the key of consistent hashing is taken from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HashOn {
-    /// A variable.
-    #[default]
-    Vars,
-    /// A request header.
-    Header,
-    /// A cookie.
-    Cookie,
-    /// The consumer's name.
-    Consumer,
-    /// A text with variables in it.
-    VarsCombinations,
 }
 
 /// The protocol spoken to the nodes.
@@ -246,6 +174,9 @@ pub struct Discovery {
     pub discovery_type: Box<str>,
     /// Where in the registry.
     pub args: DiscoveryArgs,
+    /// The upstream's scheme, for registries that have several ports for an instance; none where the port
+    /// without TLS is meant.
+    pub scheme: Option<&'static str>,
 }
 
 /// Where in the registry a service is.
@@ -259,11 +190,6 @@ pub struct DiscoveryArgs {
     #[serde(flatten, deserialize_with = "texts")]
     pub others: BTreeMap<Box<str>, Box<str>>,
 }
-
-/// Registries that have several ports for an instance, so that the upstream's scheme chooses one.
-const HAS_PORTS_BY_SCHEME: [&str; 5] = ["etcd", "eureka", "nacos", "servicecomb", "zookeeper"];
-/// The argument that holds the upstream's scheme for them; a user's argument of that name is replaced.
-const SCHEME_ARGUMENT: &str = "scheme";
 
 /// Arguments of registries as texts, whatever they are written as.
 fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Box<str>, Box<str>>, D::Error> {
@@ -293,27 +219,6 @@ pub struct UpstreamTls {
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-enum BalanceName {
-    #[default]
-    #[serde(rename = "roundrobin")]
-    RoundRobin,
-    #[serde(rename = "chash")]
-    ConsistentHash,
-    #[serde(rename = "ewma")]
-    Ewma,
-    #[serde(rename = "least_conn")]
-    LeastConnections,
-    #[serde(rename = "random")]
-    Random,
-    #[serde(rename = "maglev")]
-    Maglev,
-    #[serde(rename = "chash_bounded")]
-    BoundedHash,
-    #[serde(rename = "original_dst")]
-    OriginalDestination,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum PassHostName {
     #[default]
@@ -339,7 +244,7 @@ struct Form {
     #[serde(default)]
     discovery_args: DiscoveryArgs,
     #[serde(default, rename = "type")]
-    balance: BalanceName,
+    method: BalanceMethod,
     #[serde(default)]
     hash_on: HashOn,
     key: Option<Box<str>>,
@@ -380,29 +285,14 @@ struct Form {
 
 impl From<Form> for Upstream {
     fn from(form: Form) -> Upstream {
-        let key = form.key.unwrap_or_default();
-        let hash = |by, key| Balance::Hash { by, on: form.hash_on, key };
-        let balance = match form.balance {
-            BalanceName::RoundRobin => Balance::RoundRobin,
-            BalanceName::Ewma => Balance::Ewma,
-            BalanceName::LeastConnections => Balance::LeastConnections,
-            BalanceName::Random => Balance::Random,
-            BalanceName::OriginalDestination => Balance::OriginalDestination,
-            BalanceName::ConsistentHash => hash(HashMethod::Ring, key),
-            BalanceName::BoundedHash => hash(HashMethod::BoundedRing, key),
-            BalanceName::Maglev => hash(HashMethod::Table, key),
-        };
+        let uses_key = form.method.uses_key();
+        let key = || BalanceKey { on: form.hash_on, name: form.key.unwrap_or_default() };
+        let balance = Balance { method: form.method, key: uses_key.then(key) };
         let pass_host = match form.pass_host {
             PassHostName::Pass => PassHost::Pass,
             PassHostName::Node => PassHost::Node,
             PassHostName::Rewrite => PassHost::Rewrite(form.upstream_host.unwrap_or_default()),
         };
-        let mut args = form.discovery_args;
-        if form.discovery_type.as_deref().is_some_and(|registry| HAS_PORTS_BY_SCHEME.contains(&registry))
-            && let Some(scheme) = form.scheme.of_discovery()
-        {
-            args.others.insert(SCHEME_ARGUMENT.into(), scheme.into());
-        }
         let selection = Selection {
             panic_threshold: form.panic_threshold,
             slow_start: form.slow_start,
@@ -411,10 +301,10 @@ impl From<Form> for Upstream {
             subset: form.subset.map(|subset| *subset),
             sticky: form.sticky.map(|sticky| *sticky),
         };
-        let discovery = form
-            .service_name
-            .zip(form.discovery_type)
-            .map(|(service_name, discovery_type)| Box::new(Discovery { service_name, discovery_type, args }));
+        let discovery = form.service_name.zip(form.discovery_type).map(|(service_name, discovery_type)| {
+            let (args, scheme) = (form.discovery_args, form.scheme.of_discovery());
+            Box::new(Discovery { service_name, discovery_type, args, scheme })
+        });
         Upstream {
             balance,
             nodes: form.nodes.unwrap_or_default().with_port(form.scheme.default_port()),
@@ -451,24 +341,9 @@ mod tests {
     fn scheme_gives_port_and_defaults_match_contract() {
         let upstream: Upstream = serde_json::from_str(r#"{"nodes":{"a":1},"scheme":"https"}"#).unwrap();
         assert_eq!(upstream.nodes[0].port, 443);
-        assert_eq!(upstream.balance, Balance::RoundRobin);
+        assert_eq!(upstream.balance, Balance::default());
         assert_eq!(upstream.pass_host, PassHost::Pass);
         let pool: KeepalivePool = serde_json::from_str("{}").unwrap();
         assert_eq!((pool.size, pool.idle_timeout.as_secs(), pool.requests), (320, 60, 1000));
-    }
-
-    #[test]
-    fn registries_with_two_ports_learn_the_scheme() {
-        let args = |registry: &str, scheme: &str| {
-            let text = format!(
-                r#"{{"service_name":"a","discovery_type":"{registry}","scheme":"{scheme}",
-                    "discovery_args":{{"metadata":{{"zone":"b"}}}}}}"#
-            );
-            serde_json::from_str::<Upstream>(&text).unwrap().discovery.unwrap().args.others
-        };
-        assert_eq!(args("eureka", "https").get("scheme").map(|scheme| &**scheme), Some("https"));
-        assert_eq!(args("eureka", "https").get("metadata").map(|text| &**text), Some(r#"{"zone":"b"}"#));
-        assert!(!args("eureka", "http").contains_key("scheme"));
-        assert!(!args("consul", "https").contains_key("scheme"));
     }
 }

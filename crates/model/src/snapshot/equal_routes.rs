@@ -14,7 +14,7 @@ impl Snapshot {
         let mut keys: Vec<(&Key, &Route)> = self
             .iter(Kind::Route)
             .filter_map(|object| match &object.resource {
-                Resource::Route(route) if route.rare().enabled => Some((object.key(), route)),
+                Resource::Route(route) if !route.rare().is_disabled => Some((object.key(), route)),
                 _ => None,
             })
             .collect();

@@ -1,19 +1,19 @@
 //! Tests of `acl`: configurations, and the requests it admits and refuses.
 
-use exchange::testing::{Scene, check_configuration, consumer, decide};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, consumer, decide, with_fields};
 
 use super::*;
 
 #[test]
 fn configurations() {
-    let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+    let check = configuration_check(&KIND);
     check(json!({"allow_labels": {"team": ["a"]}, "rejected_code": 404, "rejected_msg": "no"}), None);
     check(json!({"deny_labels": {"team": ["a", "b"]}, "external_user_label_field": "$.orgs..team"}), None);
     let parser = |parser: &str, more: Value| {
-        let mut config = json!({"allow_labels": {"team": ["a"]}, "external_user_label_field_parser": parser});
-        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        config
+        with_fields(
+            json!({"allow_labels": {"team": ["a"]}, "external_user_label_field_parser": parser}),
+            &more,
+        )
     };
     check(parser("table", json!({"external_user_label_field_key": "team"})), None);
     check(parser("segmented_text", json!({"external_user_label_field_separator": r"\|"})), None);

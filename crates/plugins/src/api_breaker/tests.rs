@@ -3,22 +3,15 @@
 use std::net::SocketAddr;
 
 use exchange::exchange::Attempt;
-use exchange::testing::{Scene, check_configuration, decide};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, decide, with_fields};
 use serde_json::json;
 
 use super::*;
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
-    let with = |fields: Value| {
-        let mut config = json!({ "break_response_code": 502 });
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
-    };
+    let check = configuration_check(&KIND);
+    let with = |fields: Value| with_fields(json!({ "break_response_code": 502 }), &fields);
     check(with(json!({})), None);
     check(with(json!({ "unhealthy": { "failures": 1 }, "healthy": { "http_statuses": [200, 201] } })), None);
     check(with(json!({ "break_response_headers": [{ "key": "A", "value": "$remote_addr" }] })), None);

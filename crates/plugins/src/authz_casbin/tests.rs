@@ -1,6 +1,6 @@
 //! Tests of `authz-casbin`: configurations, and the decisions of policies.
 
-use exchange::testing::{Scene, check_configuration, consumer, decide};
+use exchange::testing::{Scene, check_configuration, configuration_check, consumer, decide};
 use model::catalog::SchemaType;
 
 use super::*;
@@ -34,7 +34,7 @@ fn model(effect: &str, matcher: &str) -> String {
 
 #[test]
 fn configurations() {
-    let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+    let check = configuration_check(&KIND);
     check(json!({"model": MODEL, "policy": POLICY, "username": "user"}), None);
     check(json!({"username": "user"}), None);
     check(json!({"model": MODEL, "policy": POLICY}), Some("username"));

@@ -1,7 +1,6 @@
 //! Templates, formats and failures, without a socket.
 
-use exchange::testing::{Scene, check_configuration, consumer, decide, finish, respond};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, consumer, decide, finish, respond};
 
 use super::template::Template;
 use super::*;
@@ -58,9 +57,7 @@ fn response(
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     check(json!({"request": {"template": "some-template"}}), None);
     check(json!({"response": {"template": "$env://TEMPLATE", "input_format": "xml"}}), None);
     check(json!({}), Some("request"));

@@ -1,15 +1,12 @@
 //! Configurations of `csrf`, the requests it refuses, and the tokens it makes.
 
-use exchange::testing::{Scene, check_configuration, decide, finish, respond};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, decide, finish, respond};
 
 use super::*;
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     check(json!({"key": "k"}), None);
     check(json!({"key": "k", "expires": -1, "name": "X-CSRF"}), None);
     check(json!({}), Some("property \"key\" is required"));

@@ -1,8 +1,7 @@
 //! Configurations that `data-mask` accepts, and requests as loggers see them.
 
 use exchange::exchange::SharedCopy;
-use exchange::testing::{Scene, check_configuration, lines};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, lines};
 use router::vars::Template;
 
 use super::*;
@@ -33,9 +32,7 @@ fn rules(part: &str, names: [&str; 3]) -> Value {
 
 #[test]
 fn configurations() {
-    let check = |config: Value, want: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, want);
-    };
+    let check = configuration_check(&KIND);
     let check_rule = |rule: Value, want: Option<&str>| check(json!({ "request": [rule] }), want);
     check(json!({}), None);
     check(json!({"request": [], "max_body_size": 1, "max_req_post_args": 0}), None);

@@ -1,7 +1,6 @@
 //! Functions over replies, without a socket.
 
-use exchange::testing::{Scene, check_configuration, decide};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, decide};
 use serde_json::json;
 
 use super::*;
@@ -28,9 +27,7 @@ fn text(reply: &Reply) -> (u16, String, Vec<String>) {
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     check(json!({"functions": []}), None);
     check(json!({"functions": [function("")]}), None);
     check(json!({}), Some("functions"));

@@ -1,21 +1,14 @@
 //! Configurations, and requests and decisions that need no server; tests of the binary use real servers.
 
-use exchange::testing::{Scene, check_configuration, consumer, lines};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, consumer, lines, with_fields};
 use serde_json::json;
 
 use super::*;
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
-    let with = |fields: Value| {
-        let mut config = json!({"uri": "http://127.0.0.1:8199/auth"});
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
-    };
+    let check = configuration_check(&KIND);
+    let with = |fields: Value| with_fields(json!({"uri": "http://127.0.0.1:8199/auth"}), &fields);
     check(with(json!({})), None);
     check(with(json!({"request_headers": ["test"], "keepalive": false, "timeout": 60_000})), None);
     check(with(json!({"request_method": "POST", "max_req_body_size": 1024})), None);

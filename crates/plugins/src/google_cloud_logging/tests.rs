@@ -6,7 +6,7 @@ use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{self, KeyPair, RsaKeyPair, UnparsedPublicKey};
 use data_encoding::{BASE64, BASE64URL_NOPAD};
-use exchange::testing::check_configuration;
+use exchange::testing::{check_configuration, configuration_check};
 use model::catalog::SchemaType;
 
 use super::*;
@@ -27,9 +27,7 @@ fn account(pem: &str) -> Value {
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     let (pem, _) = key();
     check(json!({"auth_config": account(&pem)}), None);
     let mut whole = account(&pem);

@@ -1,6 +1,6 @@
 //! Tests of `graphql-limit-count`.
 
-use exchange::testing::{Scene, check_configuration, decide, finish, lines, respond};
+use exchange::testing::{Scene, check_configuration, decide, finish, lines, respond, with_fields};
 use model::catalog::SchemaType;
 use serde_json::json;
 
@@ -8,11 +8,7 @@ use super::*;
 
 #[test]
 fn configurations() {
-    let quota = |more: Value| {
-        let mut config = json!({"count": 5, "time_window": 60});
-        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        config
-    };
+    let quota = |more: Value| with_fields(json!({"count": 5, "time_window": 60}), &more);
     let path = |path: &str| json!({"field_path": path});
     let rows = [
         (quota(json!({})), None),

@@ -1,8 +1,7 @@
 //! Configurations of `grpc-web`, and the bodies and trailers that it translates in both directions.
 
 use exchange::failure::{Cause, Failure};
-use exchange::testing::{Scene, check_configuration, decide, finish, lines, respond};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, decide, finish, lines, respond};
 use serde_json::json;
 
 use super::*;
@@ -11,9 +10,7 @@ const TYPE: &str = "application/grpc-web-text+proto";
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     check(json!({}), None);
     check(json!({"max_req_body_size": 1, "cors_allow_headers": "a,b"}), None);
     check(json!({"max_req_body_size": 0}), Some("max_req_body_size"));

@@ -1,6 +1,6 @@
 //! Configurations and the entries that they make; tests of the binary send to real servers.
 
-use exchange::testing::{accepts, check_configuration};
+use exchange::testing::{accepts, configuration_check, with_fields};
 use model::catalog::SchemaType;
 
 use serde_json::{Value, json};
@@ -8,16 +8,12 @@ use serde_json::{Value, json};
 use super::*;
 
 fn with(fields: Value) -> Value {
-    let mut config = json!({"uri": "http://127.0.0.1:3000/logs"});
-    config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    config
+    with_fields(json!({"uri": "http://127.0.0.1:3000/logs"}), &fields)
 }
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     check(json!({"uri": "http://127.0.0.1"}), None);
     check(
         with(json!({

@@ -1,6 +1,6 @@
 //! Configurations of `jwt-auth`, the tokens it accepts, and the fields that the upstream receives.
 
-use exchange::testing::{Scene, check_configuration, consumer, decide, lines};
+use exchange::testing::{Scene, check_configuration, configuration_check, consumer, decide, lines};
 use model::catalog::SchemaType;
 use router::vars::{Variable, VariableSource};
 use serde_json::json;
@@ -10,9 +10,7 @@ use crate::shared::jwt::testing::{hs256, sign, token_of, vectors};
 
 #[test]
 fn configurations_of_routes() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     check(json!({}), None);
     check(json!({"claims_to_verify": []}), None);
     check(

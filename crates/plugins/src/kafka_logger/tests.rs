@@ -1,22 +1,17 @@
 //! Configurations, messages and queues; tests of the binary send to a real broker.
 
-use exchange::testing::{Scene, check_configuration};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, with_fields};
 
 use super::*;
 use crate::shared::logger::testing::Maker;
 
 fn with(more: Value) -> Value {
-    let mut config = json!({"brokers": [{"host": "127.0.0.1", "port": 9092}], "kafka_topic": "test"});
-    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    config
+    with_fields(json!({"brokers": [{"host": "127.0.0.1", "port": 9092}], "kafka_topic": "test"}), &more)
 }
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     check(with(json!({})), None);
     check(
         with(json!({

@@ -1,13 +1,13 @@
 //! Tests of `ldap-auth`: configurations, credentials, and the fields that reach the upstream.
 
-use exchange::testing::{Scene, check_configuration, decide};
+use exchange::testing::{Scene, check_configuration, configuration_check, decide};
 use model::catalog::SchemaType;
 
 use super::*;
 
 #[test]
 fn configurations() {
-    let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+    let check = configuration_check(&KIND);
     let base = "ou=users,dc=example,dc=org";
     check(json!({"base_dn": base, "ldap_uri": "127.0.0.1:1389", "uid": "cn"}), None);
     check(

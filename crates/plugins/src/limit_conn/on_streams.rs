@@ -8,11 +8,12 @@ use exchange::plugin::Build;
 use exchange::plugin::stream::{StreamFlow, StreamPlugin, StreamSession};
 use serde_json::Value;
 
+use super::Config;
 use super::counts::Counts;
 use super::rule::{Rule, rules_of};
-use super::{Config, Policy, read};
 use crate::shared::config;
 use crate::shared::limits::delay;
+use crate::shared::limits::store::{CountPolicy, read_counted};
 
 /// The compiled plugin.
 struct SessionLimit {
@@ -33,8 +34,8 @@ pub(super) fn check(config: &Value) -> Result<(), String> {
 
 /// The configuration of a stream route: the schema that APISIX has for them knows no `policy`, and counts in this process.
 fn parsed(config: &Value) -> Result<Config, String> {
-    let (parsed, _) = read(config)?;
-    if parsed.policy != Policy::Local {
+    let (parsed, _) = read_counted(config, |own: &Config| own.policy)?;
+    if parsed.policy != CountPolicy::Local {
         return Err("policy: sessions are counted by this process alone (`local`)".to_owned());
     }
     Ok(parsed)

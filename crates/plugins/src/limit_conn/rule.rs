@@ -1,6 +1,6 @@
 //! One compiled limit of a configuration: the numbers of requests and the key. It counts nothing itself.
 
-use super::{Config, KeyType, WrittenRule};
+use super::{Config, WrittenRule};
 use crate::shared::limits::amount::Amount;
 use crate::shared::limits::key::LimitKey;
 
@@ -23,10 +23,7 @@ pub(super) fn rules_of(config: &Config) -> Result<Box<[Rule]>, String> {
         let (Some(conn), Some(burst), Some(key)) = (&config.conn, &config.burst, &config.key) else {
             return Err("conn, burst and key are needed".to_owned());
         };
-        let key = match config.key_type {
-            KeyType::Var => LimitKey::variable(key)?,
-            KeyType::VarCombination => LimitKey::combination(key)?,
-        };
+        let key = config.key_type.compile_key(key)?;
         return Ok(Box::new([Rule { conn: conn.compile("conn")?, burst: burst.compile("burst")?, key }]));
     };
     let compile = |rule: &WrittenRule| {

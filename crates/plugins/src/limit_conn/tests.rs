@@ -1,12 +1,11 @@
 //! Configurations of `limit-conn`, and its effect on requests in progress.
 use super::*;
-use exchange::testing::{Scene, check_configuration};
+use exchange::testing::{Scene, check_configuration, with_fields};
 use model::catalog::SchemaType;
+use serde_json::json;
 
 fn with(extra: Value) -> Value {
-    let mut config = json!({ "conn": 1, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr" });
-    config.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    config
+    with_fields(json!({ "conn": 1, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr" }), &extra)
 }
 
 #[test]

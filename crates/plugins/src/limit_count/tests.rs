@@ -1,6 +1,6 @@
 //! Configurations that `limit-count` check_configuration, and its effect on requests and responses.
 use super::*;
-use exchange::testing::{Scene, check_configuration, decide, lines, respond};
+use exchange::testing::{Scene, check_configuration, decide, lines, respond, with_fields};
 use model::catalog::{Catalog, SchemaType};
 use model::check::UnknownFields;
 use model::validate::SchemaFault;
@@ -10,11 +10,7 @@ fn configurations() {
     let check = |config: Value, want: Result<(), &str>| {
         check_configuration(&KIND, SchemaType::Plugin, &config, want.err());
     };
-    let with = |extra: Value| {
-        let mut config = json!({ "count": 2, "time_window": 60 });
-        config.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        config
-    };
+    let with = |extra: Value| with_fields(json!({ "count": 2, "time_window": 60 }), &extra);
     check(with(json!({})), Ok(()));
     check(
         with(json!({ "count": 2.0, "key": "http_x", "key_type": "var", "_meta": { "priority": 1 } })),

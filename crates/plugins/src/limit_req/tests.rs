@@ -1,12 +1,11 @@
 //! Configurations of `limit-req`, and its effect on requests.
 use super::*;
-use exchange::testing::{Scene, check_configuration, decide};
+use exchange::testing::{Scene, check_configuration, decide, with_fields};
 use model::catalog::SchemaType;
+use serde_json::json;
 
 fn with(extra: Value) -> Value {
-    let mut config = json!({ "rate": 1, "burst": 0, "key": "remote_addr" });
-    config.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    config
+    with_fields(json!({ "rate": 1, "burst": 0, "key": "remote_addr" }), &extra)
 }
 
 #[test]

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     fn metadata(written: Value) -> Metadata {
-        Metadata::of(Some(&written)).unwrap()
+        crate::shared::config::fields_of::<Metadata>(Some(&written)).unwrap()
     }
 
     #[test]

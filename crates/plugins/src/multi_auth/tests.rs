@@ -1,6 +1,6 @@
 //! Configurations of `multi-auth`, the order of methods, and requests that failed methods leave unchanged.
 
-use exchange::testing::{Scene, check_configuration, consumer, decide, know, lines};
+use exchange::testing::{Scene, configuration_check, consumer, decide, know, lines};
 use serde_json::json;
 
 use super::*;
@@ -8,9 +8,7 @@ use super::*;
 #[test]
 fn configurations() {
     know(crate::ALL);
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     let two = |first: Value| json!({"auth_plugins": [first, {"key-auth": {}}]});
     check(two(json!({"basic-auth": {}})), None);
     check(two(json!({"basic-auth": {"_meta": {"disable": true}}, "jwt-auth": {}})), None);

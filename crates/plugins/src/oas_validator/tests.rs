@@ -1,6 +1,6 @@
 //! Tests of `oas-validator`.
 
-use exchange::testing::{Scene, check_configuration, decide};
+use exchange::testing::{Scene, check_configuration, decide, with_fields};
 use model::catalog::SchemaType;
 use serde_json::json;
 
@@ -33,9 +33,7 @@ fn document() -> Value {
 }
 
 fn config(more: Value) -> Value {
-    let mut config = json!({"spec": document().to_string()});
-    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    config
+    with_fields(json!({"spec": document().to_string()}), &more)
 }
 
 #[test]

@@ -1,25 +1,20 @@
 //! Tests of `opa`: configurations, and the document that describes a request.
 
 use exchange::exchange::{RouteInfo, ServiceName};
-use exchange::testing::{Scene, check_configuration, consumer, lines, route};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, consumer, lines, route, with_fields};
 use serde_json::json;
 
 use super::*;
 
 #[test]
 fn configurations() {
-    let check = |config, fault| check_configuration(&KIND, SchemaType::Plugin, &config, fault);
+    let check = configuration_check(&KIND);
     check(json!({"host": "https://opa.example:8181/", "policy": "a/b", "ssl_verify": false}), None);
     check(json!({"host": "http://127.0.0.1:8181"}), Some("policy"));
     check(json!({"policy": "a"}), Some("host"));
     check(json!({"host": "127.0.0.1:8181", "policy": "a"}), Some("host: "));
     check(json!({"host": 3233, "policy": "a"}), Some("host"));
-    let with = |more: Value| {
-        let mut config = json!({"host": "http://127.0.0.1:1", "policy": "a"});
-        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        config
-    };
+    let with = |more: Value| with_fields(json!({"host": "http://127.0.0.1:1", "policy": "a"}), &more);
     check(with(json!({"timeout": 0})), Some("timeout"));
     check(with(json!({"timeout": 60_001})), Some("timeout"));
     check(with(json!({"keepalive_timeout": 999})), Some("keepalive_timeout"));

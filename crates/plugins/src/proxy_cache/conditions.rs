@@ -144,27 +144,23 @@ fn part(range: &[u8], length: u64) -> Portion {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use exchange::testing::headers_of;
 
-    fn headers(fields: &[(&str, &str)]) -> Headers {
-        let mut headers = Headers::new();
-        fields.iter().for_each(|(name, value)| headers.append(name, value.as_bytes()).unwrap());
-        headers
-    }
+    use super::*;
 
     const CHANGED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const LATER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
     const EARLIER: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 
     fn check(request: &[(&str, &str)], expected: &Portion) {
-        let stored = headers(&[("ETag", "\"a\""), ("Last-Modified", CHANGED)]);
-        let got = portion(&headers(request), 200, &stored, 10);
+        let stored = headers_of(&[("ETag", "\"a\""), ("Last-Modified", CHANGED)]);
+        let got = portion(&headers_of(request), 200, &stored, 10);
         assert_eq!(&got, expected, "{request:?}");
         if !matches!(expected, Portion::Part(_) | Portion::Unsatisfiable) {
-            let holds = Conditions::take(&mut headers(request)).hold(&stored);
+            let holds = Conditions::take(&mut headers_of(request)).hold(&stored);
             assert_eq!(holds, *expected == Portion::NotModified, "{request:?}");
         }
-        assert_eq!(portion(&headers(request), 404, &stored, 10), Portion::Whole);
+        assert_eq!(portion(&headers_of(request), 404, &stored, 10), Portion::Whole);
     }
 
     #[test]

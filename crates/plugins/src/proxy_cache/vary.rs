@@ -84,19 +84,15 @@ impl Variants {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use exchange::testing::headers_of;
 
-    fn headers(fields: &[(&str, &str)]) -> Headers {
-        let mut headers = Headers::new();
-        fields.iter().for_each(|(name, value)| headers.append(name, value.as_bytes()).unwrap());
-        headers
-    }
+    use super::*;
 
     #[test]
     fn names_have_one_spelling_and_order() {
         let check = |values: &[&str], expected: &[&str]| {
             let fields: Vec<_> = values.iter().map(|value| ("Vary", *value)).collect();
-            let got = fields_of(&headers(&fields));
+            let got = fields_of(&headers_of(&fields));
             assert_eq!(got.iter().map(|name| &**name).collect::<Vec<_>>(), expected, "{values:?}");
         };
         check(&[], &[]);
@@ -107,10 +103,10 @@ mod tests {
 
     #[test]
     fn signatures_tell_requests_apart() {
-        let fields = fields_of(&headers(&[("Vary", "a, b")]));
+        let fields = fields_of(&headers_of(&[("Vary", "a, b")]));
         let of = |request: &[(&str, &str)]| {
             let mut out = Vec::new();
-            write_signature(&fields, &headers(request), &mut out);
+            write_signature(&fields, &headers_of(request), &mut out);
             out
         };
         assert_eq!(of(&[("A", "1"), ("C", "2")]), of(&[("a", "1")]));

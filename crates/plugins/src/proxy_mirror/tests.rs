@@ -1,21 +1,14 @@
 //! Configurations and targets; tests of the binary use a real mirror.
 
-use exchange::testing::{Scene, check_configuration, decide};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, decide, with_fields};
 use serde_json::json;
 
 use super::*;
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
-    let with = |fields: Value| {
-        let mut config = json!({ "host": "http://127.0.0.1:1999" });
-        config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-        config
-    };
+    let check = configuration_check(&KIND);
+    let with = |fields: Value| with_fields(json!({ "host": "http://127.0.0.1:1999" }), &fields);
     check(with(json!({})), None);
     check(with(json!({ "sample_ratio": 0.5, "path": "/a/b", "path_concat_mode": "prefix" })), None);
     for host in ["http://mirror.example", "https://[::1]:443", "http://a-b.c:80"] {

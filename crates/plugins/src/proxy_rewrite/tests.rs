@@ -1,6 +1,6 @@
 //! Configurations that `proxy-rewrite` check_configuration, and its effect on requests and responses.
 use super::*;
-use exchange::testing::{Scene, check_configuration, decide, lines};
+use exchange::testing::{Scene, check_configuration, decide, lines, with_fields};
 use model::catalog::SchemaType;
 use router::path::PathOptions;
 
@@ -118,11 +118,7 @@ fn client_text_cannot_leave_path_or_split_line() {
 
 #[test]
 fn raw_target_is_as_client_sent_it() {
-    let raw = |extra: Value| {
-        let mut config = json!({ "use_real_request_uri_unsafe": true });
-        config.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-        config
-    };
+    let raw = |extra: Value| with_fields(json!({ "use_real_request_uri_unsafe": true }), &extra);
     assert_eq!(target(raw(json!({})), "/a//b%41/../c?x=1"), "/a//b%41/../c?x=1");
     assert_eq!(target(raw(json!({ "regex_uri": ["^/a(.*)", "$1"] })), "/a/b%2fc?x=1"), "/b%2fc?x=1");
     assert_eq!(target(raw(json!({ "regex_uri": ["^/z", "/y"] })), "/a/%62?x"), "/a/%62?x");

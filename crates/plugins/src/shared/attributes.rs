@@ -68,7 +68,7 @@ macro_rules! attributes {
                 Ok($name {
                     $($field: fields.take(
                         $crate::shared::attributes::attribute_name(stringify!($field)),
-                        attributes!(@value $type $(, $default)?),
+                        $crate::shared::attributes::attributes!(@value $type $(, $default)?),
                     )?,)*
                 })
             }
@@ -88,7 +88,7 @@ macro_rules! attributes {
                 $(object.add::<$type>(
                     $crate::shared::attributes::attribute_name(stringify!($field)),
                     concat!($($description),+),
-                    attributes!(@default $type $(, $default)?),
+                    $crate::shared::attributes::attributes!(@default $type $(, $default)?),
                     serde_json::json!({ $($($keywords)*)? }),
                 );)*
                 object.finish(serde_json::json!({ $($($object_keywords)*)? }))

@@ -1,9 +1,9 @@
 //! Reading a plugin's configuration, its identity, and texts in it that stand for others. It knows no plugin; schemas have
 //! had their say before.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::attributes::Attribute;
+use super::attributes::{Attribute, FieldSet, Fields};
 
 /// The configuration as `T`, without `_meta`, which every plugin may have.
 ///
@@ -11,6 +11,14 @@ use super::attributes::Attribute;
 /// What does not fit, as a sentence.
 pub(crate) fn parse<T: Attribute>(config: &Value) -> Result<T, String> {
     T::read(config.clone())
+}
+
+/// The attributes `T` of metadata that have other fields too; without metadata they have their defaults.
+///
+/// # Errors
+/// What does not fit, as a sentence.
+pub(crate) fn fields_of<T: FieldSet>(metadata: Option<&Value>) -> Result<T, String> {
+    T::take(&mut Fields::of(metadata.cloned().unwrap_or_else(|| Value::Object(Map::new())))?)
 }
 
 /// The identity of a configuration: its text without `_meta`, with the names in order.

@@ -8,6 +8,7 @@ mod encoder;
 mod fields;
 mod gzip;
 mod plugin;
+mod plugin_kind;
 mod pool;
 mod rules;
 mod zstd;
@@ -15,7 +16,8 @@ mod zstd;
 pub(crate) use self::brotli::{Brotli, BrotliMode, BrotliSettings};
 pub(crate) use self::gzip::{Gzip, GzipLevel};
 pub(crate) use self::zstd::{Zstd, ZstdLevel};
-pub(crate) use plugin::Compression;
+pub(crate) use encoder::Compressor;
+pub(crate) use plugin_kind::{CodingConfig, coding_attributes, coding_kind};
 pub(crate) use rules::{HttpVersion, Rules, Types};
 
 #[cfg(test)]

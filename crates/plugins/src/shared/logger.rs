@@ -9,6 +9,7 @@ pub(crate) mod contents;
 pub(crate) mod datagrams;
 pub(crate) mod fields;
 pub(crate) mod files;
+pub(crate) mod log_server;
 pub(crate) mod rfc5424;
 pub(crate) mod sessions;
 #[cfg(test)]
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::batch::{BatchQueue, QueueSettings, Sink};
 use exchange::plugin::stream::StreamSession;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin};
+use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
 use serde_json::{Map, Value, json};
 
 use super::attributes::{Attribute, FieldSet, Fields};
@@ -131,8 +132,21 @@ struct Written<C> {
     batch: BatchFields,
 }
 
-/// The schema of `P`, for [`PluginKind::schema`](exchange::plugin::PluginKind::schema).
-pub(crate) fn schema<P: LogPlugin>() -> Value {
+/// The kind of the log plugin `P`, which runs at `priority` and of which `page` is the source text. One
+/// without common fields runs in the log phase alone.
+pub(crate) const fn log_plugin_kind<P: LogPlugin>(priority: i32, page: &'static str) -> PluginKind {
+    let kind = PluginKind::new(P::NAME, priority, PHASES, schema::<P>, build::<P>)
+        .checked(check::<P>)
+        .with_metadata(metadata_schema::<P>)
+        .documented(page);
+    match P::COMMON {
+        CommonFields::None => PluginKind { phases: &[Phase::Log], ..kind },
+        CommonFields::Format | CommonFields::FormatAndBodies => kind.checked_metadata(check_metadata),
+    }
+}
+
+/// The schema of `P`.
+fn schema<P: LogPlugin>() -> Value {
     let mut schema = P::Config::schema();
     let properties = schema["properties"].as_object_mut().expect("the schema of an object");
     let mut add = |part: Value| properties.extend(properties_of(part));
@@ -157,7 +171,7 @@ fn properties_of(mut schema: Value) -> Map<String, Value> {
 }
 
 /// The schema of the metadata of `P`.
-pub(crate) fn metadata_schema<P: LogPlugin>() -> Value {
+fn metadata_schema<P: LogPlugin>() -> Value {
     let mut properties = match P::metadata_properties() {
         Value::Object(own) => own,
         _ => Map::new(),
@@ -173,7 +187,7 @@ pub(crate) fn metadata_schema<P: LogPlugin>() -> Value {
 ///
 /// # Errors
 /// The misfit, with the name of the field.
-pub(crate) fn check<P: LogPlugin>(config: &Value) -> Result<(), String> {
+fn check<P: LogPlugin>(config: &Value) -> Result<(), String> {
     let written = read::<P>(config)?;
     P::compile(&written.own, None)?;
     Contents::compile(&written.format, &written.bodies, None).map(drop)
@@ -215,7 +229,7 @@ fn read<P: LogPlugin>(config: &Value) -> Result<Written<P::Config>, String> {
 ///
 /// # Errors
 /// Why it cannot be built, a sentence.
-pub(crate) fn build<P: LogPlugin>(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+fn build<P: LogPlugin>(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(logger::<P>(build, config)?))
 }
 

@@ -1,15 +1,12 @@
 //! Configurations, and the fields that requests are given.
 
-use exchange::testing::{Scene, check_configuration, decide};
-use model::catalog::SchemaType;
+use exchange::testing::{Scene, configuration_check, decide};
 
 use super::*;
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     let rule = |rule: Value| json!({ "rules": [rule] });
     let actions = |actions: Value| rule(json!({ "actions": actions }));
     check(actions(json!([{ "set_headers": { "X-A": "$uri", "X-B": 1 } }])), None);

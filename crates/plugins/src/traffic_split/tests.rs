@@ -1,16 +1,13 @@
 //! Configurations, and the choice of upstreams without a server; tests of the binary use real ones.
 
-use exchange::testing::{self, check_configuration};
+use exchange::testing::{self, configuration_check};
 use gateway::testing::Scene;
-use model::catalog::SchemaType;
 
 use super::*;
 
 #[test]
 fn configurations() {
-    let check = |config: Value, fault: Option<&str>| {
-        check_configuration(&KIND, SchemaType::Plugin, &config, fault);
-    };
+    let check = configuration_check(&KIND);
     let rule = |rule: Value| json!({ "rules": [rule] });
     let own = |upstream: Value| rule(json!({ "weighted_upstreams": [{ "upstream": upstream }] }));
     check(json!({}), None);

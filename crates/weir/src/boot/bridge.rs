@@ -1,13 +1,13 @@
 //! Connects the control side and the engine: compiles each configuration that control publishes and passes it to the
 //! engine, and answers control's questions about the running gateway.
 
+use discovery::Discovery;
+use discovery::registration::Registration;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use control::discovery::Discovery;
-use control::discovery::registration::Registration;
 use control::ocsp::Ocsp;
 use control::{Publisher, Reports, Secrets, TapHub};
 use exchange::options::Options;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use control::discovery::registration::Registration;
 use control::ocsp::Ocsp;
 use control::source::store::{DirectoryLock, Instance, InstanceListener};
 use control::{Control, ControlConfig, SystemClock};
+use discovery::registration::Registration;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use gateway::upstream::health::monitor::HealthMonitor;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use control::discovery::BlockFault;
+use discovery::BlockFault;
 use plugins::CacheSettings;
 use serde_json::{Map, Value};
 

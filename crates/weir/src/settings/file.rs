@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use control::discovery::BlockFault;
-use control::regular_file;
+use ::discovery::BlockFault;
+use outbound::regular_file;
 use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 use serde_json::{Map, Value};
 use stdx::nearest::{misspelt, nearest};
@@ -147,10 +147,10 @@ type CheckBlocks = fn(&Map<String, Value>) -> Vec<BlockFault>;
 /// The check of a setting with a block for each registry.
 fn check_of_blocks(name: &str) -> Option<CheckBlocks> {
     match name {
-        "discovery" => Some(control::discovery::check),
+        "discovery" => Some(::discovery::check),
         "proxy_cache" => Some(super::cache::check),
         "wasm" => Some(super::wasm::check),
-        "registration" => Some(control::discovery::registration::check),
+        "registration" => Some(::discovery::registration::check),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! The setting `registration`: the blocks of registries that this instance registers in, written as those of `discovery`.
 
-use control::discovery::registration::{self, ProxyAddresses};
+use discovery::registration::{self, ProxyAddresses};
 use serde_json::Value;
 
 use super::discovery::Registries;

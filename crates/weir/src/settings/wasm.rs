@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use control::discovery::BlockFault;
+use discovery::BlockFault;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

@@ -134,9 +134,10 @@ fn documented(page: &str) -> BTreeSet<String> {
 /// The metric families that the sources announce: after `# TYPE`, or as an argument of the function that writes it.
 fn announced() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    let mut folders: Vec<PathBuf> = ["control", "exchange", "gateway", "plugins", "weir"]
-        .map(|name| repository().join("crates").join(name).join("src"))
-        .into();
+    let mut folders: Vec<PathBuf> =
+        ["control", "discovery", "exchange", "gateway", "outbound", "plugins", "weir"]
+            .map(|name| repository().join("crates").join(name).join("src"))
+            .into();
     while let Some(folder) = folders.pop() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::Talk;
-use crate::admin::auth::{Access, Denied, Gate, Role};
+use crate::admin::auth::{Access, Denied, Gate};
+use crate::serve::role::Role;
 use crate::testing::{Rig, ask, block_on};
 
 /// Writes objects of every kind that can hold a secret, with the secret `s3cr3t`.

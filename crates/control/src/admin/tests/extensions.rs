@@ -123,7 +123,11 @@ fn viewer_sees_no_content() {
     push(&talk, "field", "");
     let (_, read) = talk.rig.json("GET", PATH, &Value::Null);
     let key = model::Key::new(model::Kind::Extension, "mine").unwrap();
-    let hidden = crate::admin::hidden(&crate::testing::catalog(), &key, &read["value"].to_string());
+    let hidden = crate::hidden::places::with_hidden_secrets(
+        &crate::testing::catalog(),
+        &key,
+        &read["value"].to_string(),
+    );
     assert_ne!(hidden["versions"][0]["content"], "field");
     assert_eq!(hidden["versions"][0]["version"], read["value"]["versions"][0]["version"]);
 }

@@ -9,8 +9,8 @@ use http_body::{Body, Frame};
 use tokio::sync::oneshot;
 
 use super::Talk;
-use crate::admin::max_set_bytes;
-use crate::serve::respond;
+use crate::admin::server::max_set_bytes;
+use crate::serve::respond_to_request;
 use crate::testing::{MAX_SET_BYTES, Rig};
 
 #[test]
@@ -61,7 +61,8 @@ fn send(rig: &Rig, target: &str) -> (oneshot::Sender<Bytes>, impl Future<Output 
     let request = Request::post(format!("/apisix/admin/{target}")).header("X-API-KEY", "boss");
     let request = request.body(Late(Some(receiver))).unwrap();
     let peer = "127.0.0.1:1".parse().unwrap();
-    let answer = async move { respond(&rig.admin, request, peer, &|_| ()).await.status().as_u16() };
+    let answer =
+        async move { respond_to_request(&rig.admin, request, peer, &|_| ()).await.status().as_u16() };
     (sender, answer)
 }
 

@@ -2,31 +2,27 @@
 //! workers behind, etcd, last good forms, short memory, certificates that end, lost lines of logs. It decides
 //! nothing and changes nothing.
 
+use std::sync::Arc;
+
 use model::Kind;
 use model::report::{CertificateReport, TrafficNow, UnusableNodes, WorkerRevision};
 use serde_json::{Value, json};
 use stdx::clock::CivilTime;
 
-use super::list_query::now_ms;
-use crate::admin::server::AdminParts;
+use crate::admin::call::AdminParts;
+use crate::admin::live::Attention;
 use crate::certificates::shown_time;
-use crate::reconcile::WriteFailure;
+use crate::serve::list_query::now_ms;
+use crate::source::etcd::{EtcdState, EtcdStatus};
 use crate::verdict::{State, Verdict};
-use crate::view::{EtcdState, EtcdStatus, View};
+use crate::view::{View, WriteFailure};
 
-/// See the module.
-#[derive(Debug, Default)]
-pub(crate) struct Attention {
-    /// The lines, most urgent first, at most [`LINES_MAX`] of each sort.
-    pub(super) lines: Vec<Value>,
-    /// Objects that are not in force as they were written, and faults of the source.
-    pub(super) faults: usize,
-    /// The nodes that are not used.
-    pub(super) unusable: Vec<UnusableNodes>,
+/// The list as it is now, at most a second old. Blocks for milliseconds with many objects.
+pub(super) fn attention_now(parts: &AdminParts) -> Arc<Attention> {
+    parts.live.attention_or_find(|| find_attention(parts))
 }
 
-/// Finds it.
-pub(super) fn find(parts: &AdminParts) -> Attention {
+fn find_attention(parts: &AdminParts) -> Attention {
     let (view, reports, now_ms) = (parts.view.load(), &parts.reports, now_ms());
     let verdicts = view.verdicts(None);
     let unusable = reports.upstreams.unusable();

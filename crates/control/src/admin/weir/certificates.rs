@@ -14,10 +14,9 @@ use model::report::{CertificateFacts, CertificateReport, CertificateState};
 use model::search::{CERTIFICATE_FIELDS, Searchable};
 use serde_json::{Value, json};
 
-use super::list_query::{filter, limit, now_ms};
-use crate::admin::respond;
-use crate::admin::server::{AdminParts, Call};
-use crate::serve::Refusal;
+use crate::admin::call::{AdminParts, Call};
+use crate::serve::list_query::{filter, limit, now_ms};
+use crate::serve::{Refusal, respond};
 use crate::summary::{ListState, Summary};
 
 use routes::RouteHosts;
@@ -65,8 +64,8 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 /// All certificates, those that end first at the begin, those without dates before them.
 fn entries(parts: &AdminParts) -> Vec<Entry> {
     let now_ms = now_ms();
-    let (view, summaries) = parts.view.summaries(Kind::Ssl);
-    let hosts = RouteHosts::new(&parts.view.summaries_of(&view, Kind::Route), &view);
+    let (view, summaries) = parts.summaries.newest(&parts.view, Kind::Ssl);
+    let hosts = RouteHosts::new(&parts.summaries.of_view(&view, Kind::Route), &view);
     let mut reports: HashMap<Arc<str>, CertificateReport> = HashMap::new();
     for report in parts.reports.certificates.certificates(KNOWN_MAX).0 {
         // The first one of an object ends first.

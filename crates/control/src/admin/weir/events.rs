@@ -14,11 +14,13 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::attention::Attention;
+use super::attention::attention_now;
+use super::marks::revision_marks;
 use super::overview::now_value;
-use crate::admin::auth::Role;
-use crate::admin::respond::{self, bad};
-use crate::admin::server::{AdminParts, Call};
+use crate::admin::call::{AdminParts, Call};
+use crate::admin::live::Attention;
+use crate::serve::respond::{self, bad};
+use crate::serve::role::Role;
 use crate::serve::streamed::Streamed;
 
 /// Answers `weir/events`.
@@ -187,7 +189,7 @@ async fn one_turn(
     }
     if topics.fault || topics.health {
         let asked = Arc::clone(parts);
-        let Ok(attention) = respond::blocking(move || asked.live.attention(&asked)).await else {
+        let Ok(attention) = respond::blocking(move || attention_now(&asked)).await else {
             return Ok(());
         };
         if topics.fault && seen.faults != Some(attention.faults) {
@@ -223,7 +225,7 @@ fn send_health(attention: &Attention, outlet: &mut Outlet, seen: &mut Seen) -> R
 
 /// The revision with its author and time, as far as the source keeps them.
 async fn revision_value(parts: &AdminParts, revision: u64) -> Value {
-    let marks = parts.live.marks(parts).await;
+    let marks = revision_marks(parts).await;
     if let Some(mark) = marks.iter().find(|mark| mark["revision"].as_u64() == Some(revision)) {
         return mark.clone();
     }

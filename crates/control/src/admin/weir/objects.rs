@@ -13,12 +13,10 @@ use model::Kind;
 use model::search::{Filter, OBJECT_FIELDS};
 use serde_json::{Value, json};
 
-use super::list_query::{collection, filter, limit, now_ms};
-use super::plan::number;
-use crate::admin::query::Query;
-use crate::admin::respond;
-use crate::admin::server::{AdminParts, Call};
-use crate::serve::Refusal;
+use crate::admin::call::{AdminParts, Call};
+use crate::serve::list_query::{collection, filter, limit, now_ms, whole_number};
+use crate::serve::query::Query;
+use crate::serve::{Refusal, respond};
 use crate::summary::{Rates, Row};
 
 use describe::Details;
@@ -53,7 +51,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 
 fn question(path: &[String], query: &Query) -> Result<Question, Refusal> {
     let (kind, consumer) = collection(path)?;
-    let offset = number(query, "offset")?.unwrap_or_default();
+    let offset = whole_number(query, "offset")?.unwrap_or_default();
     Ok(Question {
         kind,
         prefix: consumer.map(|consumer| format!("{consumer}/")),
@@ -65,7 +63,7 @@ fn question(path: &[String], query: &Query) -> Result<Question, Refusal> {
 }
 
 fn list(parts: &AdminParts, question: &Question) -> Value {
-    let (view, summaries) = parts.view.summaries(question.kind);
+    let (view, summaries) = parts.summaries.newest(&parts.view, question.kind);
     let rates = Rates::of(parts.reports.traffic.as_deref(), &view, question.kind);
     let now_ms = now_ms();
     let mut total = 0;

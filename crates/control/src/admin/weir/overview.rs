@@ -7,11 +7,12 @@ use http::{Response, StatusCode};
 use model::report::{Figures, Step, TrafficNow, TrafficPoint};
 use serde_json::{Map, Value, json};
 
-use super::list_query::now_ms;
-use super::plan::number;
-use crate::admin::respond::{self, refused};
-use crate::admin::server::{AdminParts, Call};
+use super::attention::attention_now;
+use super::marks::revision_marks;
+use crate::admin::call::{AdminParts, Call};
 use crate::serve::Refusal;
+use crate::serve::list_query::{now_ms, whole_number};
+use crate::serve::respond::{self, refused};
 
 /// Answers `weir/overview`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -19,26 +20,26 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 }
 
 async fn overview(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, Refusal> {
-    let minutes = number(&call.query, "minutes")?.unwrap_or(MINUTES_MAX);
+    let minutes = whole_number(&call.query, "minutes")?.unwrap_or(MINUTES_MAX);
     if !(MINUTES_MIN..=MINUTES_MAX).contains(&minutes) {
         return Err(refused(format!("the argument minutes must be {MINUTES_MIN} to {MINUTES_MAX}")));
     }
-    let (step, step_ms) = match number(&call.query, "step")? {
+    let (step, step_ms) = match whole_number(&call.query, "step")? {
         None | Some(10) => (Step::TenSeconds, 10_000),
         Some(1) => (Step::Second, 1_000),
         Some(_) => return Err(refused("the argument step must be 1 or 10, in seconds")),
     };
-    let since = number(&call.query, "since")?.unwrap_or(0);
+    let since = whole_number(&call.query, "since")?.unwrap_or(0);
     let most = usize::try_from(minutes * 60_000 / step_ms).unwrap_or(usize::MAX);
     let traffic = parts.reports.traffic.as_ref();
     let now = traffic.and_then(|traffic| traffic.now());
     let points = traffic.map(|traffic| traffic.points(step, since, most)).unwrap_or_default();
     let began_ms = now_ms().saturating_sub(minutes * 60_000);
-    let marks = parts.live.marks(parts).await;
+    let marks = revision_marks(parts).await;
     let marks: Vec<&Value> =
         marks.iter().filter(|mark| mark["at_ms"].as_u64().is_some_and(|at_ms| at_ms >= began_ms)).collect();
     let asked = Arc::clone(parts);
-    let attention = respond::blocking(move || asked.live.attention(&asked)).await?;
+    let attention = respond::blocking(move || attention_now(&asked)).await?;
     let workers: Vec<Value> = parts
         .reports
         .workers

@@ -9,14 +9,15 @@ use http::{Method, Response, StatusCode};
 use model::Fault;
 use serde_json::{Value, json};
 
-use crate::admin::query::Query;
+use crate::admin::call::AdminParts;
 use crate::admin::resources::refusal_of_write;
-use crate::admin::respond::{self, refused};
-use crate::admin::server::AdminParts;
 use crate::plan::Plan;
 use crate::reconcile::Author;
 use crate::reconcile::whole::{Order, Outcome, Set, Wanted, WholeRefused, plan as plan_of};
 use crate::serve::Refusal;
+use crate::serve::list_query::whole_number;
+use crate::serve::query::Query;
+use crate::serve::respond::{self, refused};
 use crate::source::file::{Document, FileFault};
 
 /// Whether this module answers the path. It reads the raw body, which may be YAML.
@@ -45,14 +46,14 @@ pub(in crate::admin) async fn answer(
 
 /// The plan for the set in the body, for a rollback to the revision `to`, or from the revision `from` to `to`.
 async fn plan(parts: &Arc<AdminParts>, query: &Query, body: &Bytes) -> Result<Response<Bytes>, Refusal> {
-    let plan = if let Some(from) = number(query, FROM)? {
-        let Some(to) = number(query, TO)? else {
+    let plan = if let Some(from) = whole_number(query, FROM)? {
+        let Some(to) = whole_number(query, TO)? else {
             return Err(refused("the argument to is missing: weir/plan?from=REVISION&to=REVISION"));
         };
         let planned = parts.reconcile.run(move |control| control.plan_between(from, to)).await;
         planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
     } else if query.get(TO).is_some() {
-        let version = number(query, TO)?.unwrap_or_default();
+        let version = whole_number(query, TO)?.unwrap_or_default();
         let planned = parts.reconcile.run(move |reconciler| reconciler.plan_back(version)).await;
         planned.ok_or_else(respond::busy)?.map_err(|refused| Box::new(refusal(refused, None)))?
     } else {
@@ -72,7 +73,8 @@ async fn apply(
     author: Author,
 ) -> Result<Response<Bytes>, Refusal> {
     let (document, set) = read(query, body).await?;
-    let order = Order { wanted: Wanted::Set(set), expect: number(query, EXPECT)?, lenient: false, author };
+    let order =
+        Order { wanted: Wanted::Set(set), expect: whole_number(query, EXPECT)?, lenient: false, author };
     change(parts, order, Some(document)).await
 }
 
@@ -82,10 +84,10 @@ async fn rollback(
     query: &Query,
     author: Author,
 ) -> Result<Response<Bytes>, Refusal> {
-    let Some(version) = number(query, TO)? else {
+    let Some(version) = whole_number(query, TO)? else {
         return Err(refused("the argument to is missing: weir/rollback?to=REVISION"));
     };
-    let (expect, lenient) = (number(query, EXPECT)?, switch(query, "force")?);
+    let (expect, lenient) = (whole_number(query, EXPECT)?, switch(query, "force")?);
     change(parts, Order { wanted: Wanted::Version(version), expect, lenient, author }, None).await
 }
 
@@ -114,7 +116,7 @@ fn done_response(outcome: &Outcome) -> Response<Bytes> {
     body["revision"] = Value::from(*revision);
     body["before"] = Value::from(*before);
     let mut response = respond::json(StatusCode::OK, &body);
-    response.headers_mut().insert(crate::admin::server::REVISION, (*revision).into());
+    response.headers_mut().insert(crate::admin::call::REVISION, (*revision).into());
     response
 }
 
@@ -188,14 +190,6 @@ fn refused_whole(faults: Vec<Value>, count: usize) -> Response<Bytes> {
     let body =
         json!({ "error_msg": format!("nothing was changed: the set has {count} {noun}"), "faults": faults });
     respond::json(StatusCode::BAD_REQUEST, &body)
-}
-
-/// An argument that is a whole number.
-pub(super) fn number(query: &Query, name: &str) -> Result<Option<u64>, Refusal> {
-    let parse = |text: &str| {
-        text.parse::<u64>().map_err(|_| refused(format!("the argument {name} must be a whole number from 0")))
-    };
-    query.get(name).map(parse).transpose()
 }
 
 fn switch(query: &Query, name: &str) -> Result<bool, Refusal> {

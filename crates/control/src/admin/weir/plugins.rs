@@ -9,9 +9,9 @@ use model::catalog::{CatalogPlugin, Subsystem};
 use model::{Kind, apisix_plugins};
 use serde_json::{Value, json};
 
-use crate::admin::respond;
-use crate::admin::server::{AdminParts, Call};
+use crate::admin::call::{AdminParts, Call};
 use crate::plugin_pages;
+use crate::serve::respond;
 
 /// Answers `weir/plugins` and `weir/plugins/NAME`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -33,7 +33,7 @@ fn list(parts: &AdminParts) -> Response<Bytes> {
     let view = parts.view.load();
     let mut uses: HashMap<Box<str>, usize> = HashMap::new();
     for kind in KINDS {
-        for summary in parts.view.summaries_of(&view, kind).iter() {
+        for summary in parts.summaries.of_view(&view, kind).iter() {
             for name in &summary.facts.plugins {
                 match uses.get_mut(name) {
                     Some(count) => *count += 1,
@@ -57,7 +57,7 @@ fn one(parts: &AdminParts, plugin: &CatalogPlugin) -> Response<Bytes> {
     let mut used = Vec::new();
     let mut used_by = 0;
     for kind in KINDS {
-        for summary in parts.view.summaries_of(&view, kind).iter() {
+        for summary in parts.summaries.of_view(&view, kind).iter() {
             if !summary.facts.plugins.iter().any(|plugin| &**plugin == name) {
                 continue;
             }

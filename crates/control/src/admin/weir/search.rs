@@ -9,10 +9,9 @@ use model::Kind;
 use model::search::{Filter, OBJECT_FIELDS};
 use serde_json::{Value, json};
 
-use super::list_query::{filter, limit, now_ms};
-use crate::admin::respond;
-use crate::admin::server::{AdminParts, Call};
-use crate::serve::Refusal;
+use crate::admin::call::{AdminParts, Call};
+use crate::serve::list_query::{filter, limit, now_ms};
+use crate::serve::{Refusal, respond};
 use crate::summary::{Row, Summary};
 
 /// Answers `weir/search?q=&limit=`.
@@ -40,7 +39,7 @@ fn find(parts: &AdminParts, filter: &Filter, text: &str, limit: usize) -> Value 
     let mut kinds: Vec<(usize, Arc<[Summary]>)> = KINDS
         .into_iter()
         .enumerate()
-        .map(|(place, kind)| (place, parts.view.summaries_of(&view, kind)))
+        .map(|(place, kind)| (place, parts.summaries.of_view(&view, kind)))
         .collect();
     // The shortest first, because a search that runs out of time then misses objects of the longest kinds only.
     kinds.sort_by_key(|(_, summaries)| summaries.len());

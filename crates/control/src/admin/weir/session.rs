@@ -6,9 +6,9 @@ use model::Kind;
 use serde_json::{Value, json};
 
 use crate::EMULATED_VERSION;
-use crate::admin::auth::Role;
-use crate::admin::respond;
-use crate::admin::server::{AdminParts, Call};
+use crate::admin::call::{AdminParts, Call};
+use crate::serve::respond;
+use crate::serve::role::Role;
 
 /// The role of the caller's key, the identity of the instance, and the features and kinds that it has.
 pub(super) fn answer(parts: &AdminParts, call: &Call) -> Response<Bytes> {

@@ -8,12 +8,11 @@ use model::search::TRAFFIC_FIELDS;
 use serde_json::json;
 
 use super::events::event_stream;
-use super::list_query::{filter, limit, number_to};
-use crate::admin::auth::Role;
-use crate::admin::respond;
-use crate::admin::server::{AdminParts, Call};
-use crate::serve::Refusal;
+use crate::admin::call::{AdminParts, Call};
+use crate::serve::list_query::{filter, limit, number_to};
+use crate::serve::role::Role;
 use crate::serve::streamed::Streamed;
+use crate::serve::{Refusal, respond};
 use crate::tap::{QUEUE, RATE_MAX, READERS_MAX, TapHub, Wanted};
 
 /// Follows requests as server-sent events, with the arguments `q`, `rate` and `timeline`.

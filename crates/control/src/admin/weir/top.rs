@@ -10,12 +10,11 @@ use model::{Key, Kind};
 use serde_json::{Value, json};
 
 use super::attention::object_path;
-use super::list_query::limit;
 use super::overview::rounded;
-use super::plan::number;
-use crate::admin::respond::{self, refused};
-use crate::admin::server::{AdminParts, Call};
+use crate::admin::call::{AdminParts, Call};
 use crate::serve::Refusal;
+use crate::serve::list_query::{limit, whole_number};
+use crate::serve::respond::{self, refused};
 use crate::view::View;
 
 /// Answers `weir/top`.
@@ -80,7 +79,7 @@ impl Asked {
             let names = By::NAMES.map(|(name, _)| name).join(", ");
             return Err(refused(format!("the argument by must be one of {names}")));
         };
-        let window_s = number(&call.query, "window")?.unwrap_or(WINDOW_MAX_S);
+        let window_s = whole_number(&call.query, "window")?.unwrap_or(WINDOW_MAX_S);
         if !(WINDOW_MIN_S..=WINDOW_MAX_S).contains(&window_s) {
             let message = format!("the argument window must be {WINDOW_MIN_S} to {WINDOW_MAX_S}, in seconds");
             return Err(refused(message));

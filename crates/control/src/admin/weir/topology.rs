@@ -12,13 +12,13 @@ use model::report::NodeReport;
 use model::{Key, Kind};
 use serde_json::Value;
 
-use super::list_query::{limit, object};
-use crate::admin::query::segments;
-use crate::admin::respond::{self, refused};
-use crate::admin::server::{AdminParts, Call};
+use crate::admin::call::{AdminParts, Call};
 use crate::references;
 use crate::route_target::{self, Target};
 use crate::serve::Refusal;
+use crate::serve::list_query::{limit, object};
+use crate::serve::query::segments;
+use crate::serve::respond::{self, refused};
 use crate::summary::{EndpointRates, ListState, Rates, Summary};
 use crate::view::View;
 
@@ -66,7 +66,7 @@ fn draw(parts: &AdminParts, focus: &Key, limit: usize) -> Option<Value> {
         endpoints: EndpointRates::of(traffic),
         summaries: COLUMN_KINDS
             .into_iter()
-            .map(|kind| (kind, parts.view.summaries_of(&view, kind)))
+            .map(|kind| (kind, parts.summaries.of_view(&view, kind)))
             .collect(),
         view,
     };

@@ -8,11 +8,10 @@ use http::{Response, StatusCode};
 use model::{Key, Kind};
 use serde_json::{Value, json};
 
-use super::list_query::{limit, object};
-use crate::admin::respond;
-use crate::admin::server::{AdminParts, Call};
+use crate::admin::call::{AdminParts, Call};
 use crate::references::{self, Named};
-use crate::serve::Refusal;
+use crate::serve::list_query::{limit, object};
+use crate::serve::{Refusal, respond};
 use crate::view::View;
 
 /// Answers `weir/usage/KIND/ID?limit=`.

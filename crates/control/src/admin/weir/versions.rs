@@ -7,15 +7,15 @@ use http::{Response, StatusCode};
 use model::Key;
 use serde_json::{Value, json};
 
-use super::list_query::limit;
-use super::plan::{number, refusal};
-use crate::admin::hidden;
-use crate::admin::object_path::ObjectPath;
-use crate::admin::respond::{self, refused};
-use crate::admin::server::{AdminParts, Call};
+use super::plan::refusal;
+use crate::admin::call::{AdminParts, Call};
+use crate::hidden::places::with_hidden_secrets;
+use crate::object_path::ObjectPath;
 use crate::plan::{ObjectChange, Plan};
 use crate::reconcile::versions::{VersionFilter, VersionList};
 use crate::serve::Refusal;
+use crate::serve::list_query::{limit, whole_number};
+use crate::serve::respond::{self, refused};
 use crate::source::store::Version;
 use crate::stored_key;
 
@@ -33,7 +33,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 
 async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, Refusal> {
     let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;
-    let below = number(&call.query, "before")?.unwrap_or(u64::MAX);
+    let below = whole_number(&call.query, "before")?.unwrap_or(u64::MAX);
     let filter = filter(call)?;
     let listed = parts.reconcile.run(move |control| control.versions(below, limit, &filter)).await;
     let VersionList { revision, oldest, versions } = answered(listed)?;
@@ -48,14 +48,14 @@ fn filter(call: &Call) -> Result<VersionFilter, Refusal> {
     };
     let key = call.query.get("key").map(key).transpose()?;
     let by = call.query.get("by").map(str::trim).filter(|by| !by.is_empty()).map(str::to_lowercase);
-    Ok(VersionFilter { key, by, since_ms: number(&call.query, "since")? })
+    Ok(VersionFilter { key, by, since_ms: whole_number(&call.query, "since")? })
 }
 
 /// One revision. Without `limit` all its changes are answered, as `weir history` reads them.
 async fn one(parts: &Arc<AdminParts>, call: &Call, version: &str) -> Result<Response<Bytes>, Refusal> {
     let version = revision(version)?;
     let limit = limit(&call.query, usize::MAX, CHANGES_MAX)?;
-    let offset = number(&call.query, "offset")?.unwrap_or_default();
+    let offset = whole_number(&call.query, "offset")?.unwrap_or_default();
     let found = parts.reconcile.run(move |control| control.version(version)).await;
     let (version, plan) = answered(found)?;
     Ok(respond::json(StatusCode::OK, &page_value(&version, &plan, offset, limit)))
@@ -67,7 +67,7 @@ async fn object(parts: &Arc<AdminParts>, version: &str, path: &[String]) -> Resu
     let key = object_key(path).ok_or_else(|| Box::new(respond::not_found()))?;
     let wanted = key.clone();
     let found = parts.reconcile.run(move |control| control.object_at(version, &wanted)).await;
-    let value = answered(found)?.map(|text| hidden(&parts.catalog(), &key, &text));
+    let value = answered(found)?.map(|text| with_hidden_secrets(&parts.catalog(), &key, &text));
     let body = json!({ "version": version, "key": stored_key::text(&key), "value": value });
     Ok(respond::json(StatusCode::OK, &body))
 }

@@ -11,6 +11,7 @@ use super::super::versions::{VersionFilter, VersionList, plan_of, text_of};
 use super::super::whole::{Differing, Set, WholeRefused, differences, unreadable};
 use super::super::write::Refused;
 use crate::plan::Plan;
+use crate::reconcile::stored_change::stored_change;
 use crate::sealing::Medium;
 use crate::source::etcd::{EtcdError, EtcdSource};
 use crate::source::store::{Changed, Record, Version};
@@ -159,7 +160,7 @@ impl EtcdSource {
         };
         for (path, record) in entries {
             let Some(key) = stored_key::parse(&path) else { continue };
-            let change = stored_key::change(&reconciler.parts.sealer, Medium::Etcd, key.clone(), record);
+            let change = stored_change(&reconciler.parts.sealer, Medium::Etcd, key.clone(), record);
             let Some(written) = change.written else { continue };
             if let Some(reason) = written.why_unreadable() {
                 return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));

@@ -13,12 +13,13 @@ use super::super::write::{Done, Refused};
 use super::super::{Condition, Reconciler, Signed};
 use super::journal::Planned;
 use crate::sealing::{Medium, Sealer};
+use crate::source::etcd::EtcdState;
 use crate::source::etcd::{
     EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, Outcome, Place, note,
 };
 use crate::source::store::{Label, StoreError, VersionSource};
 use crate::stored_key;
-use crate::view::{EtcdState, View};
+use crate::view::View;
 
 impl EtcdSource {
     /// Sends the writes to etcd; each is answered when it is in force on this instance, or refused.

@@ -8,10 +8,10 @@ use model::{Change, Policy, Written};
 use super::super::Reconciler;
 use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable};
 use super::EmbeddedStore;
-use crate::plan;
+use crate::reconcile::stored_change::stored_change;
 use crate::sealing::Medium;
 use crate::source::store::{Expect, Label, StoreError, Transaction};
-use crate::stored_key;
+use crate::{plan, stored_key};
 
 impl EmbeddedStore {
     /// Writes what differs in one revision, with whatever else is to be kept in the same transaction, and publishes it.
@@ -72,7 +72,7 @@ impl EmbeddedStore {
                 .filter(|record| record.expires_at_ms.is_none_or(|expires_at_ms| expires_at_ms > now_ms));
             let expires_at_ms = record.as_ref().and_then(|record| record.expires_at_ms);
             let after = record.and_then(|record| {
-                stored_key::change(&reconciler.parts.sealer, Medium::Store, key.clone(), record).written
+                stored_change(&reconciler.parts.sealer, Medium::Store, key.clone(), record).written
             });
             // Written again as it is shown, it would be lost.
             if let Some(reason) = after.as_ref().and_then(Written::why_unreadable) {

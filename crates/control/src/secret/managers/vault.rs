@@ -7,11 +7,11 @@
 
 use jsonx::Bounds;
 use model::secret_reference::SecretReference;
+use outbound::bounded_request::{BoundedAnswer, BoundedRequest};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::secret::cache::{Failure, Fields, text_of};
-use crate::secret::client::{Get, Got};
 use crate::secret::environment::{self, Environment};
 use crate::secret::manager::SecretManager;
 
@@ -23,7 +23,7 @@ impl SecretManager for Vault {
         "vault"
     }
 
-    fn request(&self, manager: &Value, path: &str, lookup: Environment) -> Result<Get, Failure> {
+    fn request(&self, manager: &Value, path: &str, lookup: Environment) -> Result<BoundedRequest, Failure> {
         let text = |name: &str| manager.get(name).and_then(Value::as_str).unwrap_or_default();
         let token = match SecretReference::parse(text("token")) {
             None => text("token").to_owned(),
@@ -51,10 +51,10 @@ impl SecretManager for Vault {
         if !text("namespace").is_empty() {
             headers.push(("x-vault-namespace", text("namespace").to_owned()));
         }
-        Ok(Get { base: text("uri").to_owned(), target, headers, body: None })
+        Ok(BoundedRequest { base: text("uri").to_owned(), target, headers, body: None })
     }
 
-    fn read(&self, got: &Got) -> Result<Fields, Failure> {
+    fn read(&self, got: &BoundedAnswer) -> Result<Fields, Failure> {
         match got.status {
             200 => {}
             401 | 403 => return Err(Failure::passing(format!("vault refuses the token ({})", got.status))),
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn answer_gives_fields_or_failure() {
         let check = |status: u16, body: &str, expected: Result<&[(&str, &str)], (&str, bool)>| {
-            let read = Vault.read(&Got { status, body: body.as_bytes().to_vec() });
+            let read = Vault.read(&BoundedAnswer { status, body: body.as_bytes().to_vec() });
             match (read, expected) {
                 (Ok(fields), Ok(expected)) => {
                     let found: Vec<(&str, &str)> =

@@ -5,15 +5,14 @@
 use std::cmp::Reverse;
 
 use jsonx::Bounds;
+use outbound::etcd::message::{RangeRequest, RangeResponse, SortOrder, SortTarget};
+use outbound::etcd::range::RANGE;
 use serde::{Deserialize, Serialize};
 
-use super::load::{RANGE, load_at};
-use super::message::{
-    DeleteRangeRequest, DeleteRangeResponse, RangeRequest, RangeResponse, SortOrder, SortTarget,
-};
-use super::own_place;
+use super::load::load_at;
+use super::message::{DeleteRangeRequest, DeleteRangeResponse};
 use super::write::{Expected, Operation, Place};
-use super::{Entry, Etcd, EtcdError, KeySpace};
+use super::{Entry, Etcd, EtcdError, KeySpace, own_place};
 use crate::source::store::{Label, Record, Version, VersionSource};
 
 /// The note about one revision.
@@ -87,8 +86,8 @@ impl Etcd {
             sort_target: SortTarget::Create as i32,
             ..RangeRequest::default()
         };
-        let answer: RangeResponse = self.call(RANGE, request).await?;
-        let read = |kv: super::message::KeyValue| {
+        let answer: RangeResponse = self.calls.call(RANGE, request).await?;
+        let read = |kv: outbound::etcd::message::KeyValue| {
             let written: Written = jsonx::read(&kv.value, Bounds::DEFAULT).ok()?;
             let revision = kv.create_revision.unsigned_abs();
             let label = Label { at_ms: written.at_ms, source: written.source, by: written.by.into() };
@@ -124,7 +123,7 @@ impl Etcd {
             revision: i64::try_from(revision).unwrap_or(i64::MAX),
             ..RangeRequest::default()
         };
-        let answer: RangeResponse = self.call(RANGE, request).await?;
+        let answer: RangeResponse = self.calls.call(RANGE, request).await?;
         Ok(answer.kvs.into_iter().find_map(|kv| space.record(kv)))
     }
 
@@ -152,7 +151,7 @@ impl Etcd {
             count_only: true,
             ..RangeRequest::default()
         };
-        let answer: RangeResponse = self.call(RANGE, count).await?;
+        let answer: RangeResponse = self.calls.call(RANGE, count).await?;
         let beyond = answer.count.saturating_sub(NOTES_KEPT);
         if beyond <= 0 {
             return Ok(());
@@ -165,10 +164,10 @@ impl Etcd {
             keys_only: true,
             ..RangeRequest::default()
         };
-        let answer: RangeResponse = self.call(RANGE, oldest).await?;
+        let answer: RangeResponse = self.calls.call(RANGE, oldest).await?;
         let Some(kept) = answer.kvs.into_iter().next_back() else { return Ok(()) };
         let gone = DeleteRangeRequest { key: first, range_end: kept.key };
-        let _: DeleteRangeResponse = self.call("/etcdserverpb.KV/DeleteRange", gone).await?;
+        let _: DeleteRangeResponse = self.calls.call("/etcdserverpb.KV/DeleteRange", gone).await?;
         Ok(())
     }
 }

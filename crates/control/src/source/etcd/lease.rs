@@ -27,7 +27,7 @@ impl Etcd {
     ) -> Result<LeasedKey, EtcdError> {
         let lease = self.lease(i64::try_from(ttl_s).unwrap_or(i64::MAX)).await?;
         let request = PutRequest { key: space.key(path), value: text.into_bytes(), lease };
-        let _: PutResponse = self.call("/etcdserverpb.KV/Put", request).await?;
+        let _: PutResponse = self.calls.call("/etcdserverpb.KV/Put", request).await?;
         Ok(LeasedKey { lease })
     }
 
@@ -38,7 +38,8 @@ impl Etcd {
     pub(crate) async fn renew(&self, key: &LeasedKey) -> Result<bool, EtcdError> {
         let request = LeaseKeepAliveRequest { id: key.lease };
         // The call is one of streams; etcd answers each request by itself, so that one call renews once.
-        let answer: LeaseKeepAliveResponse = self.call("/etcdserverpb.Lease/LeaseKeepAlive", request).await?;
+        let answer: LeaseKeepAliveResponse =
+            self.calls.call("/etcdserverpb.Lease/LeaseKeepAlive", request).await?;
         Ok(answer.ttl > 0)
     }
 
@@ -47,7 +48,8 @@ impl Etcd {
     /// # Errors
     /// See [`EtcdError`].
     pub(crate) async fn server_version(&self) -> Result<String, EtcdError> {
-        let answer: StatusResponse = self.call("/etcdserverpb.Maintenance/Status", StatusRequest {}).await?;
+        let answer: StatusResponse =
+            self.calls.call("/etcdserverpb.Maintenance/Status", StatusRequest {}).await?;
         Ok(answer.version)
     }
 
@@ -57,7 +59,7 @@ impl Etcd {
     /// See [`EtcdError`].
     pub(super) async fn lease(&self, ttl_s: i64) -> Result<i64, EtcdError> {
         let request = LeaseGrantRequest { ttl: ttl_s.max(1) };
-        let answer: LeaseGrantResponse = self.call("/etcdserverpb.Lease/LeaseGrant", request).await?;
+        let answer: LeaseGrantResponse = self.calls.call("/etcdserverpb.Lease/LeaseGrant", request).await?;
         Ok(answer.id)
     }
 }

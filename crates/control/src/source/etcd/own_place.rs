@@ -28,13 +28,6 @@ pub(super) fn below(prefix: &str) -> String {
     format!("{prefix}/data_plane/weir")
 }
 
-impl EtcdError {
-    /// Whether etcd grants the user less than the call needs.
-    pub(crate) fn is_denied(&self) -> bool {
-        matches!(self, EtcdError::Refused(reason) if reason.contains("permission denied"))
-    }
-}
-
 impl Etcd {
     /// The prefix of Weir's own keys for the objects below `prefix`. etcd is asked once.
     ///
@@ -59,7 +52,7 @@ impl Etcd {
         let put = PutRequest { key, value: Vec::new(), lease: 0 };
         let success = vec![RequestOp { request: Some(Request::Put(put)) }];
         let request = TxnRequest { compare: vec![never], success, ..TxnRequest::default() };
-        let answer: Result<TxnResponse, EtcdError> = self.call("/etcdserverpb.KV/Txn", request).await;
+        let answer: Result<TxnResponse, EtcdError> = self.calls.call("/etcdserverpb.KV/Txn", request).await;
         match answer {
             Ok(_) => {
                 self.own_place.0.store(BESIDE, Ordering::Relaxed);

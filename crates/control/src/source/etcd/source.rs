@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::{Etcd, EtcdConfig, EtcdError, Follower, Kept, KeySpace, LastGood, SharedEtcd, Update, follow};
+use crate::source::etcd::{EtcdState, EtcdStatus};
 use crate::source::store::{DirectoryLock, StoreError};
-use crate::view::{EtcdState, EtcdStatus};
 
 /// etcd as the source of one instance.
 #[derive(Debug)]

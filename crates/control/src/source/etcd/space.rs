@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use model::lenient_json;
+use outbound::etcd::message::KeyValue;
 
-use super::message::KeyValue;
 use crate::source::store::Record;
 
 /// The keys below one prefix.

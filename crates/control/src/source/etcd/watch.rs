@@ -5,11 +5,11 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
+use outbound::etcd::client::error_of_status;
+use outbound::etcd::message::{Event, EventType, WatchCreateRequest, WatchRequest, WatchResponse};
 use tokio_stream::Stream;
 use tonic::Streaming;
 
-use super::client::error;
-use super::message::{Event, EventType, WatchCreateRequest, WatchRequest, WatchResponse};
 use super::space::Found;
 use super::{Etcd, EtcdError, KeySpace, Stray};
 use crate::source::store::Record;
@@ -57,10 +57,10 @@ impl Watch {
             progress_notify: true,
             fragment: true,
         };
-        let stream = etcd.watch(WatchRequest { create: Some(create) }).await?;
+        let stream = etcd.calls.watch(WatchRequest { create: Some(create) }).await?;
         let mut watch = Watch { stream, parts: Vec::new() };
         let first = watch.response().await?;
-        refuse_canceled(&first, etcd)?;
+        etcd.calls.refuse_canceled(&first)?;
         let header = first.header.unwrap_or_default();
         Ok((watch, Opened { cluster_id: header.cluster_id, revision: header.revision.unsigned_abs() }))
     }
@@ -74,7 +74,7 @@ impl Watch {
         let mut all = Changes::default();
         let mut response = self.response().await?;
         for _ in 0..MAX_RESPONSES {
-            refuse_canceled(&response, etcd)?;
+            etcd.calls.refuse_canceled(&response)?;
             self.take(response, space, &mut all);
             match self.arrived().await {
                 Some(next) => response = next?,
@@ -115,7 +115,7 @@ impl Watch {
         match self.stream.message().await {
             Ok(Some(response)) => Ok(response),
             Ok(None) => Err(EtcdError::Unreachable("etcd ended the watch".to_owned())),
-            Err(status) => Err(error(&status)),
+            Err(status) => Err(error_of_status(&status)),
         }
     }
 
@@ -123,7 +123,7 @@ impl Watch {
     async fn arrived(&mut self) -> Option<Result<WatchResponse, EtcdError>> {
         poll_fn(|cx| match Pin::new(&mut self.stream).poll_next(cx) {
             Poll::Ready(Some(Ok(response))) => Poll::Ready(Some(Ok(response))),
-            Poll::Ready(Some(Err(status))) => Poll::Ready(Some(Err(error(&status)))),
+            Poll::Ready(Some(Err(status))) => Poll::Ready(Some(Err(error_of_status(&status)))),
             Poll::Ready(None) => {
                 Poll::Ready(Some(Err(EtcdError::Unreachable("etcd ended the watch".to_owned()))))
             }
@@ -131,21 +131,6 @@ impl Watch {
         })
         .await
     }
-}
-
-/// etcd ends a watch with a message: the revision is compacted, the member has no leader, or the token has expired.
-pub(super) fn refuse_canceled(response: &WatchResponse, etcd: &Etcd) -> Result<(), EtcdError> {
-    if !response.canceled {
-        return Ok(());
-    }
-    let reason = &response.cancel_reason;
-    if response.compact_revision > 0 || reason.contains("compacted") {
-        return Err(EtcdError::Compacted);
-    }
-    if reason.contains("auth") || reason.contains("permission") {
-        etcd.forget_token();
-    }
-    Err(EtcdError::Unreachable(format!("etcd ended the watch: {reason}")))
 }
 
 /// Limit of responses that become one change of the configuration, so that a burst of writes is not compiled one by

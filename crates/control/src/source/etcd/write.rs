@@ -3,10 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use outbound::etcd::message::{KeyValue, RangeRequest};
+
 use super::client::Etcd;
 use super::message::{
-    Compare, CompareResult, CompareTarget, Compared, DeleteRangeRequest, KeyValue, PutRequest, PutResponse,
-    RangeRequest, Request, RequestOp, TxnRequest, TxnResponse,
+    Compare, CompareResult, CompareTarget, Compared, DeleteRangeRequest, PutRequest, PutResponse, Request,
+    RequestOp, TxnRequest, TxnResponse,
 };
 use super::{EtcdError, KeySpace};
 
@@ -64,7 +66,7 @@ impl Etcd {
     /// See [`EtcdError`].
     pub async fn new_id(&self, space: &KeySpace) -> Result<u64, EtcdError> {
         let request = PutRequest { key: space.key("gen_id"), value: b"1".to_vec(), lease: 0 };
-        let answer: PutResponse = self.call("/etcdserverpb.KV/Put", request).await?;
+        let answer: PutResponse = self.calls.call("/etcdserverpb.KV/Put", request).await?;
         Ok(answer.header.unwrap_or_default().revision.unsigned_abs())
     }
 
@@ -201,7 +203,7 @@ impl Etcd {
             };
             request.success.push(RequestOp { request: Some(done) });
         }
-        let answer: TxnResponse = self.call("/etcdserverpb.KV/Txn", request).await?;
+        let answer: TxnResponse = self.calls.call("/etcdserverpb.KV/Txn", request).await?;
         let revision = answer.header.unwrap_or_default().revision.unsigned_abs();
         if answer.succeeded {
             return Ok(Outcome { revision, done: true });

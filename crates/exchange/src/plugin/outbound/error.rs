@@ -60,7 +60,7 @@ impl OutboundCause {
             | OutboundCause::Forbidden
             | OutboundCause::Busy
             | OutboundCause::BadRequest => Blame::Gateway,
-            _ => Blame::Origin,
+            _ => Blame::Upstream,
         }
     }
 }
@@ -80,7 +80,7 @@ impl fmt::Display for OutboundError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = match self.cause.blame() {
             Blame::Gateway => "this gateway",
-            Blame::Origin | Blame::Client => "the peer",
+            Blame::Upstream | Blame::Client => "the peer",
         };
         write!(formatter, "{}: {} ({}, on the side of {side})", self.place, self.detail, self.cause.code())
     }

@@ -113,7 +113,7 @@ impl SessionEnd {
             | SessionEnd::TlsHandshake => 400,
             SessionEnd::Rejected | SessionEnd::DestinationRefused => 403,
             SessionEnd::NotIntercepted | SessionEnd::PluginFailed | SessionEnd::NoRoute => 500,
-            SessionEnd::Failed(cause) if cause.blame() == Blame::Origin => 502,
+            SessionEnd::Failed(cause) if cause.blame() == Blame::Upstream => 502,
             SessionEnd::Failed(_) => 503,
         }
     }

@@ -286,7 +286,7 @@ impl DatagramSession {
         let route = record.session.route_id.as_ref();
         context.upstream_warnings.note(route, upstream, &failure, context.local.now_ms());
         let may_retry =
-            cause.blame() == Blame::Origin && tried.len() <= retries_of(context, upstream) as usize;
+            cause.blame() == Blame::Upstream && tried.len() <= retries_of(context, upstream) as usize;
         if may_retry { Ok(()) } else { Err(fail(record, failure)) }
     }
 

@@ -156,12 +156,18 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
     if limits.request_timeout_ms != 0 {
         timer.deadline.set_cap(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
     }
-    let mut server = H1Stream::new(connection, exchange, wire, local.take_bytes(), keep_alive);
+    let mut downstream = H1Stream::new(connection, exchange, wire, local.take_bytes(), keep_alive);
     let Served { outcome, log } = match refused {
-        None => pipeline::run(&timer.context, exchange, &mut server, &timer.deadline).await,
+        None => pipeline::run(&timer.context, exchange, &mut downstream, &timer.deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(&timer.context, exchange, &mut server, &timer.deadline, failure))
-                .await
+            PooledBox::pin(pipeline::refuse(
+                &timer.context,
+                exchange,
+                &mut downstream,
+                &timer.deadline,
+                failure,
+            ))
+            .await
         }
     };
     // The request's time ends with its response, whether the limits, the upstream or a call bounded it: neither the next
@@ -169,12 +175,12 @@ async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> A
     timer.deadline.clear_cap();
     let after = match outcome {
         Outcome::Done => {
-            let (after, bytes) = server.end();
+            let (after, bytes) = downstream.end();
             local.give_bytes(bytes);
             after
         }
         Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
-            let (client, bytes) = server.into_duplex();
+            let (client, bytes) = downstream.into_duplex();
             local.give_bytes(bytes);
             let tunnel = tunnel::run(&timer.deadline, client.into_end(), *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;

@@ -98,7 +98,7 @@ impl<'c> H1Stream<'c> {
         let held = connection.input.as_ref().map_or(0, |input| input.filled().len()) as u64;
         let whole = matches!(reader, BodyReader::Length(bytes) if bytes <= held);
         let room = connection.room.begin();
-        let mut server = H1Stream {
+        let mut downstream = H1Stream {
             connection,
             reader,
             length,
@@ -120,8 +120,8 @@ impl<'c> H1Stream<'c> {
             is_last: !wire.keep_alive,
         };
         // A client that waits for its response holds no input buffer beyond the bytes that it has sent.
-        server.rest_input();
-        server
+        downstream.rest_input();
+        downstream
     }
 
     /// Ends the exchange: what becomes of the connection, and the write buffer for reuse.
@@ -144,7 +144,7 @@ impl<'c> H1Stream<'c> {
     fn end_cut(&self, blame: Blame) -> After {
         let earlier = || self.connection.stream.unacknowledged_bytes() > self.writer.sent_bytes();
         let is_shown = self.head_sent && !self.ends_by_close;
-        if blame == Blame::Origin && is_shown && earlier() { After::Close } else { After::Abort }
+        if blame == Blame::Upstream && is_shown && earlier() { After::Close } else { After::Abort }
     }
 
     fn end_in_order(&mut self) -> After {

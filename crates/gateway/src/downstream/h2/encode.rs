@@ -1,11 +1,10 @@
 //! The heads of responses over HTTP/2, written into the output of the connection.
 
 use http2::HeadWriter;
-use message::{FieldSet, Headers};
+use message::{FieldSet, FieldSink, Headers};
 
 use crate::body::BodyLength;
-use crate::forward::{self, FieldSink};
-use crate::h2::fields::HpackFields;
+use crate::forward;
 use exchange::Exchange;
 
 /// Writes the fields of the response head that a client receives before a body of `length`. `ends_stream`: nothing follows
@@ -15,18 +14,17 @@ pub(super) fn response_head(
     length: BodyLength,
     date: &[u8],
     ends_stream: bool,
-    writer: HeadWriter<'_>,
+    mut writer: HeadWriter<'_>,
 ) {
-    let mut fields = HpackFields::new(writer);
-    forward::response_fields(exchange, length != BodyLength::None, date, &mut fields);
+    forward::response_fields(exchange, length != BodyLength::None, date, &mut writer);
     // A status of gRPC in the head ends the response, so that there is no length.
     let is_trailers_only = length == BodyLength::Known(0) && exchange.is_native_call();
     if let BodyLength::Known(bytes) = length
         && !is_trailers_only
     {
-        fields.field("content-length", itoa::Buffer::new().format(bytes).as_bytes());
+        writer.field("content-length", itoa::Buffer::new().format(bytes).as_bytes());
     }
-    fields.finish(ends_stream);
+    writer.finish(ends_stream);
 }
 
 /// Writes the fields of an interim response.

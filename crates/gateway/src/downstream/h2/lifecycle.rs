@@ -11,7 +11,7 @@ use http2::ErrorCode;
 use super::link::Link;
 use crate::downstream::h1::connection::Connection;
 use crate::downstream::h1::timer::ConnectionTimer;
-use crate::observe::idle_counts::IdleState;
+use crate::downstream::idle_clock::{IdleClock, deadline_after, must_drain};
 
 /// How long the answer to the PING of a drain is waited for: a few round trips of a slow network.
 const DRAIN_STEP_MS: u64 = 1_000;
@@ -43,17 +43,12 @@ pub(super) enum Ended {
 /// See the module.
 pub(super) struct Lifecycle {
     stage: Stage,
-    /// When the last exchange ended, or the connection began, while there is none.
-    idle_from_ms: Option<u64>,
-    /// It is among the idle connections of the worker.
-    is_listed: bool,
+    idle: IdleClock,
     /// The head that has not arrived as a whole, and when it began.
     unfinished: Option<(u32, u64)>,
     /// When output was last taken, while some waits.
     blocked_from_ms: Option<u64>,
     has_written: bool,
-    /// The time that the deadline is set for; 0 before it is.
-    armed_for_ms: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +69,10 @@ impl Lifecycle {
     pub(super) fn new(now_ms: u64) -> Lifecycle {
         Lifecycle {
             stage: Stage::Open,
-            idle_from_ms: Some(now_ms),
-            is_listed: false,
+            idle: IdleClock::new(now_ms),
             unfinished: None,
             blocked_from_ms: None,
             has_written: false,
-            armed_for_ms: 0,
         }
     }
 
@@ -107,15 +100,12 @@ impl Lifecycle {
 
     /// An exchange begins.
     pub(super) fn begin_stream(&mut self, timer: &ConnectionTimer) {
-        self.idle_from_ms = None;
-        if std::mem::take(&mut self.is_listed) {
-            timer.end_idle();
-        }
+        self.idle.begin_stream(timer);
     }
 
     /// Whether the connection has been idle for so long that it gives memory back.
     pub(super) fn rests(&self, now_ms: u64) -> bool {
-        after(self.idle_from_ms, REST_AFTER_MS).is_some_and(|at_ms| now_ms >= at_ms)
+        self.idle.idle_for(REST_AFTER_MS).is_some_and(|at_ms| now_ms >= at_ms)
     }
 
     /// Output was written, or has waited in vain.
@@ -141,7 +131,7 @@ impl Lifecycle {
             _ => {}
         }
         if in_flight == 0 {
-            self.idle_from_ms.get_or_insert(now_ms);
+            self.idle.note_idle(now_ms);
         }
         self.drain(connection, timer, link, now_ms);
         if link.engine().is_drained() && is_written && link.engine().output().is_empty() {
@@ -155,23 +145,16 @@ impl Lifecycle {
             return Poll::Ready(ended);
         }
         self.arm(cx, timer, link, load, now_ms);
-        if in_flight == 0 && !self.is_listed {
-            self.is_listed = true;
-            timer.begin_idle(if connection.requests == 0 { IdleState::Unspoken } else { IdleState::Idle });
+        if in_flight == 0 {
+            self.idle.list(timer, connection.requests);
         }
         Poll::Pending
     }
 
     /// Begins to drain if the connection is to end, and goes on with it.
     fn drain(&mut self, connection: &Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
-        let local = &timer.context.local;
-        let most = local.options.limits.max_requests_per_connection;
         match self.stage {
-            Stage::Open
-                if connection.is_closing(now_ms)
-                    || local.shared.memory.sheds_idle()
-                    || (most != 0 && u64::from(connection.requests) >= most) =>
-            {
+            Stage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
                 self.announce(link, now_ms);
             }
             Stage::Announced(at_ms) if now_ms >= at_ms => {
@@ -246,39 +229,22 @@ impl Lifecycle {
             _ => None,
         };
         let idle_until = self.idle_until(timer, link).filter(|_| self.stage == Stage::Open);
-        let rest_until = after(self.idle_from_ms, REST_AFTER_MS).filter(|_| load.holds_slots);
+        let rest_until = self.idle.idle_for(REST_AFTER_MS).filter(|_| load.holds_slots);
         let times = [step_until, rest_until, idle_until, self.head_until(timer), self.blocked_until(timer)];
         let next_ms = times.into_iter().flatten().min();
-        // A deadline that is set too early only wakes the task once more.
-        match next_ms {
-            Some(at_ms) if at_ms != self.armed_for_ms || timer.deadline.expired() => {
-                self.armed_for_ms = at_ms;
-                timer.deadline.set(cx, at_ms.saturating_sub(now_ms).max(1));
-            }
-            _ => {}
-        }
+        self.idle.arm(cx, timer, next_ms, now_ms);
     }
 
-    /// Without a stream: after the connection began the time of a head for its first frames, then the idle time. PING does
-    /// not prolong it, because a client that wants to keep a connection can send a request.
     fn idle_until(&self, timer: &ConnectionTimer, link: &Link) -> Option<u64> {
-        let limits = &timer.context.local.options.limits;
-        let has_begun = link.engine().peer_settings().has_arrived;
-        let timeout_ms = if has_begun { limits.idle_timeout_ms } else { limits.head_timeout_ms };
-        after(self.idle_from_ms, timeout_ms)
+        self.idle.idle_until(timer, link.engine().peer_settings().has_arrived)
     }
 
     fn head_until(&self, timer: &ConnectionTimer) -> Option<u64> {
         let from_ms = self.unfinished.map(|(_, from_ms)| from_ms);
-        after(from_ms, timer.context.local.options.limits.head_timeout_ms)
+        deadline_after(from_ms, timer.context.local.options.limits.head_timeout_ms)
     }
 
     fn blocked_until(&self, timer: &ConnectionTimer) -> Option<u64> {
-        after(self.blocked_from_ms, timer.context.local.options.limits.send_timeout_ms)
+        deadline_after(self.blocked_from_ms, timer.context.local.options.limits.send_timeout_ms)
     }
-}
-
-/// The end of a wait; a timeout of 0 has none.
-fn after(from_ms: Option<u64>, timeout_ms: u64) -> Option<u64> {
-    from_ms.filter(|_| timeout_ms != 0).map(|from_ms| from_ms.saturating_add(timeout_ms))
 }

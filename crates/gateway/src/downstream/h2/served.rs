@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use http2::StreamKey;
-use message::{Method, Version};
+use message::Version;
 use stdx::pooled::PooledBox;
 
 use super::link::Link;
@@ -13,7 +13,6 @@ use crate::downstream::extended_connect;
 use crate::downstream::stream_end::StreamEnd;
 use crate::pipeline::{self, Outcome, Served};
 use crate::tunnel;
-use exchange::Exchange;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
 use exchange::failure::{Cause, Failure};
@@ -39,9 +38,9 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
     let info = link.engine().take_request(key, &mut exchange.request);
     exchange.request.version = Version::Http2;
     exchange.stats.request_bytes = info.map_or(0, |info| info.block_bytes as u64);
-    let mut server = H2Stream::new(link, key, info, exchange);
+    let mut downstream = H2Stream::new(link, key, info, exchange);
     let refused = match arrival {
-        Arrival::Whole => refusal(exchange),
+        Arrival::Whole => extended_connect::head_refusal(exchange),
         Arrival::TooLarge => {
             Some(Failure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
         }
@@ -52,16 +51,16 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
         deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
     let Served { outcome, log } = match refused {
-        None => pipeline::run(&context, exchange, &mut server, &deadline).await,
+        None => pipeline::run(&context, exchange, &mut downstream, &deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(&context, exchange, &mut server, &deadline, failure)).await
+            PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, &deadline, failure)).await
         }
     };
     match outcome {
-        Outcome::Done => drop(server),
+        Outcome::Done => drop(downstream),
         Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             deadline.clear_cap();
-            let client = StreamEnd::new(server);
+            let client = StreamEnd::new(downstream);
             let tunnel = tunnel::run(&deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
@@ -87,16 +86,4 @@ pub(super) fn log_refused(link: &Link, connection: &ConnectionContext) {
         exchange.stats.request_bytes = refused.block_bytes as u64;
         pipeline::log_refused(context, exchange, Failure::new(Cause::BadRequest, refused.reason));
     }
-}
-
-/// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands for.
-fn refusal(exchange: &mut Exchange) -> Option<Failure> {
-    if exchange.request.authority().is_empty() {
-        return Some(Failure::new(Cause::BadRequest, "neither :authority nor Host is there"));
-    }
-    let is_connect = exchange.request.method == Method::Connect;
-    if is_connect && exchange.request.upgrade_text().is_some() {
-        return extended_connect::accept(exchange).err();
-    }
-    None
 }

@@ -172,7 +172,7 @@ impl Drop for H2Stream {
             let code = match self.aborted {
                 Some(Blame::Client) => ErrorCode::CANCEL,
                 // A panic or a stop drops it as it is.
-                Some(Blame::Origin | Blame::Gateway) | None => ErrorCode::INTERNAL_ERROR,
+                Some(Blame::Upstream | Blame::Gateway) | None => ErrorCode::INTERNAL_ERROR,
             };
             engine.reset(self.key, code);
         }

@@ -1,15 +1,17 @@
 //! The heads of responses over HTTP/3, written into the output of their stream.
 
 use http3::writer::{self, HeadWriter};
-use message::{FieldSet, Headers};
+use message::{FieldSet, FieldSink, Headers};
 
 use crate::body::BodyLength;
-use crate::forward::{self, FieldSink};
+use crate::forward::{self, EntrySink};
 use exchange::Exchange;
+
+impl EntrySink for HeadWriter<'_> {}
 
 /// Appends the response head that a client receives before a body of `length`.
 pub(super) fn response_head(out: &mut Vec<u8>, exchange: &Exchange, length: BodyLength, date: &[u8]) {
-    let mut fields = QpackFields(writer::response(out, exchange.response.status));
+    let mut fields = writer::response(out, exchange.response.status);
     forward::response_fields(exchange, length != BodyLength::None, date, &mut fields);
     // A status of gRPC in the head ends the response, so that there is no length.
     let is_trailers_only = length == BodyLength::Known(0) && exchange.is_native_call();
@@ -18,7 +20,7 @@ pub(super) fn response_head(out: &mut Vec<u8>, exchange: &Exchange, length: Body
     {
         fields.field("content-length", itoa::Buffer::new().format(bytes).as_bytes());
     }
-    fields.0.finish();
+    fields.finish();
 }
 
 /// Appends an interim response.
@@ -26,31 +28,4 @@ pub(super) fn interim_head(out: &mut Vec<u8>, status: u16, headers: &Headers) {
     let mut writer = writer::interim(out, status);
     writer.fields_except(headers, FieldSet::EMPTY);
     writer.finish();
-}
-
-/// Fields of one head.
-struct QpackFields<'w>(HeadWriter<'w>);
-
-impl FieldSink for QpackFields<'_> {
-    #[inline]
-    fn fields_except(&mut self, headers: &Headers, skip: FieldSet) {
-        self.0.fields_except(headers, skip);
-    }
-
-    fn begin(&mut self, name: &str) {
-        self.0.begin(name);
-    }
-
-    fn part(&mut self, bytes: &[u8]) {
-        self.0.part(bytes);
-    }
-
-    fn end(&mut self) {
-        self.0.end();
-    }
-
-    #[inline]
-    fn field(&mut self, name: &str, value: &[u8]) {
-        self.0.field(name, value);
-    }
 }

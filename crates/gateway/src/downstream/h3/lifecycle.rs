@@ -11,7 +11,7 @@ use http3::ErrorCode;
 use super::connection::Connection;
 use super::link::Link;
 use crate::downstream::h1::timer::ConnectionTimer;
-use crate::observe::idle_counts::IdleState;
+use crate::downstream::idle_clock::{IdleClock, must_drain};
 
 /// The time between the two steps: a few round trips of a slow network.
 const DRAIN_STEP_MS: u64 = 1_000;
@@ -21,12 +21,7 @@ const LAST_STEP_MS: u64 = 200;
 /// See the module.
 pub(super) struct Lifecycle {
     stage: Stage,
-    /// When the last exchange ended, or the connection began, while there is none.
-    idle_from_ms: Option<u64>,
-    /// It is among the idle connections of the worker.
-    is_listed: bool,
-    /// The time that the deadline is set for; 0 before it is.
-    armed_for_ms: u64,
+    idle: IdleClock,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +36,12 @@ enum Stage {
 impl Lifecycle {
     /// Of a connection without a stream at `now_ms`.
     pub(super) fn new(now_ms: u64) -> Lifecycle {
-        Lifecycle { stage: Stage::Open, idle_from_ms: Some(now_ms), is_listed: false, armed_for_ms: 0 }
+        Lifecycle { stage: Stage::Open, idle: IdleClock::new(now_ms) }
     }
 
     /// A stream begins.
     pub(super) fn begin_stream(&mut self, timer: &ConnectionTimer) {
-        self.idle_from_ms = None;
-        if std::mem::take(&mut self.is_listed) {
-            timer.end_idle();
-        }
+        self.idle.begin_stream(timer);
     }
 
     /// Ready when the connection is over; it was closed then, or is lost.
@@ -66,7 +58,7 @@ impl Lifecycle {
         }
         let now_ms = timer.context.local.now_ms();
         if in_flight == 0 {
-            self.idle_from_ms.get_or_insert(now_ms);
+            self.idle.note_idle(now_ms);
         }
         self.drain(connection, timer, link, now_ms);
         let is_over = matches!(self.stage, Stage::Draining(from_ms) if now_ms >= from_ms);
@@ -78,23 +70,16 @@ impl Lifecycle {
             self.announce(link, now_ms);
         }
         self.arm(cx, timer, link, now_ms);
-        if in_flight == 0 && !self.is_listed {
-            self.is_listed = true;
-            timer.begin_idle(if connection.requests == 0 { IdleState::Unspoken } else { IdleState::Idle });
+        if in_flight == 0 {
+            self.idle.list(timer, connection.requests);
         }
         Poll::Pending
     }
 
     /// Begins to drain if the connection is to end, and goes on with it.
     fn drain(&mut self, connection: &Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
-        let local = &timer.context.local;
-        let most = local.options.limits.max_requests_per_connection;
         match self.stage {
-            Stage::Open
-                if connection.is_closing(now_ms)
-                    || local.shared.memory.sheds_idle()
-                    || (most != 0 && u64::from(connection.requests) >= most) =>
-            {
+            Stage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
                 self.announce(link, now_ms);
             }
             Stage::Announced(at_ms) if now_ms >= at_ms => {
@@ -118,21 +103,10 @@ impl Lifecycle {
         };
         let settings_until = link.engine().settings_deadline_ms();
         let next_ms = step_until.into_iter().chain(settings_until).min();
-        // A deadline that is set too early only wakes the task once more.
-        match next_ms {
-            Some(at_ms) if at_ms != self.armed_for_ms || timer.deadline.expired() => {
-                self.armed_for_ms = at_ms;
-                timer.deadline.set(cx, at_ms.saturating_sub(now_ms).max(1));
-            }
-            _ => {}
-        }
+        self.idle.arm(cx, timer, next_ms, now_ms);
     }
 
-    /// Without a stream: after the handshake the time of a head for the client's settings, then the idle time.
     fn idle_until(&self, timer: &ConnectionTimer, link: &Link) -> Option<u64> {
-        let limits = &timer.context.local.options.limits;
-        let has_begun = link.engine().peer_settings().has_arrived;
-        let timeout_ms = if has_begun { limits.idle_timeout_ms } else { limits.head_timeout_ms };
-        self.idle_from_ms.filter(|_| timeout_ms != 0).map(|from_ms| from_ms.saturating_add(timeout_ms))
+        self.idle.idle_until(timer, link.engine().peer_settings().has_arrived)
     }
 }

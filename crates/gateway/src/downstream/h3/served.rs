@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use http3::RequestReader;
-use message::{Method, Version};
+use message::Version;
 use stdx::pooled::PooledBox;
 
 use super::incoming::{Incoming, Part};
@@ -18,7 +18,6 @@ use crate::downstream::extended_connect;
 use crate::downstream::stream_end::StreamEnd;
 use crate::pipeline::{self, Outcome, Served};
 use crate::tunnel;
-use exchange::Exchange;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
 use exchange::failure::{Blame, Cause, Failure};
@@ -35,18 +34,18 @@ pub(super) async fn serve(
     let deadline = Deadline::new(&context.local);
     let (send, receive) = stream;
     let incoming = Incoming::new(link.clone(), receive, reader);
-    let mut server = H3Stream::new(link, incoming, send);
-    let Some(is_whole) = head(&mut server, &deadline, limits.head_timeout_ms).await else {
-        if let Some(reason) = server.incoming.fault_reason() {
-            log_refused(&context, &mut server, connection, reason);
+    let mut downstream = H3Stream::new(link, incoming, send);
+    let Some(is_whole) = head(&mut downstream, &deadline, limits.head_timeout_ms).await else {
+        if let Some(reason) = downstream.incoming.fault_reason() {
+            log_refused(&context, &mut downstream, connection, reason);
         }
         // Its drop resets the stream.
-        return server.abort(Blame::Client);
+        return downstream.abort(Blame::Client);
     };
-    let server = exchange(server, &deadline, connection, is_whole).await;
-    if let Some(mut server) = server {
-        server.stop_rest();
-        server.delivered(&deadline).await;
+    let downstream = exchange(downstream, &deadline, connection, is_whole).await;
+    if let Some(mut downstream) = downstream {
+        downstream.stop_rest();
+        downstream.delivered(&deadline).await;
     }
 }
 
@@ -54,7 +53,7 @@ pub(super) async fn serve(
 #[cold]
 fn log_refused(
     context: &WorkerContext,
-    server: &mut H3Stream,
+    downstream: &mut H3Stream,
     connection: ConnectionContext,
     reason: &'static str,
 ) {
@@ -63,16 +62,16 @@ fn log_refused(
     exchange.times.started_ns = context.local.recent_ns();
     exchange.connection = connection;
     exchange.request.version = Version::Http3;
-    server.incoming.take_request(&mut exchange.request);
-    exchange.stats.request_bytes = server.incoming.read_bytes();
+    downstream.incoming.take_request(&mut exchange.request);
+    exchange.stats.request_bytes = downstream.incoming.read_bytes();
     pipeline::log_refused(context, exchange, Failure::new(Cause::BadRequest, reason));
 }
 
 /// Waits for the head: whether it is whole, or too large; none if it does not come.
-async fn head(server: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) -> Option<bool> {
+async fn head(downstream: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) -> Option<bool> {
     let mut is_first = true;
     poll_fn(|cx| {
-        match server.incoming.poll_part(cx) {
+        match downstream.incoming.poll_part(cx) {
             Poll::Ready(Part::Head) => return Poll::Ready(Some(true)),
             Poll::Ready(Part::HeadTooLarge) => return Poll::Ready(Some(false)),
             Poll::Ready(Part::Data(_) | Part::End | Part::Cut) => return Poll::Ready(None),
@@ -90,27 +89,27 @@ async fn head(server: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) -> Op
 
 /// Runs the exchange of a head that is here; the stream unless a tunnel has used it up.
 async fn exchange(
-    mut server: H3Stream,
+    mut downstream: H3Stream,
     deadline: &Deadline,
     connection: ConnectionContext,
     is_whole: bool,
 ) -> Option<H3Stream> {
-    let context = server.context();
+    let context = downstream.context();
     let local = &context.local;
     let mut exchange = context.exchanges.checkout();
     let exchange = &mut *exchange;
     // The connection's task read the clock when the bytes arrived.
     exchange.times.started_ns = local.recent_ns();
     exchange.connection = connection;
-    let info = server.take_request(exchange);
+    let info = downstream.take_request(exchange);
     exchange.request.version = Version::Http3;
-    exchange.stats.request_bytes = server.incoming.read_bytes();
-    if let Some(wait_ms) = server.begin_wait_ms(exchange, info, local.options.limits.body_timeout_ms) {
-        body_begins(&mut server, deadline, wait_ms).await;
+    exchange.stats.request_bytes = downstream.incoming.read_bytes();
+    if let Some(wait_ms) = downstream.begin_wait_ms(exchange, info, local.options.limits.body_timeout_ms) {
+        body_begins(&mut downstream, deadline, wait_ms).await;
     }
-    server.settle_length(info);
+    downstream.settle_length(info);
     let refused = if is_whole {
-        refusal(exchange)
+        extended_connect::head_refusal(exchange)
     } else {
         Some(Failure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
     };
@@ -119,16 +118,16 @@ async fn exchange(
         deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
     let Served { outcome, log } = match refused {
-        None => pipeline::run(&context, exchange, &mut server, deadline).await,
+        None => pipeline::run(&context, exchange, &mut downstream, deadline).await,
         Some(failure) => {
-            PooledBox::pin(pipeline::refuse(&context, exchange, &mut server, deadline, failure)).await
+            PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, deadline, failure)).await
         }
     };
     deadline.clear_cap();
-    let server = match outcome {
-        Outcome::Done => Some(server),
+    let downstream = match outcome {
+        Outcome::Done => Some(downstream),
         Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
-            let client = StreamEnd::new(server);
+            let client = StreamEnd::new(downstream);
             let tunnel = tunnel::run(deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;
@@ -139,15 +138,15 @@ async fn exchange(
         }
     };
     pipeline::log(&context, exchange, log);
-    server
+    downstream
 }
 
 /// Waits for the first byte of a body, or its end; 0 only takes what is here. After the timeout the body
 /// counts as one of unknown length.
-async fn body_begins(server: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) {
+async fn body_begins(downstream: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) {
     let mut is_first = true;
     poll_fn(|cx| {
-        if server.poll_begun(cx).is_ready() {
+        if downstream.poll_begun(cx).is_ready() {
             return Poll::Ready(());
         }
         if timeout_ms == 0 {
@@ -161,16 +160,4 @@ async fn body_begins(server: &mut H3Stream, deadline: &Deadline, timeout_ms: u64
         Poll::Pending
     })
     .await;
-}
-
-/// Why a well-formed head is not served, if so. Turns an extended CONNECT into the upgrade that it stands for.
-fn refusal(exchange: &mut Exchange) -> Option<Failure> {
-    if exchange.request.authority().is_empty() {
-        return Some(Failure::new(Cause::BadRequest, "neither :authority nor Host is there"));
-    }
-    let is_connect = exchange.request.method == Method::Connect;
-    if is_connect && exchange.request.upgrade_text().is_some() {
-        return extended_connect::accept(exchange).err();
-    }
-    None
 }

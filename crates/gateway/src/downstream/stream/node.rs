@@ -165,7 +165,7 @@ pub(super) async fn connect(
             }
             Err(failure) => {
                 held.end(&context);
-                let may_retry = failure.cause.blame() == Blame::Origin
+                let may_retry = failure.cause.blame() == Blame::Upstream
                     && tried.len() <= retries as usize
                     && (upstream.retry_timeout_ms == 0
                         || context.local.now_ms().saturating_sub(began_ms) < upstream.retry_timeout_ms);

@@ -77,7 +77,7 @@ fn blame(blame: Blame) -> &'static str {
     match blame {
         Blame::Client => "client",
         Blame::Gateway => "gateway",
-        Blame::Origin => "upstream",
+        Blame::Upstream => "upstream",
     }
 }
 

@@ -45,8 +45,8 @@ fn failures_of_calls(nodes: &[&Origin], more: Value) -> Vec<Vec<Option<Cause>>> 
             for (name, value) in [("content-type", "application/grpc"), ("grpc-timeout", "150m")] {
                 exchange.request.headers.set(name, value.as_bytes()).unwrap();
             }
-            let mut server = scripted(&[], BodyLength::None);
-            let running = run(&context, &mut exchange, &mut server, &deadline);
+            let mut downstream = scripted(&[], BodyLength::None);
+            let running = run(&context, &mut exchange, &mut downstream, &deadline);
             let served = with_timers(&context.local, running).await;
             log(&context, &mut exchange, served.log);
             failures.push(exchange.attempts.iter().map(|attempt| attempt.failed).collect());

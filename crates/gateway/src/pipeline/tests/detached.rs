@@ -114,10 +114,10 @@ fn detach(origin: &Origin, late: Value, method_and_path: &str, count: usize, wor
             let deadline = Deadline::new(&context.local);
             let mut exchange = context.exchanges.checkout();
             request_head(&mut exchange, method_and_path);
-            let mut server = scripted(&[], BodyLength::None);
-            let served = run(&context, &mut exchange, &mut server, &deadline).await;
+            let mut downstream = scripted(&[], BodyLength::None);
+            let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
             log(&context, &mut exchange, served.log);
-            assert_eq!(server.answer, b"stored", "the client does not wait");
+            assert_eq!(downstream.answer, b"stored", "the client does not wait");
         }
         while seen(query).len() < words {
             env::sleep_ms(1).await;

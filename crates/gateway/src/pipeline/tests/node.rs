@@ -188,15 +188,15 @@ fn context_with(count: u16, scripts: &[&[ScriptStep]]) -> (Rc<WorkerContext>, To
 async fn exchange_on(
     context: &Rc<WorkerContext>,
     method_and_path: &str,
-    server: Scripted,
+    downstream: Scripted,
 ) -> (String, String) {
-    let (mut server, deadline) = (server, Deadline::new(&context.local));
+    let (mut downstream, deadline) = (downstream, Deadline::new(&context.local));
     let mut exchange = context.exchanges.checkout();
     request_head(&mut exchange, method_and_path);
-    let served = run(context, &mut exchange, &mut server, &deadline).await;
+    let served = run(context, &mut exchange, &mut downstream, &deadline).await;
     assert!(matches!(served.outcome, Outcome::Done));
     log(context, &mut exchange, served.log);
-    (server.told.join(" "), String::from_utf8(server.answer).unwrap())
+    (downstream.told.join(" "), String::from_utf8(downstream.answer).unwrap())
 }
 
 #[test]

@@ -78,8 +78,8 @@ fn log_task_ends_after_the_exchange() {
         let context = context(&[origin.address()], &json!({"patient": {}}));
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "GET /here");
-        let mut server = scripted(&[], BodyLength::None);
-        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        let mut downstream = scripted(&[], BodyLength::None);
+        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
         drop(exchange);
         while ENDED.load(Ordering::Relaxed) == before {

@@ -4,18 +4,20 @@ use std::future::poll_fn;
 use std::pin::pin;
 
 use super::*;
+use crate::pipeline::chains::Chains;
+use crate::pipeline::journey::Journey;
 use crate::pipeline::turn::PIECES_MAX;
 
 /// Runs one exchange; returns the most pieces that passed in one poll of its task, and the body that the client
 /// received.
-fn most_in_a_poll(origin: &Origin, plugins: &Value, mut server: Scripted) -> (usize, Vec<u8>) {
+fn most_in_a_poll(origin: &Origin, plugins: &Value, mut downstream: Scripted) -> (usize, Vec<u8>) {
     on_loop(async {
         let context = context(&[origin.address()], plugins);
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         request_head(&mut exchange, "POST /here");
-        let (pieces, mut most) = (server.pieces.clone(), 0);
+        let (pieces, mut most) = (downstream.pieces.clone(), 0);
         let served = {
-            let mut running = pin!(run(&context, &mut exchange, &mut server, &deadline));
+            let mut running = pin!(run(&context, &mut exchange, &mut downstream, &deadline));
             poll_fn(|cx| {
                 let before = pieces.get();
                 let polled = running.as_mut().poll(cx);
@@ -25,7 +27,7 @@ fn most_in_a_poll(origin: &Origin, plugins: &Value, mut server: Scripted) -> (us
             .await
         };
         log(&context, &mut exchange, served.log);
-        (most, server.answer)
+        (most, downstream.answer)
     })
 }
 
@@ -41,8 +43,8 @@ fn upload_of_small_chunks_yields() {
 fn body_that_is_collected_in_small_chunks_yields() {
     let origin = Origin::start(|request| Reply::ok(&request.body.len().to_string()));
     let body = vec![Some("x"); 2 * PIECES_MAX + 7];
-    let mut server = scripted(&body, BodyLength::Unknown);
-    let pieces = server.pieces.clone();
+    let mut downstream = scripted(&body, BodyLength::Unknown);
+    let pieces = downstream.pieces.clone();
     let most = on_loop(async {
         let context = context(&[origin.address()], &json!({}));
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
@@ -51,7 +53,10 @@ fn body_that_is_collected_in_small_chunks_yields() {
         let run = crate::pipeline::Run::new(&context, &generation, &deadline);
         let mut most = 0;
         {
-            let whole = crate::pipeline::collect::whole(&run, &mut exchange, &mut server, 1_000_000);
+            let chains = Chains::none(&generation);
+            let mut journey =
+                Journey { run: &run, chains, exchange: &mut exchange, downstream: &mut downstream };
+            let whole = crate::pipeline::collect::whole(&mut journey, 1_000_000);
             let mut whole = pin!(whole);
             let read = poll_fn(|cx| {
                 let before = pieces.get();
@@ -76,11 +81,11 @@ fn upload_without_a_pause_ends_in_time() {
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         deadline.set_cap(context.local.now_ms());
         request_head(&mut exchange, "POST /here");
-        let mut server = scripted(&body, BodyLength::Unknown);
-        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        let mut downstream = scripted(&body, BodyLength::Unknown);
+        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
-        (server.told.join(" "), 3 * PIECES_MAX - server.body.len())
+        (downstream.told.join(" "), 3 * PIECES_MAX - downstream.body.len())
     });
     assert!(told.starts_with("start:504:"), "{told}");
     assert_eq!(pieces, PIECES_MAX, "one turn");
@@ -92,8 +97,10 @@ fn upload_without_a_pause_ends_in_time() {
         request_head(&mut exchange, "POST /here");
         let generation = context.generation();
         let run = crate::pipeline::Run::new(&context, &generation, &deadline);
-        let mut server = scripted(&body, BodyLength::Unknown);
-        let read = crate::pipeline::collect::whole(&run, &mut exchange, &mut server, 1_000_000).await;
+        let mut downstream = scripted(&body, BodyLength::Unknown);
+        let chains = Chains::none(&generation);
+        let mut journey = Journey { run: &run, chains, exchange: &mut exchange, downstream: &mut downstream };
+        let read = crate::pipeline::collect::whole(&mut journey, 1_000_000).await;
         assert_eq!(read.err().map(|failure| failure.cause), Some(Cause::RequestTimeout));
     });
 }
@@ -106,11 +113,11 @@ fn response_without_a_pause_ends_in_time() {
         let (deadline, mut exchange) = (Deadline::new(&context.local), context.exchanges.checkout());
         deadline.set_cap(context.local.now_ms());
         request_head(&mut exchange, "GET /here");
-        let mut server = scripted(&[], BodyLength::None);
-        let served = run(&context, &mut exchange, &mut server, &deadline).await;
+        let mut downstream = scripted(&[], BodyLength::None);
+        let served = run(&context, &mut exchange, &mut downstream, &deadline).await;
         log(&context, &mut exchange, served.log);
         assert_eq!(exchange.failure.as_ref().map(|failure| failure.cause), Some(Cause::RequestTimeout));
-        server.told.join(" ")
+        downstream.told.join(" ")
     });
     assert_eq!(told, "start:200:Unknown abort");
 }

@@ -1,7 +1,7 @@
 //! One request of a client of HTTP/2 and its response. It moves no bytes of the connection.
 
 use http2::{BodyState, Connection, ErrorCode, RequestTarget, StreamKey};
-use message::ResponseHead;
+use message::{FieldSink, ResponseHead};
 
 use super::super::client::Client;
 use super::super::ledger::Ending;

@@ -2,11 +2,10 @@
 //! decides on.
 
 use http2::{Connection, RequestTarget, StartError, StreamKey};
-use message::{FieldId, FieldSet, Method};
+use message::{FieldId, FieldSet, FieldSink, Method};
 
 use crate::body::BodyLength;
-use crate::forward::{self, FieldSink};
-use crate::h2::fields::HpackFields;
+use crate::forward;
 use exchange::Exchange;
 
 /// A WebSocket over HTTP/2 has no key (RFC 8441 section 5): the gateway answers the key of its client.
@@ -33,7 +32,7 @@ pub(super) fn request_head(
         query: exchange.forward_query(),
         protocol: is_upgrade.then_some("websocket"),
     };
-    let mut fields = HpackFields::new(engine.start_request(&target)?);
+    let mut fields = engine.start_request(&target)?;
     let without = if is_upgrade { OF_HTTP1_UPGRADES } else { FieldSet::EMPTY };
     forward::request_fields(exchange, without, &mut fields);
     if is_upgrade {

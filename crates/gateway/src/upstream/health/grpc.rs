@@ -3,7 +3,7 @@
 
 use std::io;
 
-use http2::{Config, Connection, Event, RequestTarget, StreamKey};
+use http2::{Config, Connection, Event, FieldSink, RequestTarget, StreamKey};
 use message::{Headers, ResponseHead};
 use net::env;
 use net::transport::Transport;

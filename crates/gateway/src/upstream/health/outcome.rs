@@ -39,8 +39,8 @@ impl CheckOutcome {
     pub(super) fn refused(error: &io::Error) -> CheckOutcome {
         let cause = connect_cause(error);
         let observation = match cause.blame() {
-            Blame::Origin if cause.is_timeout() => Observation::Timeout,
-            Blame::Origin => Observation::TcpFailure,
+            Blame::Upstream if cause.is_timeout() => Observation::Timeout,
+            Blame::Upstream => Observation::TcpFailure,
             _ => return CheckOutcome::not_made(format!("cannot connect: {error}")),
         };
         CheckOutcome::new(observation, format!("cannot connect: {error}"))

@@ -32,7 +32,7 @@ impl Health {
 fn observation(status: u16, failed: Option<Cause>) -> Option<Observation> {
     match failed {
         None => Some(Observation::Status(status)),
-        Some(cause) if cause.blame() != Blame::Origin => None,
+        Some(cause) if cause.blame() != Blame::Upstream => None,
         Some(cause) if cause.is_timeout() => Some(Observation::Timeout),
         Some(_) => Some(Observation::TcpFailure),
     }

@@ -50,7 +50,7 @@ impl AttemptResult {
         match self.failed {
             // Only an attempt on a fresh connection shows whether the node works.
             Some(Cause::SendFailed | Cause::NoResponse) if self.is_reused => Verdict::Unknown,
-            Some(cause) if cause.blame() == Blame::Origin => Verdict::Failure,
+            Some(cause) if cause.blame() == Blame::Upstream => Verdict::Failure,
             // A node that hangs for longer than a whole request may take. A gRPC call has this cause once the client's
             // `grpc-timeout` has passed, which may be shorter than any node needs.
             Some(Cause::RequestTimeout) if self.status == 0 && !self.is_grpc => Verdict::Failure,

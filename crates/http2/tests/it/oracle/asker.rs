@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::content;
 use super::driver::App;
-use http2::{BodyState, Connection, Event, RequestTarget, StartError, StreamKey};
+use http2::{BodyState, Connection, Event, FieldSink, RequestTarget, StartError, StreamKey};
 use message::{Headers, ResponseHead};
 
 /// The end of an exchange.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::driver::App;
-use http2::{BodyState, Connection, ErrorCode, Event, StreamKey};
+use http2::{BodyState, Connection, ErrorCode, Event, FieldSink, StreamKey};
 use message::{FieldSet, Headers, RequestHead};
 
 #[derive(Default)]

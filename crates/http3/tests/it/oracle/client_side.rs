@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes};
 use h3::server::RequestStream;
 use http::{Request, Response};
-use http3::{Config, Connection, RequestTarget, writer};
+use http3::{Config, Connection, FieldSink, RequestTarget, writer};
 use message::{Headers, ResponseHead};
 
 use super::driver::{Incoming, Link, Part};

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use http3::{Connection, ErrorCode, Fault, writer};
+use http3::{Connection, ErrorCode, Fault, FieldSink, writer};
 use message::{FieldId, FieldSet, Headers, RequestHead};
 use quinn::SendStream;
 

@@ -1,14 +1,9 @@
 //! Tables of responses: which are stored, and for how long.
 
 use super::*;
+use exchange::testing::headers_of;
 
 const NOW_S: u64 = 784_111_777;
-
-fn headers(fields: &[(&str, &str)]) -> Headers {
-    let mut headers = Headers::new();
-    fields.iter().for_each(|(name, value)| headers.append(name, value.as_bytes()).unwrap());
-    headers
-}
 
 fn rules(lifetime: Lifetime) -> Rules {
     Rules {
@@ -21,7 +16,7 @@ fn rules(lifetime: Lifetime) -> Rules {
 }
 
 fn fresh_s(lifetime: Lifetime, fields: &[(&str, &str)]) -> Result<u64, Refusal> {
-    rules(lifetime).judge(200, &headers(fields), true, NOW_S).map(|freshness| freshness.fresh_s)
+    rules(lifetime).judge(200, &headers_of(fields), true, NOW_S).map(|freshness| freshness.fresh_s)
 }
 
 #[test]
@@ -52,7 +47,7 @@ fn lifetime_comes_from_the_first_that_tells() {
 #[test]
 fn refused_responses_say_why() {
     let check = |status: u16, fields: &[(&str, &str)], expected: Refusal| {
-        let got = rules(Lifetime::Fixed(300)).judge(status, &headers(fields), true, NOW_S);
+        let got = rules(Lifetime::Fixed(300)).judge(status, &headers_of(fields), true, NOW_S);
         assert_eq!(got, Err(expected), "{status} {fields:?}");
     };
     check(500, &[], Refusal::Status);
@@ -64,21 +59,21 @@ fn refused_responses_say_why() {
     check(200, &[("Set-Cookie", "a=b")], Refusal::Cookie);
     check(200, &[("Vary", "*")], Refusal::Varies);
     check(200, &[("Vary", "accept, *")], Refusal::Varies);
-    let unbounded = rules(Lifetime::Fixed(300)).judge(200, &headers(&[]), false, NOW_S);
+    let unbounded = rules(Lifetime::Fixed(300)).judge(200, &headers_of(&[]), false, NOW_S);
     assert_eq!(unbounded, Err(Refusal::Unbounded));
 }
 
 #[test]
 fn cookies_are_stored_where_asked() {
     let rules = Rules { stores_cookies: true, ..rules(Lifetime::Fixed(300)) };
-    assert!(rules.judge(200, &headers(&[("Set-Cookie", "a=b")]), true, NOW_S).is_ok());
+    assert!(rules.judge(200, &headers_of(&[("Set-Cookie", "a=b")]), true, NOW_S).is_ok());
 }
 
 #[test]
 fn stale_use_is_what_response_or_user_allow() {
     let check = |lifetime: Lifetime, value: &str, expected: (u64, u64, bool)| {
         let rules = Rules { while_revalidate_s: 1, if_error_s: 2, ..rules(lifetime) };
-        let got = rules.judge(200, &headers(&[("Cache-Control", value)]), true, NOW_S).unwrap();
+        let got = rules.judge(200, &headers_of(&[("Cache-Control", value)]), true, NOW_S).unwrap();
         let got = (got.while_revalidate_s, got.if_error_s, got.must_revalidate);
         assert_eq!(got, expected, "{value}");
     };
@@ -93,7 +88,7 @@ fn stale_use_is_what_response_or_user_allow() {
 #[test]
 fn end_of_body_is_told_by_its_message() {
     let check = |status: u16, version: Version, fields: &[(&str, &str)], expected: bool| {
-        assert_eq!(has_end(status, version, &headers(fields)), expected, "{status} {fields:?}");
+        assert_eq!(has_end(status, version, &headers_of(fields)), expected, "{status} {fields:?}");
     };
     check(200, Version::Http11, &[], false);
     check(200, Version::Http10, &[], false);

@@ -29,22 +29,14 @@ pub(super) fn mark_coded(response: &mut Headers, coding: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use exchange::testing::lines;
+    use exchange::testing::{headers_of, lines};
 
     use super::*;
-
-    fn headers(fields: &[(&str, &str)]) -> Headers {
-        let mut headers = Headers::new();
-        for (name, value) in fields {
-            headers.append(name, value.as_bytes()).unwrap();
-        }
-        headers
-    }
 
     #[test]
     fn vary_names_accept_encoding_once() {
         let check = |before: &[&str], after: &[&str]| {
-            let mut headers = headers(&before.iter().map(|line| ("Vary", *line)).collect::<Vec<_>>());
+            let mut headers = headers_of(&before.iter().map(|line| ("Vary", *line)).collect::<Vec<_>>());
             vary(&mut headers);
             vary(&mut headers);
             let expected: Vec<String> = after.iter().map(|line| format!("Vary: {line}")).collect();
@@ -60,7 +52,7 @@ mod tests {
 
     #[test]
     fn coded_response_drops_what_no_longer_holds() {
-        let mut headers = headers(&[
+        let mut headers = headers_of(&[
             ("Content-Length", "26"),
             ("Accept-Ranges", "bytes"),
             ("Content-Digest", "sha-256=:AA==:"),

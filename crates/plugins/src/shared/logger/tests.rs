@@ -3,7 +3,7 @@
 use exchange::plugin::batch::{Delivery, Entry};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::state::StateRegistry;
-use exchange::testing::{Scene, services};
+use exchange::testing::{Scene, services, with_fields};
 
 use super::*;
 use crate::shared::attributes::attributes;
@@ -51,9 +51,7 @@ impl LogPlugin for Probe {
 }
 
 fn with(fields: Value) -> Value {
-    let mut config = json!({"place": "here"});
-    config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    config
+    with_fields(json!({"place": "here"}), &fields)
 }
 
 #[test]

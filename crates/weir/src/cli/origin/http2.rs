@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::io;
 use std::time::Instant;
 
-use http2::{BodyState, Config, Connection, ErrorCode, Event, StreamKey};
+use http2::{BodyState, Config, Connection, ErrorCode, Event, FieldSink, StreamKey};
 use message::{Headers, RequestHead};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -13,7 +13,7 @@ pub(super) fn blocks(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let mut blocks = Map::new();
     for (name, node) in entries {
         let key = format!("discovery.{name}");
-        if !control::discovery::kinds().any(|known| known == name) {
+        if !::discovery::kinds().any(|known| known == name) {
             let reason = "there is no such registry yet; upstreams with this `discovery_type` are refused";
             draft.remark(&key, node.line, reason.to_owned());
             continue;
@@ -23,7 +23,7 @@ pub(super) fn blocks(draft: &mut Draft<'_>, spot: &Spot<'_>) {
             block => block,
         };
         let one = Map::from_iter([(name.clone(), block.clone())]);
-        let faults = control::discovery::check(&one);
+        let faults = ::discovery::check(&one);
         for fault in &faults {
             let below = fault.pointer.strip_prefix(&format!("/{name}")).unwrap_or_default();
             let at = format!("{key}{}", below.replace('/', "."));

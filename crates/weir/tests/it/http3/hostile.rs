@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use http3::writer;
+use http3::{FieldSink, writer};
 use multiplex::RequestTarget;
 use testkit::{Origin, TlsClient, wait_until};
 

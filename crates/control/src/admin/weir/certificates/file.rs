@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use model::key_type;
+use outbound::regular_file;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::certificate::X509Certificate;
@@ -10,7 +11,6 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
 use super::{Entry, Facts, dated_state, ms};
-use crate::regular_file;
 
 /// The entry of the file at `path`; a file that cannot be read is out.
 pub(super) fn entry(path: &Path, now_ms: u64) -> Entry {

@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 
 use super::describe::Details;
-use crate::admin::respond::refused;
 use crate::serve::Refusal;
+use crate::serve::respond::refused;
 use crate::summary::Row;
 
 /// A column and its direction.

@@ -1,0 +1,340 @@
+//! The body of a response on its way to the client: passed through as it comes, or changed by plugins and an encoder. An
+//! upload in flight continues beside it.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll};
+
+use message::Headers;
+
+use super::download::{Download, gone, overdue};
+use super::encode;
+use super::grpc;
+use super::journey::Journey;
+use super::phases;
+use super::turn::Turn;
+use super::upload::Upload;
+use super::wait::WaitsFor;
+use crate::body::{BodyEvent, DownstreamStream, UpstreamStream};
+use exchange::failure::Failure;
+use exchange::plugin::{Phase, Portion};
+
+/// The treatment of a body between the two streams.
+pub(super) trait BodyPassage {
+    /// Sends bytes that were made of earlier pieces; false if there are none. No further piece is read before all are sent.
+    fn poll_made<S: DownstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        journey: &mut Journey<'_, S>,
+    ) -> Poll<Result<bool, Failure>>;
+
+    /// Takes a piece of the upstream's body; returns how many bytes of it were taken.
+    fn poll_piece<S: DownstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        journey: &mut Journey<'_, S>,
+        data: &[u8],
+    ) -> Poll<Result<usize, Failure>>;
+
+    /// Notes that the upstream's body has ended with `trailers`; true if bytes were made that are sent before the end is
+    /// noted again.
+    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, Failure>;
+
+    /// Makes bytes of all that is held back, because the upstream has nothing more at hand; true if there are any.
+    fn flush<S>(&mut self, journey: &mut Journey<'_, S>) -> Result<bool, Failure>;
+
+    /// The trailers as plugins have left them, if they have seen them.
+    fn edited_trailers(&self) -> Option<&Headers>;
+}
+
+/// A body that goes on as it comes.
+#[derive(Default)]
+pub(super) struct PassedThrough {
+    /// In a box, because few responses have any.
+    trailers: Option<Box<Headers>>,
+}
+
+impl BodyPassage for PassedThrough {
+    #[inline]
+    fn poll_made<S: DownstreamStream>(
+        &mut self,
+        _: &mut Context<'_>,
+        _: &mut Journey<'_, S>,
+    ) -> Poll<Result<bool, Failure>> {
+        Poll::Ready(Ok(false))
+    }
+
+    #[inline]
+    fn poll_piece<S: DownstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        journey: &mut Journey<'_, S>,
+        data: &[u8],
+    ) -> Poll<Result<usize, Failure>> {
+        journey.downstream.poll_write(cx, data).map(|written| {
+            let count = written.map_err(|error| gone(&error))?;
+            let exchange = &mut *journey.exchange;
+            exchange.stats.response_body_bytes += count as u64;
+            exchange.note_upstream_body(&data[..count]);
+            exchange.note_response(&data[..count]);
+            Ok(count)
+        })
+    }
+
+    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, Failure> {
+        note_end(journey, trailers, &mut self.trailers);
+        Ok(false)
+    }
+
+    #[inline]
+    fn flush<S>(&mut self, _: &mut Journey<'_, S>) -> Result<bool, Failure> {
+        Ok(false)
+    }
+
+    fn edited_trailers(&self) -> Option<&Headers> {
+        self.trailers.as_deref()
+    }
+}
+
+/// A body that plugins edit, an encoder codes, or both in this order.
+pub(super) struct ChangedBody {
+    /// Whether plugins edit it.
+    is_edited: bool,
+    bytes: Vec<u8>,
+    sent: usize,
+    /// The last piece was made.
+    has_ended: bool,
+    trailers: Option<Box<Headers>>,
+}
+
+impl ChangedBody {
+    /// A body that plugins edit if it `is_edited`, and otherwise only the encoder changes.
+    pub(super) fn new(is_edited: bool) -> ChangedBody {
+        ChangedBody { is_edited, bytes: Vec::new(), sent: 0, has_ended: false, trailers: None }
+    }
+
+    /// Makes the bytes to send of `data`.
+    fn make<S>(
+        &mut self,
+        journey: &mut Journey<'_, S>,
+        data: &[u8],
+        portion: Portion,
+    ) -> Result<(), Failure> {
+        self.sent = 0;
+        let editors = self.is_edited.then_some(&journey.chains);
+        encode::piece(journey.run, journey.exchange, editors, data, portion, &mut self.bytes)
+    }
+}
+
+impl BodyPassage for ChangedBody {
+    fn poll_made<S: DownstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        journey: &mut Journey<'_, S>,
+    ) -> Poll<Result<bool, Failure>> {
+        if self.sent == self.bytes.len() {
+            return Poll::Ready(Ok(false));
+        }
+        journey.downstream.poll_write(cx, &self.bytes[self.sent..]).map(|written| {
+            let count = written.map_err(|error| gone(&error))?;
+            self.sent += count;
+            journey.exchange.stats.response_body_bytes += count as u64;
+            Ok(true)
+        })
+    }
+
+    fn poll_piece<S: DownstreamStream>(
+        &mut self,
+        _: &mut Context<'_>,
+        journey: &mut Journey<'_, S>,
+        data: &[u8],
+    ) -> Poll<Result<usize, Failure>> {
+        journey.exchange.note_upstream_body(data);
+        Poll::Ready(self.make(journey, data, Portion::Piece).map(|()| data.len()))
+    }
+
+    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, Failure> {
+        if self.has_ended {
+            note_end(journey, trailers, &mut self.trailers);
+            return Ok(false);
+        }
+        self.has_ended = true;
+        if self.is_edited {
+            self.trailers = Some(edit_trailers(journey, trailers));
+        }
+        self.make(journey, &[], Portion::Last)?;
+        Ok(true)
+    }
+
+    fn flush<S>(&mut self, journey: &mut Journey<'_, S>) -> Result<bool, Failure> {
+        let has_made = encode::flush(journey.exchange, &mut self.bytes)?;
+        if has_made {
+            self.sent = 0;
+        }
+        Ok(has_made)
+    }
+
+    fn edited_trailers(&self) -> Option<&Headers> {
+        self.trailers.as_deref()
+    }
+}
+
+/// Notes the end of the upstream's body, and gives trailers that no plugin has seen to the plugins of the body phase.
+fn note_end<S>(journey: &mut Journey<'_, S>, trailers: Option<&Headers>, edited: &mut Option<Box<Headers>>) {
+    journey.exchange.note_upstream_end();
+    if trailers.is_none() || edited.is_some() {
+        return;
+    }
+    if journey.chains.has(Phase::ResponseBody) {
+        *edited = Some(edit_trailers(journey, trailers));
+    } else {
+        grpc::note_status(journey.exchange, trailers);
+    }
+}
+
+/// Gives the trailers that the endpoint sent, if it did, to the plugins of the body phase; returns those that they leave.
+#[cold]
+fn edit_trailers<S>(journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Box<Headers> {
+    if trailers.is_some() {
+        grpc::note_status(journey.exchange, trailers);
+    }
+    let mut left = Box::new(trailers.cloned().unwrap_or_default());
+    phases::response_trailers(journey.run.context, journey.exchange, &journey.chains, &mut left);
+    left
+}
+
+/// How far the body has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Pieces are read and passed on.
+    #[default]
+    Passing,
+    /// The end was given to the client's stream, which has bytes left to send.
+    Flushing,
+}
+
+/// The state of a passage between two polls.
+#[derive(Default)]
+struct Progress {
+    stage: Stage,
+    /// The client has closed its sending side: it may no longer read.
+    is_half_closed: bool,
+    /// The last poll moved something and ended with its turn.
+    has_moved: bool,
+}
+
+/// Passes the body of a response on.
+///
+/// # Errors
+/// One of the sides fails or is too slow, or a plugin of the body fails.
+pub(super) async fn pass_body<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
+    download: &mut Download<'_>,
+    journey: &mut Journey<'_, S>,
+    upstream_stream: &mut O,
+    upload: &mut Upload,
+    mut passage: P,
+) -> Result<(), Failure> {
+    let mut progress = Progress::default();
+    poll_fn(|cx| poll_passage(cx, download, journey, upstream_stream, upload, &mut passage, &mut progress))
+        .await
+}
+
+#[inline]
+fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
+    cx: &mut Context<'_>,
+    download: &mut Download<'_>,
+    journey: &mut Journey<'_, S>,
+    upstream_stream: &mut O,
+    upload: &mut Upload,
+    passage: &mut P,
+    progress: &mut Progress,
+) -> Poll<Result<(), Failure>> {
+    let mut moved = std::mem::take(&mut progress.has_moved);
+    let mut turn = Turn::default();
+    // An upload that the client breaks off shows soon as a closed client; the response matters more now.
+    if upload.poll(cx, journey, upstream_stream, &mut moved).is_err() {
+        journey.downstream.close_afterwards();
+        upload.give_up();
+    }
+    loop {
+        match passage.poll_made(cx, journey) {
+            Poll::Ready(Ok(false)) => {}
+            Poll::Ready(Ok(true)) => {
+                moved = true;
+                continue;
+            }
+            Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
+            Poll::Pending => {
+                upstream_stream.pause()?;
+                return download.wait(cx, WaitsFor::Client, moved, journey.downstream);
+            }
+        }
+        if progress.stage == Stage::Flushing {
+            return match journey.downstream.poll_flush(cx) {
+                Poll::Ready(flushed) => Poll::Ready(flushed.map_err(|error| gone(&error))),
+                Poll::Pending => {
+                    upstream_stream.pause()?;
+                    download.wait(cx, WaitsFor::Client, moved, journey.downstream)
+                }
+            };
+        }
+        // Nothing is read while the client takes nothing.
+        let mut takes_nothing = false;
+        let mut capacity = |cx: &mut Context<'_>| {
+            let capacity = journey.downstream.poll_capacity(cx).map_err(|error| gone(&error));
+            takes_nothing = capacity.is_pending();
+            capacity
+        };
+        match upstream_stream.poll_body(cx, &mut capacity) {
+            Poll::Ready(BodyEvent::Data(data)) => {
+                let count = match passage.poll_piece(cx, journey, data) {
+                    Poll::Ready(taken) => taken?,
+                    Poll::Pending => {
+                        upstream_stream.pause()?;
+                        return download.wait(cx, WaitsFor::Client, moved, journey.downstream);
+                    }
+                };
+                upstream_stream.consume(count);
+                moved = true;
+                if turn.is_over(cx, count) {
+                    if journey.run.deadline.is_overdue() {
+                        return Poll::Ready(Err(overdue()));
+                    }
+                    progress.has_moved = true;
+                    return Poll::Pending;
+                }
+            }
+            Poll::Ready(BodyEvent::End(trailers)) => {
+                if passage.end(journey, trailers)? {
+                    continue;
+                }
+                let last = passage.edited_trailers().or(trailers).filter(|list| !list.is_empty());
+                journey.downstream.finish(last);
+                progress.stage = Stage::Flushing;
+            }
+            Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
+            Poll::Pending if takes_nothing => {
+                return download.wait(cx, WaitsFor::Client, moved, journey.downstream);
+            }
+            Poll::Pending => {
+                // Bytes that have arrived must not wait for later ones, because server-sent events depend on it.
+                if passage.flush(journey)? {
+                    continue;
+                }
+                match journey.downstream.poll_flush(cx) {
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
+                    Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, journey.downstream),
+                    Poll::Ready(Ok(())) => {}
+                }
+                if journey.downstream.poll_closed(cx).is_ready() {
+                    // A client that has closed its sending side may still read; a write to a client that has gone
+                    // fails soon.
+                    journey.downstream.close_afterwards();
+                    progress.is_half_closed = true;
+                }
+                let waits_for =
+                    if progress.is_half_closed { WaitsFor::AnswerHalfClosed } else { WaitsFor::Answer };
+                return download.wait(cx, waits_for, moved, journey.downstream);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The attributes and the declaration that all plugins of codings have: those of [`Rules`](super::Rules), and
+//! the plugin's own beside them. It knows no coding.
+
+use std::sync::Arc;
+
+use exchange::plugin::{Build, Phase, Plugin, PluginKind};
+use serde_json::Value;
+
+use super::encoder::Compressor;
+use super::plugin::Compression;
+use super::rules::Rules;
+use crate::shared::attributes::Attribute;
+use crate::shared::config;
+
+/// The configuration of a coding's plugin, which [`coding_attributes!`] defines.
+pub(crate) trait CodingConfig: Attribute + 'static {
+    /// The coding.
+    type Coding: Compressor;
+
+    /// The settings of the coding, and the rules for responses.
+    ///
+    /// # Errors
+    /// The misfit, a sentence.
+    fn compile_coding(self) -> Result<(<Self::Coding as Compressor>::Settings, Rules), String>;
+}
+
+/// The kind of the plugin `name`, which runs at `priority` and of which `page` is the source text.
+pub(crate) const fn coding_kind<C: CodingConfig>(
+    name: &'static str,
+    priority: i32,
+    page: &'static str,
+) -> PluginKind {
+    PluginKind::new(name, priority, &[Phase::Encode], C::schema, build_coding::<C>).documented(page)
+}
+
+fn build_coding<C: CodingConfig>(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
+    let (settings, rules) = config::parse::<C>(config)?.compile_coding()?;
+    Ok(Compression::<C::Coding>::plugin(rules, settings))
+}
+
+/// Defines `Config` of a coding's plugin. Its own attributes stand in front of `http_version` and behind it,
+/// because the reference page keeps the order; the function computes the settings of the coding from them.
+macro_rules! coding_attributes {
+    ($coding:ty, $settings:path; { $($front:tt)* } { $($behind:tt)* }) => {
+        $crate::shared::attributes::attributes! {
+            struct Config {
+                /// The media types of bodies that are compressed, or `*` for all.
+                types: $crate::shared::encoding::Types = $crate::shared::encoding::Types::html();
+                /// The shortest body that is compressed, in bytes; it counts for responses that tell their
+                /// length.
+                min_length: u64 = 20, { "minimum": 1 };
+                $($front)*
+                /// The lowest HTTP version of requests that are answered compressed.
+                http_version: $crate::shared::encoding::HttpVersion
+                    = $crate::shared::encoding::HttpVersion::Http11;
+                $($behind)*
+                /// Whether responses say `Vary: Accept-Encoding`.
+                vary: Option<bool>;
+            }
+        }
+
+        impl $crate::shared::encoding::CodingConfig for Config {
+            type Coding = $coding;
+
+            fn compile_coding(
+                self,
+            ) -> Result<
+                (
+                    <$coding as $crate::shared::encoding::Compressor>::Settings,
+                    $crate::shared::encoding::Rules,
+                ),
+                String,
+            > {
+                let settings = $settings(&self)?;
+                let rules = $crate::shared::encoding::Rules {
+                    types: self.types,
+                    min_length: self.min_length,
+                    http_version: self.http_version,
+                    vary: self.vary.unwrap_or_default(),
+                };
+                Ok((settings, rules))
+            }
+        }
+    };
+}
+pub(crate) use coding_attributes;
