@@ -266,6 +266,7 @@ case " ${groups[*]} " in *" test "*)
   install_python test-python
   install_go test-go
   install_go_source weirchart
+  install_go_source go-runner github.com/apache/apisix-go-plugin-runner/cmd/go-runner
   install_node
   install_web
   install_root
@@ -275,7 +276,6 @@ case " ${groups[*]} " in *" peers "*)
   install_python test-python
   install_go peers-go
   install_go_source otelcol
-  install_go_source go-runner github.com/apache/apisix-go-plugin-runner/cmd/go-runner
   install_keycloak
   install_zipkin
   install_jars kafka

@@ -4,7 +4,7 @@
     lab/plugin_runner.py [--binary FILE] [--rounds N] [--seconds S]
 
 `limit-req` of the runner with a limit that is never reached lets each request pass, so that the figures are the cost of the call
-alone. lab/install.sh peers builds the runner. One core has the gateway, another one the load, the origin and the runner.
+alone. lab/install.sh test builds the runner. One core has the gateway, another one the load, the origin and the runner.
 """
 
 import argparse

@@ -116,7 +116,7 @@ pub(crate) const GUIDES: &[Guide] = &[
     page("errors").needs(Setup { objects: DEAD, ..GATEWAY }),
     page("external-plugins").needs(Setup { origins: &["127.0.0.1:1980"], ..NOTHING }).skips(&[(
         "mkdir runner",
-        "needs the module proxy of Go; lab/install.sh peers builds the same program",
+        "needs the module proxy of Go; lab/install.sh test builds the same program",
     )]),
     page("extensions"),
     page("fixed-responses"),

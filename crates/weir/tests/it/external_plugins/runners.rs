@@ -7,7 +7,6 @@ use super::{conf, route, runner, running, start};
 use crate::support::BINARY;
 
 #[test]
-#[ignore = "make test-peers: APISIX's runner in Go"]
 fn plugins_of_the_go_runner_work() {
     let origin = Origin::answering("hello world, hello");
     let weir = start(&plugin_runner::go());
@@ -62,7 +61,6 @@ fn plugins_of_the_java_runner_work() {
 }
 
 #[test]
-#[ignore = "make test-peers: APISIX's runner in Go"]
 fn runner_of_config_yaml_is_started() {
     let origin = Origin::answering("from upstream");
     let command = json!(plugin_runner::go());
