@@ -9,10 +9,12 @@ use stdx::pooled::PooledBox;
 
 use super::active_attempt::{ActiveAttempt, FailedAttempt, InFlightGuard, finish_attempt, micros, set_host};
 use super::attempt_limit::AttemptLimit;
-use super::attempt_policy::{self, AfterHead, AttemptPolicies, AttemptPolicy, Attempting};
+use super::attempt_policies::{self, AttemptPolicies};
+use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
 use super::connect::connect;
 use super::discard;
-use super::download::{self, Download};
+use super::download;
+use super::download_wait::DownloadWait;
 use super::forwarding::Forwarding;
 use super::head_wait;
 use super::hedge;
@@ -123,7 +125,7 @@ async fn open<'j, S: DownstreamStream>(
             Ok(ActiveAttempt { upstream_stream, in_flight, address, connect_us, limit, hedged_by: None })
         }
         Err(failure) => {
-            let failure = attempt_policy::judge(journey, failure);
+            let failure = attempt_policies::judge(journey, failure);
             let selected = in_flight.selected;
             finish_attempt(journey.exchange, in_flight, Some(&failure), false);
             let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
@@ -180,7 +182,7 @@ fn finish<S>(
             }))
         }
         Err(failure) => {
-            let failure = attempt_policy::judge(journey, failure);
+            let failure = attempt_policies::judge(journey, failure);
             let progress = upstream_stream.progress();
             // The connection ends before its place at the node is given back and wakes a waiting request.
             run.context.upstreams.checkin(upstream_stream, false);
@@ -237,7 +239,7 @@ fn exchange_with<'a, 'b: 'a, 'j: 'b, S: DownstreamStream>(
         {
             return Ok(Ended::Replaced { request_done: forwarding.upload.is_done(), stored });
         }
-        let mut download = Download::new(journey.run, forwarding.timeouts);
+        let mut download = DownloadWait::new(journey.run, forwarding.timeouts);
         download::pass_on(&mut download, journey, &mut attempt.upstream_stream, &mut forwarding.upload)
             .await?;
         journey.exchange.times.upstream_ended_ns = journey.run.local().clock_ns();
@@ -278,18 +280,6 @@ fn note_head<S>(attempting: &mut Attempting<'_, '_, S>) {
     let status = journey.exchange.response.status;
     let record = journey.exchange.attempts.last_mut().expect("pushed when the attempt began");
     (record.status, record.connect_us, record.head_us) = (status, attempt.connect_us, head_us);
-}
-
-/// Notes when the head of the response that is passed on has arrived.
-pub(super) struct PassedOnHead;
-
-impl AttemptPolicy for PassedOnHead {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
-        let exchange = &mut *attempting.journey.exchange;
-        let head_us = exchange.attempts.last().map_or(0, |record| record.head_us);
-        exchange.times.upstream_head_ns = attempting.attempt.in_flight.started_ns + head_us * 1_000;
-        Ok(AfterHead::PassOn)
-    }
 }
 
 /// Tells the client that the endpoint has switched protocols.

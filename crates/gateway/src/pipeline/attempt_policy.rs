@@ -1,38 +1,10 @@
-//! The policies that take part in each attempt, and the order in which they are called. A policy that is off costs one
-//! look at its setting.
+//! The hook of policies in an attempt. Which policies there are, and their order, is in `attempt_policies`.
 
 use super::active_attempt::ActiveAttempt;
-use super::adaptive_concurrency::AdaptiveConcurrency;
-use super::attempt::PassedOnHead;
-use super::deadline::UpstreamDeadline;
 use super::forwarding::Forwarding;
-use super::grpc::GrpcCall;
-use super::hedge_times::HedgeTimes;
 use super::journey::Journey;
-use super::retries::RetryOnResponse;
-use super::sticky::StickySession;
-use super::websocket::WebSocketUpgrade;
 use crate::body::DownstreamStream;
 use exchange::failure::Failure;
-
-/// All policies in the order in which they are called:
-///
-/// 1. the deadline of the upstream, and that of a gRPC call, so that the endpoint is told the time that is left now;
-/// 2. the key of a WebSocket, before anything is sent that would need an answer to it;
-/// 3. the times of hedging, which count a response even if it is discarded then;
-/// 4. the retry policy, which may discard the response: no later policy sees a response that the client does not get;
-/// 5. the time of the head, the session and the limit by latency, of the response that is passed on;
-/// 6. the agreement to a WebSocket, which changes the status that all others have seen.
-pub(super) type AttemptPolicies = (
-    UpstreamDeadline,
-    (
-        GrpcCall,
-        (
-            HedgeTimes,
-            (RetryOnResponse, (PassedOnHead, (StickySession, (AdaptiveConcurrency, WebSocketUpgrade)))),
-        ),
-    ),
-);
 
 /// An attempt with the request that it is made for.
 pub(super) struct Attempting<'a, 'j, S> {
@@ -50,7 +22,7 @@ pub(super) enum AfterHead {
     Discard,
 }
 
-/// A policy that takes part in attempts. It sees every attempt, except that a second one beside it is begun by hedging.
+/// A policy that takes part in attempts. It is called for every attempt, but not for a second one that hedging begins beside it.
 pub(super) trait AttemptPolicy {
     /// Before the head of the request is given to the stream.
     ///
@@ -91,10 +63,4 @@ impl<A: AttemptPolicy, B: AttemptPolicy> AttemptPolicy for (A, B) {
     fn at_failure<S>(journey: &Journey<'_, S>, failure: Failure) -> Failure {
         B::at_failure(journey, A::at_failure(journey, failure))
     }
-}
-
-/// The failure to record for one of an attempt.
-#[cold]
-pub(super) fn judge<S>(journey: &Journey<'_, S>, failure: Failure) -> Failure {
-    AttemptPolicies::at_failure(journey, failure)
 }

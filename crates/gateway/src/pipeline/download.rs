@@ -7,65 +7,28 @@ use std::task::{Context, Poll, Waker};
 use message::Headers;
 use stdx::pooled::PooledBox;
 
+use super::download_wait::{DownloadWait, overdue};
 use super::encode;
 use super::grpc;
 use super::journey::Journey;
-use super::min_rate::MinRateGuard;
 use super::phases::{self, Chains};
 use super::respond;
 use super::response_body::{ChangedBody, PassedThrough, pass_body};
 use super::run::{Run, refuse_undecided};
 use super::turn::Turn;
 use super::upload::Upload;
-use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
+use super::wait::WaitsFor;
 use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream, UpstreamStream};
 use crate::forward;
 use exchange::Exchange;
-use exchange::deadline::Expired;
 use exchange::failure::{Blame, Cause, Failure};
-use exchange::options::Timeouts;
 use exchange::plugin::{BodyNeed, Phase};
-
-/// Context for forwarding a response, besides the two streams.
-pub(super) struct Download<'j> {
-    timeouts: Timeouts,
-    wait: Wait<'j, 'j>,
-}
-
-impl<'j> Download<'j> {
-    pub(super) fn new(run: &'j Run<'j>, timeouts: Timeouts) -> Download<'j> {
-        let guard = MinRateGuard::for_response(&run.local().options.limits);
-        Download { timeouts, wait: Wait::new(run, guard) }
-    }
-
-    /// Waits because neither side can continue; fails when the side that `waits_for` names is late.
-    pub(super) fn wait<S: DownstreamStream>(
-        &mut self,
-        cx: &Context<'_>,
-        waits_for: WaitsFor,
-        moved: bool,
-        downstream: &S,
-    ) -> Poll<Result<(), Failure>> {
-        let timeout_ms = match waits_for {
-            WaitsFor::Client => {
-                let waited = self.wait.for_client(cx, moved, || downstream.delivered_bytes());
-                return waited.map_or_else(|lost| Poll::Ready(Err(respond::slow(lost))), |()| Poll::Pending);
-            }
-            WaitsFor::AnswerHalfClosed => HALF_CLOSE_GRACE_MS,
-            WaitsFor::Answer | WaitsFor::Send => self.timeouts.read_ms,
-        };
-        match self.wait.for_endpoint(cx, waits_for, timeout_ms, moved) {
-            Ok(()) => Poll::Pending,
-            Err(expired) => Poll::Ready(Err(late(expired, waits_for))),
-        }
-    }
-}
 
 /// Forwards a response to the client; its head is in the exchange.
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
 #[allow(clippy::manual_async_fn)]
 pub(super) fn pass_on<'a, 'j: 'a, S: DownstreamStream, O: UpstreamStream>(
-    download: &'a mut Download<'j>,
+    download: &'a mut DownloadWait<'j>,
     journey: &'a mut Journey<'j, S>,
     upstream_stream: &'a mut O,
     upload: &'a mut Upload,
@@ -149,7 +112,7 @@ fn break_off<S: DownstreamStream>(journey: &mut Journey<'_, S>) {
 
 /// Buffers the body, gives it to the plugins whole, and sends the result.
 async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
-    download: &mut Download<'_>,
+    download: &mut DownloadWait<'_>,
     journey: &mut Journey<'_, S>,
     upstream_stream: &mut O,
     upload: &mut Upload,
@@ -209,7 +172,7 @@ pub(super) fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<
 }
 
 async fn collect<S: DownstreamStream, O: UpstreamStream>(
-    download: &mut Download<'_>,
+    download: &mut DownloadWait<'_>,
     journey: &mut Journey<'_, S>,
     upstream_stream: &mut O,
     upload: &mut Upload,
@@ -255,26 +218,4 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
     })
     .await?;
     Ok(Collected { body, trailers })
-}
-
-/// The failure of a response that stalls.
-#[cold]
-fn late(expired: Expired, waits_for: WaitsFor) -> Failure {
-    match (expired, waits_for) {
-        (Expired::Cap, _) => overdue(),
-        (Expired::Step, WaitsFor::AnswerHalfClosed) => {
-            Failure::new(Cause::ClientGone, "it closed inside the response")
-        }
-        (Expired::Step, _) => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
-    }
-}
-
-/// The failure of a request that exceeds its total time while its response arrives.
-#[cold]
-pub(super) fn overdue() -> Failure {
-    Failure::new(Cause::RequestTimeout, "the response body was still arriving")
-}
-
-pub(super) fn gone(error: &std::io::Error) -> Failure {
-    Failure::new(Cause::ClientGone, error.to_string())
 }

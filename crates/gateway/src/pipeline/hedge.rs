@@ -14,7 +14,8 @@ use stdx::pooled::PooledBox;
 
 use super::active_attempt::{ActiveAttempt, InFlightGuard, micros, set_host};
 use super::attempt_limit::AttemptLimit;
-use super::attempt_policy::{self, Attempting};
+use super::attempt_policies;
+use super::attempt_policy::Attempting;
 use super::deadline;
 use super::forwarding::Forwarding;
 use super::head_wait;
@@ -211,7 +212,7 @@ async fn connect_hedge<'j, S: DownstreamStream>(
         }
         Winner::Hedge(Err(failure)) => {
             drop(primary);
-            let failure = attempt_policy::judge(attempting.journey, failure);
+            let failure = attempt_policies::judge(attempting.journey, failure);
             let exchange = &mut *attempting.journey.exchange;
             let record = in_flight.finish_failed(exchange, record, &failure, false);
             note_beside(exchange, record);
@@ -234,7 +235,7 @@ async fn race_heads<S: DownstreamStream>(
         let mut hedge = poll_fn(|cx| poll_final(cx, stream, head, &mut interim, run.local().now_ms()));
         race(primary.as_mut(), Pin::new(&mut hedge)).await
     };
-    let judge = |failure| attempt_policy::judge(attempting.journey, failure);
+    let judge = |failure| attempt_policies::judge(attempting.journey, failure);
     match winner {
         Winner::Primary(ended) => Winner::Primary(ended.map_err(judge)),
         Winner::Hedge(ended) => Winner::Hedge(ended.map_err(judge)),

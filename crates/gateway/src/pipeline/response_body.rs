@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use message::Headers;
 
-use super::download::{Download, gone, overdue};
+use super::download_wait::{DownloadWait, gone, overdue};
 use super::encode;
 use super::grpc;
 use super::journey::Journey;
@@ -227,7 +227,7 @@ struct Progress {
 /// # Errors
 /// One of the sides fails or is too slow, or a plugin of the body fails.
 pub(super) async fn pass_body<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
-    download: &mut Download<'_>,
+    download: &mut DownloadWait<'_>,
     journey: &mut Journey<'_, S>,
     upstream_stream: &mut O,
     upload: &mut Upload,
@@ -241,7 +241,7 @@ pub(super) async fn pass_body<S: DownstreamStream, O: UpstreamStream, P: BodyPas
 #[inline]
 fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
     cx: &mut Context<'_>,
-    download: &mut Download<'_>,
+    download: &mut DownloadWait<'_>,
     journey: &mut Journey<'_, S>,
     upstream_stream: &mut O,
     upload: &mut Upload,

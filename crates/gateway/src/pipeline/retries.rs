@@ -5,8 +5,6 @@ use net::env;
 use smallvec::SmallVec;
 
 use super::active_attempt::FailedAttempt;
-use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
-use super::forwarding::Forwarding;
 use super::journey::Journey;
 use super::retry::{self, Next, RetryInput};
 use super::run::Run;
@@ -19,22 +17,6 @@ use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::retry_reason::RetryReason;
 use exchange::plugin::NextAttempt;
-
-/// Discards a response that the retry policy wants to replace by that of another attempt.
-pub(super) struct RetryOnResponse;
-
-impl AttemptPolicy for RetryOnResponse {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
-        let Attempting { journey, forwarding, attempt } = attempting;
-        let Forwarding { upstream, upload, retries, .. } = &mut **forwarding;
-        let Some(policy) = &upstream.retry else { return Ok(AfterHead::PassOn) };
-        let selected = attempt.in_flight.selected;
-        match retries.discards_response(policy, journey, upstream, upload, selected) {
-            true => Ok(AfterHead::Discard),
-            false => Ok(AfterHead::PassOn),
-        }
-    }
-}
 
 /// See the module.
 pub(super) struct Retries {
