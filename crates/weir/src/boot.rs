@@ -1,6 +1,7 @@
 //! Connects the crates at the start: settings become options, plugin kinds become a catalog, and the compiler connects
 //! the control side with the engine. The only module that sees both control and gateway.
 
+mod assembly;
 mod bridge;
 mod catalog;
 mod certificates;
@@ -16,6 +17,7 @@ mod node;
 mod notify;
 mod occupant;
 mod options;
+mod parts;
 mod process_metrics;
 mod runner;
 mod signals;

@@ -7,29 +7,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use control::ocsp::Ocsp;
+use control::Control;
 use control::source::store::{DirectoryLock, Instance, InstanceListener};
-use control::{Control, ControlConfig, SystemClock};
 use discovery::registration::Registration;
-use gateway::engine::{Engine, EngineConfig};
+use gateway::engine::Engine;
 use gateway::observe::log_writer::LogWriter;
-use gateway::upstream::health::monitor::HealthMonitor;
-use model::acme::Challenges;
-use model::instance::Connections;
-use net::listener::{Application, Listener};
+use net::listener::ListenerSet;
 use net::quic::QuicProcess;
 use net::tls::server::ServerTls;
-use plugins::{Runner, Zones};
+use plugins::Runner;
 
-use super::bridge::{self, Bridge, Gateway};
-use super::extensions::Extensions;
+use super::assembly::Assembly;
+use super::bridge::Gateway;
 use super::live::LiveSettings;
 use super::runner::{RunnerSettings, Supervisor};
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
-use super::{
-    admin_keys, compiler, core_dumps, data, discovery, instance, options, outbound_policy, registration,
-    running_catalog, sealer, secrets, services, sockets, source,
-};
+use super::{core_dumps, sockets};
 use crate::log::{self, LogControl};
 use crate::settings::{Loaded, Settings, SettingsSource};
 
@@ -78,166 +71,67 @@ impl Node {
         let log = log::start(&settings.error_log, settings.error_log_format, &settings.log_level)?;
         remarks.warn();
         core_dumps::allow(settings.core_dumps);
+        // Before all that costs time or writes files: an address in use is the commonest reason of a failed start.
         let inherited = predecessor.map(Predecessor::take_sockets).unwrap_or_default();
-        let sockets = sockets::bind(&settings, inherited)?;
+        let mut sockets = sockets::bind(&settings, inherited)?;
         let lines = sockets.lines();
-        let own_addresses = sockets.reports.iter().map(|report| report.address).collect();
-        let (access_log, session_log) = options::access_logs(&settings)?;
-        let both = access_log.iter().chain(&session_log);
-        let log_writers: Arc<[LogWriter]> = both.map(|(_, writer)| writer.clone()).collect();
-        let challenges = Arc::new(Challenges::default());
-        let mut engine_options = options::engine(&settings, &challenges);
-        let https = sockets.proxy.iter().find(|listener| serves_https(listener));
-        if let Some(listener) = https.filter(|_| options::redirect_port(&settings).is_none()) {
-            engine_options.https_port = listener.address().port();
-        }
-        let engine_options = Arc::new(engine_options);
-        let tls =
-            ServerTls::new(&options::tls(&settings)).map_err(anyhow::Error::msg).context("cannot use TLS")?;
-        let tls = match &engine_options.challenges {
-            Some(challenges) => Arc::new(tls.with_orders(bridge::orders(challenges))),
-            None => Arc::new(tls),
-        };
-        let gateway = Arc::new(Gateway::default());
-        let services = services(&settings)?;
-        let secrets = secrets(&settings);
-        let extensions = Extensions::start(&settings, &services)?;
-        let compiler = compiler(&settings, services.clone(), secrets.clone())
-            .with_fixed_extensions(extensions.fixed())
-            .with_tls(tls.clone(), settings.ssl_expired_certificates);
-        let ocsp = Arc::new(Ocsp::new(outbound_policy(&settings)));
-        let compiler = compiler.with_staples(ocsp.clone());
-        let health = Arc::new(HealthMonitor::new(outbound_policy(&settings)));
-        let compiler = match settings.upstream_health_checks {
-            true => compiler.with_health(health.clone()),
-            false => compiler,
-        };
-        let discovery = discovery(&settings)?;
-        let compiler = match &discovery {
-            Some(directory) => compiler.with_directory(directory.clone()),
-            None => compiler,
-        };
-        let registration = registration(&settings, &sockets.proxy)?;
-        let admin_keys = admin_keys(&settings).map_err(|error| data::explained(&settings, error))?;
-        let lock = match predecessor.map(|old| old.take_data(&settings.data)).transpose()?.flatten() {
-            Some(inherited) => Some(inherited),
-            None => data::lock(&settings).map_err(|error| data::explained(&settings, error))?,
-        };
-        let cache = settings.cache().map_err(|reason| anyhow::anyhow!("proxy_cache: {reason}"))?;
-        let cache = Zones::start(&cache, compiler.states());
+        let (assembly, compiler) = Assembly::start(settings, log, &mut sockets, predecessor)?;
+        let stream_routes = assembly.catalog.clone();
         let runner = Runner::serve(compiler.states());
-        let runner = Supervisor::start(RunnerSettings::of(&settings), runner, &services);
-        let catalog = Arc::new(running_catalog(&settings, compiler.states(), &extensions));
-        let sealer = sealer(&settings, &catalog)?;
-        let instance = Arc::new(instance(&settings));
-        #[cfg(feature = "lua")]
-        lua::set_host(lua::natives::Host {
-            instance_id: Some(instance.id.as_str().into()),
-            ..Default::default()
-        });
-        let trial = compiler.trial();
-        let stream_routes = catalog.clone();
-        let control = Control::start(ControlConfig {
-            source: source(&settings),
-            catalog,
-            publisher: Box::new(Bridge::new(compiler, gateway.clone())),
-            reports: bridge::reports(bridge::Report {
-                gateway: gateway.clone(),
-                options: engine_options.clone(),
-                instance: instance.clone(),
-                log: log.clone(),
-                access_logs: log_writers.clone(),
-                secrets: secrets.clone(),
-                ocsp: ocsp.clone(),
-                discovery: discovery.clone(),
-                registration: registration.clone(),
-                cache,
-                health,
-                trial,
-                listeners: sockets.reports,
-            }),
-            clock: Arc::new(SystemClock),
-            lock: lock.as_ref().map(DirectoryLock::try_clone).transpose()?,
-            admin: options::admin(&settings, admin_keys),
-            sealer,
-            secrets,
-            ready_with_faults: settings.ready_with_faults,
-            acme: options::acme(&settings),
-            challenges,
-            ocsp,
-            discovery,
-            registration: registration.clone(),
-            extensions_folder: settings.extensions_folder.clone(),
-            server_info_ttl_s: (settings.server_info_report_seconds > 0 && settings.admin.is_some())
-                .then_some(settings.server_info_report_seconds),
-            ticket_keys: shares_tickets(&settings).then(|| bridge::ticket_keys(&tls)),
-        })?;
-        services.scrapes().serve(&control.metrics());
-        let connections: Arc<dyn Connections> = gateway.clone();
-        services.process().serve(instance, &connections);
-        let workers = settings.workers;
+        let runner =
+            Supervisor::start(RunnerSettings::of(&assembly.settings), runner, &assembly.referents.services);
+        let control = assembly.start_control(compiler)?;
         let quic = match predecessor.and_then(Predecessor::take_quic) {
             Some(quic) => quic,
             None => QuicProcess::first().map_err(anyhow::Error::msg).context("cannot use QUIC")?,
         };
-        let own_quic = quic.clone();
-        let engine = gateway.start(|runtime| EngineConfig {
-            options: engine_options,
-            workers,
-            runtime,
-            access_log,
-            session_log,
-            services: services.clone(),
-            quic,
-        })?;
+        let engine = assembly.start_engine(quic.clone())?;
         if let Some(predecessor) = predecessor {
-            tls.adopt_ticket_secrets(&predecessor.take_ticket_secrets());
+            assembly.front.tls.adopt_ticket_secrets(&predecessor.take_ticket_secrets());
             wait_until_running(engine);
             // The predecessor has a runner that answers meanwhile.
             runner.await_running(RUNNER_WAIT);
+            // From here on there is no way back: the predecessor accepts no more connections.
             predecessor.await_commit()?;
         }
-        for listener in &*sockets.proxy {
-            if let Err(error) = listener.complete() {
-                let address = listener.address();
-                tracing::warn!(%error, %address, "some workers get their connections from others");
-            }
-        }
-        engine.set_other_listeners(own_addresses);
-        engine.open(sockets.proxy);
+        open(engine, sockets.proxy, assembly.listener_addresses.clone());
         if predecessor.is_some() {
+            // The predecessor may still be writing: its last revision is read before the gate opens.
             control.write_gate().hold();
         }
         control.listen(sockets.control)?;
-        if let Some(lock) = &lock {
+        let Assembly { settings, referents, registration, lock, .. } = &assembly;
+        if let Some(lock) = lock {
             if predecessor.is_some() {
                 lock.announce()?;
             }
-            tell_where(lock, &settings, &sockets.spare);
+            announce_listeners(lock, settings, &sockets.spare);
         }
         if let Some(predecessor) = predecessor {
             predecessor.serving();
         }
-        if let Some(registration) = &registration {
+        // Last, because a registry sends traffic as soon as it knows the address.
+        if let Some(registration) = registration {
             registration.start(control.readiness()).context("cannot start the thread of registrations")?;
         }
-        let live = LiveSettings::new(settings_source, settings.clone(), services, stream_routes);
+        let live =
+            LiveSettings::new(settings_source, settings.clone(), referents.services.clone(), stream_routes);
         Ok(Node {
-            settings,
             live,
             control,
-            gateway,
-            tls,
-            quic: own_quic,
+            quic,
             runner,
-            log,
-            access_logs: log_writers,
-            registration,
             lines,
             is_successor: predecessor.is_some(),
             executable,
-            lock,
             spare: sockets.spare,
+            tls: assembly.front.tls,
+            settings: assembly.settings,
+            gateway: assembly.gateway,
+            log: assembly.log,
+            access_logs: assembly.log_writers,
+            registration: assembly.registration,
+            lock: assembly.lock,
         })
     }
 
@@ -286,7 +180,7 @@ impl Node {
     pub(super) fn announce(&self) -> std::io::Result<()> {
         let Some(lock) = &self.lock else { return Ok(()) };
         lock.announce()?;
-        tell_where(lock, &self.settings, &self.spare);
+        announce_listeners(lock, &self.settings, &self.spare);
         Ok(())
     }
 
@@ -308,27 +202,8 @@ impl Node {
     }
 }
 
-/// Whether the listener serves HTTP over TLS.
-fn serves_https(listener: &Listener) -> bool {
-    let protocols = listener.wanted().protocols;
-    protocols.tls && protocols.application == Application::Http1
-}
-
-/// Whether keys of session tickets are shared with other instances: without a TLS listener nothing is written to etcd.
-fn shares_tickets(settings: &Settings) -> bool {
-    let lists = [
-        &settings.proxy_tls,
-        &settings.proxy_tls_http3,
-        &settings.proxy_protocol_tls,
-        &settings.stream_tls,
-        &settings.stream_proxy_protocol_tls,
-    ];
-    let has_tls = lists.iter().any(|list| !list.is_empty());
-    settings.ssl_session_tickets && has_tls
-}
-
 /// Writes the addresses of the control side into the lock, for commands that look for this instance.
-fn tell_where(
+fn announce_listeners(
     lock: &DirectoryLock,
     settings: &Settings,
     sockets: &[(&'static str, SocketAddr, TcpListener)],
@@ -342,6 +217,19 @@ fn tell_where(
     if let Err(error) = Instance::announce(lock, sockets.iter().filter_map(listener).collect()) {
         tracing::warn!(%error, "commands will not find this instance by its data folder; name it with --admin or --control");
     }
+}
+
+/// Lets connections in: sockets of workers that have none are bound, then all are accepted from.
+fn open(engine: &Engine, listeners: ListenerSet, own_addresses: Vec<SocketAddr>) {
+    for listener in &*listeners {
+        if let Err(error) = listener.complete() {
+            let address = listener.address();
+            tracing::warn!(%error, %address, "some workers get their connections from others");
+        }
+    }
+    // Before the first connection: a transparent route of layer 4 must not lead back to the control side.
+    engine.set_other_listeners(own_addresses);
+    engine.open(listeners);
 }
 
 /// Waits without a limit of its own, because the predecessor has a deadline, after which it ends a start without
