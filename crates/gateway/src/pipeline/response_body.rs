@@ -256,28 +256,21 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
         upload.give_up();
     }
     loop {
-        match passage.poll_made(cx, journey) {
-            Poll::Ready(Ok(false)) => {}
-            Poll::Ready(Ok(true)) => {
-                moved = true;
-                continue;
-            }
-            Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
-            Poll::Pending => {
-                upstream_stream.pause()?;
-                return download.wait(cx, WaitsFor::Client, moved, journey.downstream);
-            }
+        let has_made = match passage.poll_made(cx, journey) {
+            Poll::Ready(has_made) => has_made?,
+            Poll::Pending => return wait_for_client(cx, download, journey, upstream_stream, moved),
+        };
+        if has_made {
+            moved = true;
+            continue;
         }
         if progress.stage == Stage::Flushing {
             return match journey.downstream.poll_flush(cx) {
                 Poll::Ready(flushed) => Poll::Ready(flushed.map_err(|error| gone(&error))),
-                Poll::Pending => {
-                    upstream_stream.pause()?;
-                    download.wait(cx, WaitsFor::Client, moved, journey.downstream)
-                }
+                Poll::Pending => wait_for_client(cx, download, journey, upstream_stream, moved),
             };
         }
-        // Nothing is read while the client takes nothing.
+        // Nothing is read while the client takes nothing: what is read would be held in memory for each slow client.
         let mut takes_nothing = false;
         let mut capacity = |cx: &mut Context<'_>| {
             let capacity = journey.downstream.poll_capacity(cx).map_err(|error| gone(&error));
@@ -288,14 +281,12 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
             Poll::Ready(BodyEvent::Data(data)) => {
                 let count = match passage.poll_piece(cx, journey, data) {
                     Poll::Ready(taken) => taken?,
-                    Poll::Pending => {
-                        upstream_stream.pause()?;
-                        return download.wait(cx, WaitsFor::Client, moved, journey.downstream);
-                    }
+                    Poll::Pending => return wait_for_client(cx, download, journey, upstream_stream, moved),
                 };
                 upstream_stream.consume(count);
                 moved = true;
                 if turn.is_over(cx, count) {
+                    // The timer of the deadline has no turn while bytes always are at hand.
                     if journey.run.deadline.is_overdue() {
                         return Poll::Ready(Err(overdue()));
                     }
@@ -320,21 +311,43 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
                 if passage.flush(journey)? {
                     continue;
                 }
-                match journey.downstream.poll_flush(cx) {
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
-                    Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, journey.downstream),
-                    Poll::Ready(Ok(())) => {}
-                }
-                if journey.downstream.poll_closed(cx).is_ready() {
-                    // A client that has closed its sending side may still read; a write to a client that has gone
-                    // fails soon.
-                    journey.downstream.close_afterwards();
-                    progress.is_half_closed = true;
-                }
-                let waits_for =
-                    if progress.is_half_closed { WaitsFor::AnswerHalfClosed } else { WaitsFor::Answer };
-                return download.wait(cx, waits_for, moved, journey.downstream);
+                return wait_for_upstream(cx, download, journey, moved, progress);
             }
         }
     }
+}
+
+/// Waits until the client takes more. The upstream is not read meanwhile, so that its own flow control slows it down.
+fn wait_for_client<S: DownstreamStream, O: UpstreamStream>(
+    cx: &mut Context<'_>,
+    download: &mut DownloadWait<'_>,
+    journey: &mut Journey<'_, S>,
+    upstream_stream: &mut O,
+    moved: bool,
+) -> Poll<Result<(), Failure>> {
+    upstream_stream.pause()?;
+    download.wait(cx, WaitsFor::Client, moved, journey.downstream)
+}
+
+/// Sends all that has arrived, and waits for the next piece of the upstream's body.
+fn wait_for_upstream<S: DownstreamStream>(
+    cx: &mut Context<'_>,
+    download: &mut DownloadWait<'_>,
+    journey: &mut Journey<'_, S>,
+    moved: bool,
+    progress: &mut Progress,
+) -> Poll<Result<(), Failure>> {
+    match journey.downstream.poll_flush(cx) {
+        Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
+        Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, journey.downstream),
+        Poll::Ready(Ok(())) => {}
+    }
+    if journey.downstream.poll_closed(cx).is_ready() {
+        // A client that has closed its sending side may still read (RFC 9293 section 3.6); a write to one that has gone
+        // fails soon.
+        journey.downstream.close_afterwards();
+        progress.is_half_closed = true;
+    }
+    let waits_for = if progress.is_half_closed { WaitsFor::AnswerHalfClosed } else { WaitsFor::Answer };
+    download.wait(cx, waits_for, moved, journey.downstream)
 }

@@ -102,7 +102,7 @@ impl Retries {
 
     /// Whether the response in `exchange` gives way to another attempt, which is then prepared. The response is passed on
     /// if no retry may be made.
-    fn discards_response<S: DownstreamStream>(
+    pub(super) fn discards_response<S: DownstreamStream>(
         &mut self,
         policy: &RetryPolicy,
         journey: &mut Journey<'_, S>,

@@ -101,76 +101,97 @@ async fn collect(
     Ok(body)
 }
 
+/// The passage of a plugin's stream to the client, between two polls.
+#[derive(Default)]
+struct ReplyPassage {
+    piece: Vec<u8>,
+    /// How much of the piece was sent.
+    sent: usize,
+    stage: ReplyStage,
+    trailers: Headers,
+    /// The last poll moved something and ended with its turn.
+    has_moved: bool,
+    /// The client has closed its sending side: it may no longer read.
+    is_half_closed: bool,
+}
+
+/// How far a plugin's stream has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ReplyStage {
+    /// The plugin makes pieces.
+    #[default]
+    Making,
+    /// The last piece was made; the end is noted when it is sent.
+    Ending,
+    /// The end was given to the client's stream, which has bytes left to send.
+    Flushing,
+}
+
 /// Sends the pieces of `stream`, behind a head that was started.
 pub(super) async fn pass_on<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     wait: &mut Wait<'_, '_>,
     stream: &mut dyn ReplyStream,
 ) -> Result<(), Failure> {
-    let (mut piece, mut sent, mut trailers) = (Vec::new(), 0, Headers::new());
-    let (mut is_last, mut is_finished, mut has_moved, mut half_closed) = (false, false, false, false);
-    poll_fn(|cx| {
-        let mut moved = std::mem::take(&mut has_moved);
+    let mut passage = ReplyPassage::default();
+    poll_fn(|cx| passage.poll(cx, journey, wait, stream)).await
+}
+
+impl ReplyPassage {
+    fn poll<S: DownstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        journey: &mut Journey<'_, S>,
+        wait: &mut Wait<'_, '_>,
+        stream: &mut dyn ReplyStream,
+    ) -> Poll<Result<(), Failure>> {
+        let mut moved = std::mem::take(&mut self.has_moved);
         let mut turn = Turn::default();
         loop {
-            let written = if sent < piece.len() {
-                journey.downstream.poll_write(cx, &piece[sent..]).map_ok(|count| {
-                    sent += count;
+            let written = if self.sent < self.piece.len() {
+                journey.downstream.poll_write(cx, &self.piece[self.sent..]).map_ok(|count| {
+                    self.sent += count;
                     journey.exchange.stats.response_body_bytes += count as u64;
                     count
                 })
-            } else if is_finished {
-                match journey.downstream.poll_flush(cx) {
-                    Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
-                    flushed => flushed.map_ok(|()| 0),
-                }
-            } else if is_last {
-                is_finished = true;
-                journey.downstream.finish(Some(&trailers).filter(|list| !list.is_empty()));
-                continue;
             } else {
-                match stream.poll_piece(cx) {
-                    Poll::Ready(Some(Ok(next))) => (piece, sent) = (next, 0),
-                    Poll::Ready(Some(Err(reason))) => return Poll::Ready(Err(failed(reason))),
-                    Poll::Ready(None) => (piece, sent, is_last) = (Vec::new(), 0, true),
-                    Poll::Pending => {
-                        // The pieces so far must not wait for the next one.
-                        if encode::flush(journey.exchange, &mut piece)? {
-                            sent = 0;
+                match self.stage {
+                    ReplyStage::Making => match stream.poll_piece(cx) {
+                        Poll::Ready(Some(Ok(piece))) => {
+                            self.edit(journey, piece, Portion::Piece)?;
                             continue;
                         }
-                        if let Poll::Ready(Err(error)) = journey.downstream.poll_flush(cx) {
-                            return Poll::Ready(Err(gone(&error)));
+                        Poll::Ready(Some(Err(reason))) => return Poll::Ready(Err(failed(reason))),
+                        Poll::Ready(None) => {
+                            self.stage = ReplyStage::Ending;
+                            self.edit(journey, Vec::new(), Portion::Last)?;
+                            continue;
                         }
-                        half_closed |= journey.downstream.poll_closed(cx).is_ready();
-                        return stalls(wait, cx, moved, half_closed);
+                        Poll::Pending => {
+                            // The pieces so far must not wait for the next one.
+                            if encode::flush(journey.exchange, &mut self.piece)? {
+                                self.sent = 0;
+                                continue;
+                            }
+                            return self.wait_for_plugin(cx, journey, wait, moved);
+                        }
+                    },
+                    ReplyStage::Ending => {
+                        self.stage = ReplyStage::Flushing;
+                        journey.downstream.finish(Some(&self.trailers).filter(|list| !list.is_empty()));
+                        continue;
                     }
+                    ReplyStage::Flushing => match journey.downstream.poll_flush(cx) {
+                        Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+                        flushed => flushed.map_ok(|()| 0),
+                    },
                 }
-                let portion = if is_last { Portion::Last } else { Portion::Piece };
-                if is_last && journey.chains.has(Phase::ResponseBody) {
-                    phases::response_trailers(
-                        journey.run.context,
-                        journey.exchange,
-                        &journey.chains,
-                        &mut trailers,
-                    );
-                }
-                phases::piece_of_response_body(
-                    journey.run,
-                    journey.exchange,
-                    &journey.chains,
-                    &mut piece,
-                    portion,
-                )?;
-                journey.exchange.note_response(&piece);
-                encode::in_place(journey.exchange, &mut piece, portion)?;
-                continue;
             };
             match written {
                 Poll::Ready(Ok(count)) => {
                     moved = true;
                     if turn.is_over(cx, count) {
-                        has_moved = true;
+                        self.has_moved = true;
                         return Poll::Pending;
                     }
                 }
@@ -182,8 +203,39 @@ pub(super) async fn pass_on<S: DownstreamStream>(
                 }
             }
         }
-    })
-    .await
+    }
+
+    /// Takes the next piece, as the plugins of the body phase and the encoder make it.
+    fn edit<S>(
+        &mut self,
+        journey: &mut Journey<'_, S>,
+        piece: Vec<u8>,
+        portion: Portion,
+    ) -> Result<(), Failure> {
+        (self.piece, self.sent) = (piece, 0);
+        let Journey { run, exchange, chains, .. } = journey;
+        if portion == Portion::Last && chains.has(Phase::ResponseBody) {
+            phases::response_trailers(run.context, exchange, chains, &mut self.trailers);
+        }
+        phases::piece_of_response_body(run, exchange, chains, &mut self.piece, portion)?;
+        exchange.note_response(&self.piece);
+        encode::in_place(exchange, &mut self.piece, portion)
+    }
+
+    /// Sends all that was made, and waits for the plugin.
+    fn wait_for_plugin<S: DownstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        journey: &mut Journey<'_, S>,
+        wait: &mut Wait<'_, '_>,
+        moved: bool,
+    ) -> Poll<Result<(), Failure>> {
+        if let Poll::Ready(Err(error)) = journey.downstream.poll_flush(cx) {
+            return Poll::Ready(Err(gone(&error)));
+        }
+        self.is_half_closed |= journey.downstream.poll_closed(cx).is_ready();
+        stalls(wait, cx, moved, self.is_half_closed)
+    }
 }
 
 /// Waits for the plugin's next piece: [`PHASE_WAIT_MS`] at most, and no longer than the grace time for a client that has

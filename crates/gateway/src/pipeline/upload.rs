@@ -209,55 +209,91 @@ impl Upload {
         moved: &mut bool,
         turn: &mut Turn,
     ) -> Result<Option<Progress>, Failure> {
-        let left_bytes = self.left_bytes();
-        let Some(piece) = &mut self.edited else { return Ok(None) };
+        let Some(piece) = &self.edited else { return Ok(None) };
         if piece.sent < piece.bytes.len() {
-            match upstream_stream.poll_write(cx, &piece.bytes[piece.sent..]) {
-                Poll::Ready(Ok(count)) => {
-                    piece.sent += count;
-                    *moved = true;
-                    if turn.is_over(cx, count) {
-                        self.has_moved = true;
-                        return Ok(Some(Progress::NextTurn));
-                    }
-                }
-                Poll::Ready(Err(_)) => self.stage = Stage::Broken,
-                Poll::Pending => return Ok(Some(Progress::AwaitsEndpoint)),
-            }
-            return Ok(None);
+            return Ok(self.send_edited(cx, upstream_stream, moved, turn));
         }
         if let Some(trailers) = &piece.end {
             upstream_stream.finish(trailers.as_ref());
             self.stage = Stage::Flushing;
             return Ok(None);
         }
+        let Poll::Ready(taken) = self.take_piece(cx, journey.downstream) else {
+            // Edited bytes must not wait for the client's next ones: the answer to them may be what it waits for.
+            if let Poll::Ready(Err(_)) = upstream_stream.poll_flush(cx) {
+                self.stage = Stage::Broken;
+                return Ok(None);
+            }
+            return Ok(Some(Progress::AwaitsClient));
+        };
+        self.edit(journey, taken?)?;
+        Ok(None)
+    }
+
+    /// Sends bytes that plugins have left.
+    fn send_edited<O: UpstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        upstream_stream: &mut O,
+        moved: &mut bool,
+        turn: &mut Turn,
+    ) -> Option<Progress> {
+        let piece = self.edited.as_mut()?;
+        match upstream_stream.poll_write(cx, &piece.bytes[piece.sent..]) {
+            Poll::Ready(Ok(count)) => {
+                piece.sent += count;
+                *moved = true;
+                if turn.is_over(cx, count) {
+                    self.has_moved = true;
+                    return Some(Progress::NextTurn);
+                }
+            }
+            // The endpoint may have answered before it closed: its response decides.
+            Poll::Ready(Err(_)) => self.stage = Stage::Broken,
+            Poll::Pending => return Some(Progress::AwaitsEndpoint),
+        }
+        None
+    }
+
+    /// Takes the next piece of the client's body, within the limit.
+    fn take_piece<S: DownstreamStream>(
+        &mut self,
+        cx: &mut Context<'_>,
+        downstream: &mut S,
+    ) -> Poll<Result<Portion, Failure>> {
+        let left_bytes = self.left_bytes();
+        let Some(piece) = &mut self.edited else { return Poll::Ready(Ok(Portion::Last)) };
         piece.bytes.clear();
         piece.sent = 0;
-        let (portion, count) = match self.body.poll(cx, journey.downstream) {
+        let count = match self.body.poll(cx, downstream) {
             Poll::Ready(BodyEvent::Data(data)) => {
                 piece.bytes.extend_from_slice(data);
-                (Portion::Piece, data.len())
+                data.len()
             }
             Poll::Ready(BodyEvent::End(trailers)) => {
                 piece.end = Some(trailers.cloned());
-                (Portion::Last, 0)
+                return Poll::Ready(Ok(Portion::Last));
             }
-            Poll::Ready(BodyEvent::Reset(failure)) => return Err(failure),
-            Poll::Pending => {
-                if let Poll::Ready(Err(_)) = upstream_stream.poll_flush(cx) {
-                    self.stage = Stage::Broken;
-                    return Ok(None);
-                }
-                return Ok(Some(Progress::AwaitsClient));
-            }
+            Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
+            Poll::Pending => return Poll::Pending,
         };
         if count > left_bytes {
-            return Err(too_large(self.limit_bytes));
+            return Poll::Ready(Err(too_large(self.limit_bytes)));
         }
         if count > 0 {
-            self.body.consume(count, journey.downstream);
+            self.body.consume(count, downstream);
         }
         self.taken_bytes += count as u64;
+        Poll::Ready(Ok(Portion::Piece))
+    }
+
+    /// Gives the piece to the plugins, and a copy of what they leave to those that log the body.
+    fn edit<S: DownstreamStream>(
+        &mut self,
+        journey: &mut Journey<'_, S>,
+        portion: Portion,
+    ) -> Result<(), Failure> {
+        let Some(piece) = &mut self.edited else { return Ok(()) };
         phases::piece_of_request_body(
             journey.run,
             journey.exchange,
@@ -275,7 +311,7 @@ impl Upload {
                 copy.end();
             }
         }
-        Ok(None)
+        Ok(())
     }
 
     /// How much more body is accepted, in bytes.
