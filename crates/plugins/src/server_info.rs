@@ -11,7 +11,7 @@
 //! The plugin need not be in any object. The endpoint answers
 //!
 //! ```json
-//! {"boot_time":1764100000,"etcd_version":"3.5.0","hostname":"gateway-1","id":"0f8fad5b-d9cb-469f-a165-70867728950e","version":"0.1.0"}
+//! {"boot_time":1764100000,"etcd_version":"3.5.0","hostname":"gateway-1","id":"0f8fad5b-d9cb-469f-a165-70867728950e","version":"0.2.0"}
 //! ```
 //!
 //! | field | is |

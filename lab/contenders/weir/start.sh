@@ -16,7 +16,7 @@ contender_install() {
   debian curl curl
 }
 
-# "weir 0.1.0, rustls 0.23.46"
+# "weir 0.2.0, rustls 0.23.46"
 contender_version() {
   needs WEIR
   "$WEIR" version | awk 'NR == 1 { version = $2 } $1 == "TLS" { library = $2 " " $3; sub(/,$/, "", library) }

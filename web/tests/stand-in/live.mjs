@@ -28,7 +28,7 @@ export async function handle(call, response, open) {
 
 function session({ role, state }) {
   return {
-    role, name: null, version: '0.1.0', emulates: '3.18.0', instance: 'edge-fra-1', source: 'store', writable: role === 'admin',
+    role, name: null, version: '0.2.0', emulates: '3.18.0', instance: 'edge-fra-1', source: 'store', writable: role === 'admin',
     started_ms: NOW_MS - 3 * 86_400_000,
     listeners: [{ name: 'proxy', address: '127.0.0.1:9080', tls: false }, { name: 'proxy-tls', address: '127.0.0.1:9443', tls: true }],
     features: ['tap', 'explain', 'topology'],

@@ -8,7 +8,7 @@ use crate::clean_root::CleanRoot;
 use crate::pack::{build, folder, output, package, packages, program, repository};
 
 /// The version that the page upgrades to.
-const NEXT_VERSION: &str = "0.2.0";
+const NEXT_VERSION: &str = "0.3.0";
 /// The section that runs in a root without the package.
 const BY_HAND: &str = "Any Linux";
 /// Blocks that are not run, by their first word, and the reason.

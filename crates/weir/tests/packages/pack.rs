@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// The version of the packages that [`packages`] builds.
-pub(crate) const VERSION: &str = "0.1.0";
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The program in the packages.
 pub(crate) fn program() -> PathBuf {
