@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, LazyLock};
 
-use mlua::{Error, IntoLuaMulti, Lua, LuaString, MultiValue, Value};
+use mlua::{Error, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 use net::env;
 use parking_lot::Mutex;
 
 use super::Adder;
 use super::texts::text_of;
 use crate::runtime::limits::{DICTIONARIES_MAX, DICTIONARY_ENTRY_BYTES, DICTIONARY_MAX_BYTES};
+use crate::runtime::state::State;
 
 /// Elements that `get_keys` gives unless a call says another number, as in nginx.
 const KEYS_MAX: usize = 1_024;
@@ -180,6 +181,171 @@ fn store(lua: &Lua, values: &Stored, storing: Storing) -> mlua::Result<MultiValu
     }
 }
 
+/// The value of a key with its flags; nil and a reason for a list.
+fn get(_: &State, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
+    let dictionary = dictionary(&name)?;
+    let mut dictionary = dictionary.lock();
+    match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
+        Some(Entry { item: Item::List(_), .. }) => (Value::Nil, "value is a list").into_lua_multi(lua),
+        Some(entry) if entry.flags != 0.0 => (value_of(lua, &entry.item)?, entry.flags).into_lua_multi(lua),
+        Some(entry) => value_of(lua, &entry.item)?.into_lua_multi(lua),
+        None => Value::Nil.into_lua_multi(lua),
+    }
+}
+
+/// Adds to a number, which begins with `first` where there is none.
+fn increment(
+    _: &State,
+    lua: &Lua,
+    (name, key, step, first, seconds): (String, LuaString, f64, Option<f64>, Option<f64>),
+) -> mlua::Result<MultiValue> {
+    let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
+    let mut dictionary = dictionary.lock();
+    match (dictionary.live(&key, env::monotonic_ns()), first) {
+        (Some(Entry { item: Item::Number(number), .. }), _) => {
+            *number += step;
+            (*number).into_lua_multi(lua)
+        }
+        (Some(_), _) => (Value::Nil, "not a number").into_lua_multi(lua),
+        (None, None) => (Value::Nil, "not found").into_lua_multi(lua),
+        (None, Some(first)) => {
+            let number = first + step;
+            match dictionary.store(&key, Item::Number(number), 0.0, ends_ns(seconds), true) {
+                Some(has_evicted) => (number, Value::Nil, has_evicted).into_lua_multi(lua),
+                None => (Value::Nil, "no memory").into_lua_multi(lua),
+            }
+        }
+    }
+}
+
+/// Removes a key.
+fn delete(_: &State, _: &Lua, (name, key): (String, LuaString)) -> mlua::Result<()> {
+    dictionary(&name)?.lock().remove(&key.as_bytes());
+    Ok(())
+}
+
+/// The seconds that a key has left; 0 if it never ends.
+fn time_to_live(_: &State, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
+    let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
+    let mut dictionary = dictionary.lock();
+    match dictionary.live(&key.as_bytes(), now_ns).map(|entry| entry.ends_ns) {
+        Some(0) => 0.into_lua_multi(lua),
+        Some(ends_ns) => ((ends_ns.saturating_sub(now_ns)) as f64 / 1e9).into_lua_multi(lua),
+        None => (Value::Nil, "not found").into_lua_multi(lua),
+    }
+}
+
+/// Gives a key another time to live.
+fn expire(_: &State, lua: &Lua, (name, key, seconds): (String, LuaString, f64)) -> mlua::Result<MultiValue> {
+    let dictionary = dictionary(&name)?;
+    let mut dictionary = dictionary.lock();
+    match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
+        Some(entry) => {
+            entry.ends_ns = ends_ns(Some(seconds));
+            true.into_lua_multi(lua)
+        }
+        None => (Value::Nil, "not found").into_lua_multi(lua),
+    }
+}
+
+/// Adds an element to a list, and returns its new length.
+fn push(
+    _: &State,
+    lua: &Lua,
+    (name, key, value, is_front): (String, LuaString, Value, bool),
+) -> mlua::Result<MultiValue> {
+    let Some(text) = text_of(&value) else { return (Value::Nil, "bad value type").into_lua_multi(lua) };
+    let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
+    let mut dictionary = dictionary.lock();
+    let (mut list, ends_ns) = match dictionary.live(&key, env::monotonic_ns()) {
+        Some(Entry { item: Item::List(list), ends_ns, .. }) => (std::mem::take(list), *ends_ns),
+        Some(_) => return (Value::Nil, "value not a list").into_lua_multi(lua),
+        None => (VecDeque::new(), 0),
+    };
+    // The bytes of the list were counted with it.
+    let taken: usize = list.iter().map(|text| text.len() + 16).sum();
+    dictionary.bytes -= taken;
+    if is_front {
+        list.push_front(text.into())
+    } else {
+        list.push_back(text.into())
+    }
+    let length = list.len() as f64;
+    match dictionary.store(&key, Item::List(list), 0.0, ends_ns, true) {
+        Some(_) => length.into_lua_multi(lua),
+        None => (Value::Nil, "no memory").into_lua_multi(lua),
+    }
+}
+
+/// Takes an element from a list; the list ends with its last one.
+fn pop(_: &State, lua: &Lua, (name, key, is_front): (String, LuaString, bool)) -> mlua::Result<MultiValue> {
+    let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
+    let mut dictionary = dictionary.lock();
+    let popped = match dictionary.live(&key, env::monotonic_ns()) {
+        Some(Entry { item: Item::List(list), .. }) => {
+            let popped = if is_front { list.pop_front() } else { list.pop_back() };
+            popped.map(|text| (text, list.is_empty()))
+        }
+        Some(_) => return (Value::Nil, "value not a list").into_lua_multi(lua),
+        None => None,
+    };
+    let Some((text, is_empty)) = popped else { return Value::Nil.into_lua_multi(lua) };
+    dictionary.bytes -= text.len() + 16;
+    if is_empty {
+        dictionary.remove(&key);
+    }
+    lua.create_string(text)?.into_lua_multi(lua)
+}
+
+/// The length of a list.
+fn list_length(_: &State, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
+    let dictionary = dictionary(&name)?;
+    let mut dictionary = dictionary.lock();
+    match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
+        Some(Entry { item: Item::List(list), .. }) => (list.len() as f64).into_lua_multi(lua),
+        Some(_) => (Value::Nil, "value not a list").into_lua_multi(lua),
+        None => 0.into_lua_multi(lua),
+    }
+}
+
+/// The keys in use, `most` of them; 0 is all, as in nginx.
+fn keys(state: &State, lua: &Lua, (name, most): (String, Option<usize>)) -> mlua::Result<Table> {
+    let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
+    let dictionary = dictionary.lock();
+    let most = match most.unwrap_or(KEYS_MAX) {
+        0 => usize::MAX,
+        most => most,
+    };
+    let is_live = |entry: &&Entry| entry.ends_ns == 0 || entry.ends_ns > now_ns;
+    let live = dictionary.entries.iter().filter(|(_, entry)| is_live(entry)).take(most);
+    let keys = live.map(|(key, _)| lua.create_string(key)).collect::<mlua::Result<Vec<_>>>()?;
+    state.budget.charge(dictionary.entries.len() as u64)?;
+    lua.create_sequence_from(keys)
+}
+
+/// Removes all keys, or those that have ended; returns how many.
+fn flush(_: &State, _: &Lua, (name, is_expired_only): (String, bool)) -> mlua::Result<f64> {
+    let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
+    let mut dictionary = dictionary.lock();
+    let is_over = |entry: &Entry| entry.ends_ns != 0 && entry.ends_ns <= now_ns;
+    let gone: Vec<Vec<u8>> = dictionary
+        .entries
+        .iter()
+        .filter(|(_, entry)| !is_expired_only || is_over(entry))
+        .map(|(key, _)| key.clone())
+        .collect();
+    for key in &gone {
+        dictionary.remove(key);
+    }
+    Ok(gone.len() as f64)
+}
+
+/// The bytes that a dictionary may hold, or has left.
+fn size(_: &State, _: &Lua, (name, is_free): (String, bool)) -> mlua::Result<f64> {
+    let used = dictionary(&name)?.lock().bytes;
+    Ok(if is_free { DICTIONARY_MAX_BYTES.saturating_sub(used) } else { DICTIONARY_MAX_BYTES } as f64)
+}
+
 pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     for (name, storing) in [
         ("shared_set", Storing::Set { may_evict: true }),
@@ -190,143 +356,15 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     ] {
         add.add(name, move |_, lua, values: Stored| store(lua, &values, storing))?;
     }
-    add.add("shared_get", |_, lua, (name, key): (String, LuaString)| {
-        let dictionary = dictionary(&name)?;
-        let mut dictionary = dictionary.lock();
-        match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
-            Some(Entry { item: Item::List(_), .. }) => (Value::Nil, "value is a list").into_lua_multi(lua),
-            Some(entry) if entry.flags != 0.0 => {
-                (value_of(lua, &entry.item)?, entry.flags).into_lua_multi(lua)
-            }
-            Some(entry) => value_of(lua, &entry.item)?.into_lua_multi(lua),
-            None => Value::Nil.into_lua_multi(lua),
-        }
-    })?;
-    add.add("shared_incr", |_, lua, values: (String, LuaString, f64, Option<f64>, Option<f64>)| {
-        let (name, key, step, first, seconds) = values;
-        let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
-        let mut dictionary = dictionary.lock();
-        match (dictionary.live(&key, env::monotonic_ns()), first) {
-            (Some(Entry { item: Item::Number(number), .. }), _) => {
-                *number += step;
-                (*number).into_lua_multi(lua)
-            }
-            (Some(_), _) => (Value::Nil, "not a number").into_lua_multi(lua),
-            (None, None) => (Value::Nil, "not found").into_lua_multi(lua),
-            (None, Some(first)) => {
-                let number = first + step;
-                match dictionary.store(&key, Item::Number(number), 0.0, ends_ns(seconds), true) {
-                    Some(has_evicted) => (number, Value::Nil, has_evicted).into_lua_multi(lua),
-                    None => (Value::Nil, "no memory").into_lua_multi(lua),
-                }
-            }
-        }
-    })?;
-    add.add("shared_delete", |_, _, (name, key): (String, LuaString)| {
-        dictionary(&name)?.lock().remove(&key.as_bytes());
-        Ok(())
-    })?;
-    add.add("shared_ttl", |_, lua, (name, key): (String, LuaString)| {
-        let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
-        let mut dictionary = dictionary.lock();
-        match dictionary.live(&key.as_bytes(), now_ns).map(|entry| entry.ends_ns) {
-            Some(0) => 0.into_lua_multi(lua),
-            Some(ends_ns) => ((ends_ns.saturating_sub(now_ns)) as f64 / 1e9).into_lua_multi(lua),
-            None => (Value::Nil, "not found").into_lua_multi(lua),
-        }
-    })?;
-    add.add("shared_expire", |_, lua, (name, key, seconds): (String, LuaString, f64)| {
-        let dictionary = dictionary(&name)?;
-        let mut dictionary = dictionary.lock();
-        match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
-            Some(entry) => {
-                entry.ends_ns = ends_ns(Some(seconds));
-                true.into_lua_multi(lua)
-            }
-            None => (Value::Nil, "not found").into_lua_multi(lua),
-        }
-    })?;
-    add.add("shared_push", |_, lua, values: (String, LuaString, Value, bool)| {
-        let (name, key, value, is_front) = values;
-        let Some(text) = text_of(&value) else { return (Value::Nil, "bad value type").into_lua_multi(lua) };
-        let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
-        let mut dictionary = dictionary.lock();
-        let (mut list, ends_ns) = match dictionary.live(&key, env::monotonic_ns()) {
-            Some(Entry { item: Item::List(list), ends_ns, .. }) => (std::mem::take(list), *ends_ns),
-            Some(_) => return (Value::Nil, "value not a list").into_lua_multi(lua),
-            None => (VecDeque::new(), 0),
-        };
-        // The bytes of the list were counted with it.
-        let taken: usize = list.iter().map(|text| text.len() + 16).sum();
-        dictionary.bytes -= taken;
-        if is_front {
-            list.push_front(text.into())
-        } else {
-            list.push_back(text.into())
-        }
-        let length = list.len() as f64;
-        match dictionary.store(&key, Item::List(list), 0.0, ends_ns, true) {
-            Some(_) => length.into_lua_multi(lua),
-            None => (Value::Nil, "no memory").into_lua_multi(lua),
-        }
-    })?;
-    add.add("shared_pop", |_, lua, (name, key, is_front): (String, LuaString, bool)| {
-        let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
-        let mut dictionary = dictionary.lock();
-        let popped = match dictionary.live(&key, env::monotonic_ns()) {
-            Some(Entry { item: Item::List(list), .. }) => {
-                let popped = if is_front { list.pop_front() } else { list.pop_back() };
-                popped.map(|text| (text, list.is_empty()))
-            }
-            Some(_) => return (Value::Nil, "value not a list").into_lua_multi(lua),
-            None => None,
-        };
-        let Some((text, is_empty)) = popped else { return Value::Nil.into_lua_multi(lua) };
-        dictionary.bytes -= text.len() + 16;
-        if is_empty {
-            dictionary.remove(&key);
-        }
-        lua.create_string(text)?.into_lua_multi(lua)
-    })?;
-    add.add("shared_length", |_, lua, (name, key): (String, LuaString)| {
-        let dictionary = dictionary(&name)?;
-        let mut dictionary = dictionary.lock();
-        match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
-            Some(Entry { item: Item::List(list), .. }) => (list.len() as f64).into_lua_multi(lua),
-            Some(_) => (Value::Nil, "value not a list").into_lua_multi(lua),
-            None => 0.into_lua_multi(lua),
-        }
-    })?;
-    add.add("shared_keys", |state, lua, (name, most): (String, Option<usize>)| {
-        let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
-        let dictionary = dictionary.lock();
-        let most = match most.unwrap_or(KEYS_MAX) {
-            0 => usize::MAX,
-            most => most,
-        };
-        let is_live = |entry: &&Entry| entry.ends_ns == 0 || entry.ends_ns > now_ns;
-        let live = dictionary.entries.iter().filter(|(_, entry)| is_live(entry)).take(most);
-        let keys = live.map(|(key, _)| lua.create_string(key)).collect::<mlua::Result<Vec<_>>>()?;
-        state.budget.charge(dictionary.entries.len() as u64)?;
-        lua.create_sequence_from(keys)
-    })?;
-    add.add("shared_flush", |_, _, (name, is_expired_only): (String, bool)| {
-        let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
-        let mut dictionary = dictionary.lock();
-        let is_over = |entry: &Entry| entry.ends_ns != 0 && entry.ends_ns <= now_ns;
-        let gone: Vec<Vec<u8>> = dictionary
-            .entries
-            .iter()
-            .filter(|(_, entry)| !is_expired_only || is_over(entry))
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in &gone {
-            dictionary.remove(key);
-        }
-        Ok(gone.len() as f64)
-    })?;
-    add.add("shared_size", |_, _, (name, is_free): (String, bool)| {
-        let used = dictionary(&name)?.lock().bytes;
-        Ok(if is_free { DICTIONARY_MAX_BYTES.saturating_sub(used) } else { DICTIONARY_MAX_BYTES } as f64)
-    })
+    add.add("shared_get", get)?;
+    add.add("shared_incr", increment)?;
+    add.add("shared_delete", delete)?;
+    add.add("shared_ttl", time_to_live)?;
+    add.add("shared_expire", expire)?;
+    add.add("shared_push", push)?;
+    add.add("shared_pop", pop)?;
+    add.add("shared_length", list_length)?;
+    add.add("shared_keys", keys)?;
+    add.add("shared_flush", flush)?;
+    add.add("shared_size", size)
 }
