@@ -39,12 +39,12 @@ use crate::shared::config;
 use labels::{Labels, Parser};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("acl", 2410, &[Phase::Access], Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new("acl", 2410, &[Phase::Access], AclConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .documented(include_str!("acl.rs"));
 
 attributes! {
-    struct Config {
+    struct AclConfig {
         /// The JSON path of an external user's labels.
         external_user_label_field: String = "groups".into(), {"minLength": 1};
         /// The name of an external user's labels in the lists; the path without it.
@@ -102,7 +102,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Acl, String> {
-    let config: Config = config::parse(config)?;
+    let config: AclConfig = config::parse(config)?;
     let field = config.external_user_label_field;
     let path = JsonPath::parse_recursive(&field)
         .map_err(|error| format!("invalid external_user_label_field: {error}"))?;

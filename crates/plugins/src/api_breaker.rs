@@ -50,12 +50,12 @@ use breakers::{Breakers, Rules};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("api-breaker", 1005, &[Phase::Access, Phase::Log], Config::schema, build)
+    PluginKind::new("api-breaker", 1005, &[Phase::Access, Phase::Log], ApiBreakerConfig::schema, build)
         .checked(|config| headers(&config::parse(config)?).map(drop))
         .documented(include_str!("api_breaker.rs"));
 
 attributes! {
-    struct Config {
+    struct ApiBreakerConfig {
         /// The status of the response in place of the upstream's.
         break_response_code: u16, { "minimum": 200, "maximum": 599 };
         /// The body of that response.
@@ -120,7 +120,7 @@ struct ApiBreaker {
 }
 
 /// The fields of the response; none without a body.
-fn headers(config: &Config) -> Result<ReplyFields, String> {
+fn headers(config: &ApiBreakerConfig) -> Result<ReplyFields, String> {
     let written = config.break_response_headers.iter().flatten();
     let written: Vec<(&str, Value)> =
         written.map(|header| (&*header.key, Value::from(header.value.as_str()))).collect();
@@ -130,7 +130,7 @@ fn headers(config: &Config) -> Result<ReplyFields, String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: ApiBreakerConfig = config::parse(config)?;
     let headers = headers(&config)?;
     let body = config.break_response_body.unwrap_or_default().into_bytes();
     Ok(Arc::new(ApiBreaker {

@@ -27,12 +27,12 @@ use crate::shared::fields;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("attach-consumer-label", 2399, &[Phase::BeforeProxy], Config::schema, build)
+    PluginKind::new("attach-consumer-label", 2399, &[Phase::BeforeProxy], AttachConsumerLabelConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("attach_consumer_label.rs"));
 
 attributes! {
-    struct Config {
+    struct AttachConsumerLabelConfig {
         /// The label behind a dollar sign for each request field.
         headers: Map<String, Value>, {
             "minProperties": 1,
@@ -52,7 +52,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<AttachConsumerLabel, String> {
-    let config: Config = config::parse(config)?;
+    let config: AttachConsumerLabelConfig = config::parse(config)?;
     let read = |(field, label): (&String, &Value)| {
         let field = fields::name(field).map_err(|reason| format!("headers: {reason}"))?;
         let label = label.as_str().and_then(|label| label.strip_prefix('$'));

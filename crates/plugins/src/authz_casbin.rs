@@ -76,7 +76,7 @@ pub(crate) const KIND: PluginKind =
         .documented(include_str!("authz_casbin.rs"));
 
 attributes! {
-    struct Config {
+    struct AuthzCasbinConfig {
         /// The file with the model.
         model_path: Option<Box<str>>;
         /// The file with the policy.
@@ -102,7 +102,7 @@ attributes! {
 }
 
 fn config_schema() -> Value {
-    let mut schema = Config::schema();
+    let mut schema = AuthzCasbinConfig::schema();
     let any = ["model_path", "policy_path", "model", "policy"].map(|name| json!({"required": [name]}));
     schema["oneOf"] = json!([
         {"required": ["model_path", "policy_path"]},
@@ -146,7 +146,7 @@ impl Drop for Place<'_> {
 type Compiled = Result<Arc<Policy>, String>;
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: AuthzCasbinConfig = config::parse(config)?;
     fields::name(&config.username).map_err(|reason| format!("username: {reason}"))?;
     match (&config.model, &config.policy) {
         (Some(model), Some(policy)) => check_texts(model, policy),
@@ -167,7 +167,7 @@ fn check_texts(model: &str, policy: &str) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: AuthzCasbinConfig = config::parse(config)?;
     let texts = match (config.model_path, config.policy_path, config.model, config.policy) {
         (Some(model), Some(policy), ..) => {
             Some((config_file::read("model_path", &model)?, config_file::read("policy_path", &policy)?))

@@ -51,11 +51,11 @@ use crate::shared::attributes::Attribute;
 use crate::shared::config;
 use message::query::{arguments, decode};
 use server::Server;
-use settings::{Config, Mode, check};
+use settings::{AuthzKeycloakConfig, Mode, check};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("authz-keycloak", 2000, &[Phase::RequestBody, Phase::Access], Config::schema, build)
+    PluginKind::new("authz-keycloak", 2000, &[Phase::RequestBody, Phase::Access], AuthzKeycloakConfig::schema, build)
         .checked(check)
         .documented(include_str!("authz_keycloak.rs"));
 
@@ -66,11 +66,11 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 struct AuthzKeycloak {
     server: Server,
     pace: Pace,
-    config: Config,
+    config: AuthzKeycloakConfig,
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: AuthzKeycloakConfig = config::parse(config)?;
     Ok(Arc::new(AuthzKeycloak {
         server: Server::new(build, &config)?,
         pace: Pace::every_ms(LOG_INTERVAL_MS),
@@ -238,7 +238,7 @@ fn authorization(exchange: &Exchange) -> Option<String> {
 }
 
 /// The form that asks for a decision. The scope joins those that a permission has already.
-fn decision_form(config: &Config, permissions: &[String], scope: Option<&str>) -> String {
+fn decision_form(config: &AuthzKeycloakConfig, permissions: &[String], scope: Option<&str>) -> String {
     let with_scope = |permission: &String| match scope {
         None => permission.clone(),
         Some(scope) if permission.contains('#') => format!("{permission}, {scope}"),

@@ -53,13 +53,13 @@ use crate::shared::authentication::{Authentication, REALM_PATTERN, Refusal, find
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2520, &[Phase::Rewrite], Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2520, &[Phase::Rewrite], BasicAuthConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(consumer_schema, &["username"])
     .documented(include_str!("basic_auth.rs"));
 
 attributes! {
-    struct Config {
+    struct BasicAuthConfig {
         /// Whether the upstream is kept from seeing the credentials.
         hide_credentials: bool = false;
         /// The realm that WWW-Authenticate names.
@@ -102,7 +102,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<BasicAuth, String> {
-    let config: Config = config::parse(config)?;
+    let config: BasicAuthConfig = config::parse(config)?;
     Ok(BasicAuth {
         hide_credentials: config.hide_credentials,
         authentication: Authentication::new("Basic", &config.realm, config.anonymous_consumer),

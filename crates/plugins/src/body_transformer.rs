@@ -84,7 +84,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     "body-transformer",
     1080,
     &[Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::ResponseHead, Phase::ResponseBody],
-    Config::schema,
+    BodyTransformerConfig::schema,
     build,
 )
 .checked(check)
@@ -96,7 +96,7 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 const BODY_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 
 attributes! {
-    struct Config {
+    struct BodyTransformerConfig {
         /// How the body of a request is transformed.
         request: Option<Side>;
         /// How the body of a response is transformed.
@@ -152,12 +152,12 @@ struct Message {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: BodyTransformerConfig = config::parse(config)?;
     sides(&config).map(drop)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: BodyTransformerConfig = config::parse(config)?;
     let (request, response) = sides(&config)?;
     Ok(Arc::new(BodyTransformer {
         request,
@@ -171,7 +171,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 type Sides = (Option<Transformation>, Option<Transformation>);
 
-fn sides(config: &Config) -> Result<Sides, String> {
+fn sides(config: &BodyTransformerConfig) -> Result<Sides, String> {
     let compile = |name: &'static str, side: &Side| {
         Transformation::compile(name, side.input_format, &side.template, side.template_is_base64)
     };

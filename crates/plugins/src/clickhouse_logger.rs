@@ -43,7 +43,7 @@ pub(crate) const KIND: PluginKind =
     logger::log_plugin_kind::<ClickhouseLogger>(398, include_str!("clickhouse_logger.rs"));
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct ClickhouseLoggerConfig {
         /// The endpoint, in its older spelling; use `endpoint_addrs`.
         endpoint_addr: Option<String>, { "pattern": URI_PATTERN };
         /// The endpoints of ClickHouse, which take turns.
@@ -75,17 +75,17 @@ attributes! {
 struct ClickhouseLogger;
 
 impl LogPlugin for ClickhouseLogger {
-    type Config = Config;
+    type TcpLoggerConfig = ClickhouseLoggerConfig;
     type Sink = Clickhouse;
 
     const NAME: &'static str = "clickhouse-logger";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<ClickhouseLogger, String> {
+    fn compile(config: &ClickhouseLoggerConfig, _metadata: Option<&Value>) -> Result<ClickhouseLogger, String> {
         config.endpoints().try_for_each(|uri| collector::check("endpoint_addrs", uri))?;
         Ok(ClickhouseLogger)
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _: &QueueSettings) -> Result<Clickhouse, String> {
+    fn sink(&self, build: &Build<'_>, config: &ClickhouseLoggerConfig, _: &QueueSettings) -> Result<Clickhouse, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
         let mut collector = Collector::new(build.services, config.endpoints(), calling)?;
         for (attribute, name, value) in [
@@ -105,7 +105,7 @@ impl LogPlugin for ClickhouseLogger {
     }
 }
 
-impl Config {
+impl ClickhouseLoggerConfig {
     fn endpoints(&self) -> impl Iterator<Item = &str> {
         self.endpoint_addr.iter().chain(self.endpoint_addrs.iter().flatten()).map(String::as_str)
     }

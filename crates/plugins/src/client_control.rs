@@ -24,11 +24,11 @@ use crate::shared::config;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("client-control", 22000, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("client-control", 22000, &[Phase::Rewrite], ClientControlConfig::schema, build)
         .documented(include_str!("client_control.rs"));
 
 attributes! {
-    struct Config {
+    struct ClientControlConfig {
         /// The longest request body in bytes; 0 is without a limit.
         max_body_size: Option<u64>, { "minimum": 0 };
     }
@@ -40,7 +40,7 @@ struct ClientControl {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: ClientControlConfig = config::parse(config)?;
     Ok(Arc::new(ClientControl { max_body_bytes: config.max_body_size }))
 }
 

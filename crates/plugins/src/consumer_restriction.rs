@@ -39,11 +39,11 @@ use crate::shared::config;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("consumer-restriction", 2400, &[Phase::Access], Config::schema, build)
+    PluginKind::new("consumer-restriction", 2400, &[Phase::Access], ConsumerRestrictionConfig::schema, build)
         .documented(include_str!("consumer_restriction.rs"));
 
 attributes! {
-    struct Config {
+    struct ConsumerRestrictionConfig {
         /// The name that is compared.
         r#type: Subject = Subject::ConsumerName;
         /// The names that are refused.
@@ -92,7 +92,7 @@ struct ConsumerRestriction {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: ConsumerRestrictionConfig = config::parse(config)?;
     let mut methods = HashMap::new();
     for allowed in config.allowed_by_methods.unwrap_or_default() {
         let Some(user) = allowed.user else { continue };

@@ -57,7 +57,7 @@ use crate::shared::config;
 use crate::shared::substitution::{Matcher, PatternOptions};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("cors", 4000, PHASES, Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new("cors", 4000, PHASES, CorsConfig::schema, build)
     .checked(|config| compile(config, None).map(drop))
     .with_metadata(metadata_schema)
     .documented(include_str!("cors.rs"));
@@ -65,7 +65,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("cors", 4000, PHASES, Config
 const PHASES: &[Phase] = &[Phase::Preflight, Phase::Rewrite, Phase::ResponseHead];
 
 attributes! {
-    struct Config {
+    struct CorsConfig {
         /// Allowed origins, separated by commas; * is any, ** any even with credentials.
         allow_origins: String = "*".into(), {"pattern": ORIGINS_PATTERN};
         /// Allowed methods, separated by commas; * is any, ** any even with credentials.
@@ -144,7 +144,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 fn compile(config: &Value, metadata: Option<&Value>) -> Result<Cors, String> {
-    let config: Config = config::parse(config)?;
+    let config: CorsConfig = config::parse(config)?;
     let timing = config.timing_allow_origins.as_deref();
     let lists = [&config.allow_origins, &config.allow_methods, &config.allow_headers];
     let optional = [config.expose_headers.as_deref(), timing];
@@ -170,7 +170,7 @@ fn compile(config: &Value, metadata: Option<&Value>) -> Result<Cors, String> {
 }
 
 /// The rules for allowed origins; one of them must hold.
-fn allowed_origins(config: &Config, metadata: Option<&Value>) -> Result<Vec<Origins>, String> {
+fn allowed_origins(config: &CorsConfig, metadata: Option<&Value>) -> Result<Vec<Origins>, String> {
     let names = config.allow_origins_by_metadata.as_deref();
     let mut rules = Vec::new();
     match &config.allow_origins_by_regex {
@@ -186,7 +186,7 @@ fn allowed_origins(config: &Config, metadata: Option<&Value>) -> Result<Vec<Orig
     Ok(rules)
 }
 
-fn fields(config: &Config) -> Vec<(&'static str, String)> {
+fn fields(config: &CorsConfig) -> Vec<(&'static str, String)> {
     let methods = if config.allow_methods == "**" { ALL_METHODS } else { &config.allow_methods };
     let max_age_s = config.max_age;
     let mut fields = vec![

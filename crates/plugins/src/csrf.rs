@@ -42,12 +42,12 @@ use crate::shared::fields::is_token;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 2980, &[Phase::Access, Phase::ResponseHead], Config::schema, build)
+    PluginKind::new(NAME, 2980, &[Phase::Access, Phase::ResponseHead], CsrfConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("csrf.rs"));
 
 attributes! {
-    struct Config {
+    struct CsrfConfig {
         /// The secret that signs tokens.
         key: String, { "minLength": 1 };
         /// Seconds that a token is accepted; 0 or less: without end.
@@ -79,7 +79,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Csrf, String> {
-    let config: Config = config::parse(config)?;
+    let config: CsrfConfig = config::parse(config)?;
     if !is_token(&config.name) && !is_reference(&config.name) {
         return Err(format!("name: `{}` is no name of a cookie and a field", config.name));
     }

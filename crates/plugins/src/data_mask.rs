@@ -55,12 +55,12 @@ use crate::shared::substitution::{PatternOptions, Substitution};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("data-mask", 1500, &[Phase::RequestBody, Phase::BeforeLog], Config::schema, build)
+    PluginKind::new("data-mask", 1500, &[Phase::RequestBody, Phase::BeforeLog], DataMaskConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("data_mask.rs"));
 
 attributes! {
-    struct Config {
+    struct DataMaskConfig {
         /// The rules for the request, done in order.
         request: Option<Vec<WrittenRule>>;
         /// The longest request body that is masked, in bytes; a longer one is not logged.
@@ -194,7 +194,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<DataMask, String> {
-    let config: Config = config::parse(config)?;
+    let config: DataMaskConfig = config::parse(config)?;
     let max_arguments = match config.max_req_post_args {
         0 => usize::MAX,
         most => most,

@@ -51,7 +51,7 @@ const DATAGRAM_MAX_BYTES: usize = 8_192;
 const LOOKUP_MS: u64 = 5_000;
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct DatadogConfig {
         /// Whether routes and services are named by their names, if they have such.
         prefer_name: bool = true;
         /// Whether the path pattern of the route is a tag.
@@ -88,19 +88,19 @@ struct Datadog {
 }
 
 impl LogPlugin for Datadog {
-    type Config = Config;
+    type TcpLoggerConfig = DatadogConfig;
     type Sink = Agent;
 
     const NAME: &'static str = "datadog";
     const COMMON: CommonFields = CommonFields::None;
 
-    fn compile(config: &Config, metadata: Option<&Value>) -> Result<Datadog, String> {
+    fn compile(config: &DatadogConfig, metadata: Option<&Value>) -> Result<Datadog, String> {
         let metadata = fields_of::<Metadata>(metadata)?;
         let metrics = Metrics::new(config, &metadata);
         Ok(Datadog { metrics, host: metadata.host, port: metadata.port })
     }
 
-    fn sink(&self, build: &Build<'_>, _: &Config, _: &QueueSettings) -> Result<Agent, String> {
+    fn sink(&self, build: &Build<'_>, _: &DatadogConfig, _: &QueueSettings) -> Result<Agent, String> {
         Ok(Agent(Datagrams::new(build.services, &self.host, self.port, LOOKUP_MS)?))
     }
 
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn agent_stands_in_the_metadata() {
         let agent = |metadata: Option<Value>| {
-            let config = Config::read(json!({})).unwrap();
+            let config = DatadogConfig::read(json!({})).unwrap();
             let plugin = Datadog::compile(&config, metadata.as_ref()).unwrap();
             (plugin.host, plugin.port)
         };

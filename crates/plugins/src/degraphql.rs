@@ -47,12 +47,12 @@ use message::query::{arguments, decode};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("degraphql", 509, &[Phase::RequestBody, Phase::Access], Config::schema, build)
+    PluginKind::new("degraphql", 509, &[Phase::RequestBody, Phase::Access], DegraphqlConfig::schema, build)
         .checked(check)
         .documented(include_str!("degraphql.rs"));
 
 attributes! {
-    struct Config {
+    struct DegraphqlConfig {
         /// The longest body, in bytes, of a request; a longer one is refused.
         max_req_body_size: usize = 67_108_864, { "minimum": 1 };
         /// The GraphQL document that is sent to the upstream.
@@ -80,7 +80,7 @@ struct Degraphql {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: DegraphqlConfig = config::parse(config)?;
     // The value of a reference is unknown until it is resolved.
     if config::is_reference(&config.query) {
         return Ok(());
@@ -101,7 +101,7 @@ fn check(config: &Value) -> Result<(), String> {
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     check(config)?;
-    let config: Config = config::parse(config)?;
+    let config: DegraphqlConfig = config::parse(config)?;
     let mut fields = vec![("query", &*config.query)];
     fields.extend(config.operation_name.as_deref().map(|name| ("operationName", name)));
     let mut body: Map<String, Value> = Map::new();

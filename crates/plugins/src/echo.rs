@@ -30,12 +30,12 @@ use crate::shared::{config, fields};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("echo", 412, &[Phase::ResponseHead, Phase::ResponseBody], Config::schema, build)
+    PluginKind::new("echo", 412, &[Phase::ResponseHead, Phase::ResponseBody], EchoConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("echo.rs"));
 
 attributes! {
-    struct Config {
+    struct EchoConfig {
         /// The text before the body.
         before_body: Option<String>;
         /// The text in place of the body.
@@ -78,7 +78,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Echo, String> {
-    let config: Config = config::parse(config)?;
+    let config: EchoConfig = config::parse(config)?;
     let bytes = |text: Option<String>| text.unwrap_or_default().into_bytes().into_boxed_slice();
     let field = |(name, value): (&String, &Value)| {
         let field = fields::name(name).and_then(|name| Ok(Field { name, value: fields::text(value)? }));

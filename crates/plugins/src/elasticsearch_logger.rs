@@ -44,7 +44,7 @@ pub(crate) const KIND: PluginKind =
     logger::log_plugin_kind::<ElasticsearchLogger>(413, include_str!("elasticsearch_logger.rs"));
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct ElasticsearchLoggerConfig {
         /// The endpoint, in its older spelling; use `endpoint_addrs`.
         endpoint_addr: Option<String>, { "pattern": "[^/]$" };
         /// The endpoints, which take turns.
@@ -93,12 +93,12 @@ struct ElasticsearchLogger {
 }
 
 impl LogPlugin for ElasticsearchLogger {
-    type Config = Config;
+    type TcpLoggerConfig = ElasticsearchLoggerConfig;
     type Sink = Elasticsearch;
 
     const NAME: &'static str = "elasticsearch-logger";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<ElasticsearchLogger, String> {
+    fn compile(config: &ElasticsearchLoggerConfig, _metadata: Option<&Value>) -> Result<ElasticsearchLogger, String> {
         for uri in config.endpoints() {
             collector::check("endpoint_addrs", uri)?;
         }
@@ -106,7 +106,7 @@ impl LogPlugin for ElasticsearchLogger {
         Ok(ElasticsearchLogger { index: IndexName::compile("field.index", &field.index)? })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _: &QueueSettings) -> Result<Elasticsearch, String> {
+    fn sink(&self, build: &Build<'_>, config: &ElasticsearchLoggerConfig, _: &QueueSettings) -> Result<Elasticsearch, String> {
         Elasticsearch::new(build.services, config)
     }
 
@@ -118,7 +118,7 @@ impl LogPlugin for ElasticsearchLogger {
     }
 }
 
-impl Config {
+impl ElasticsearchLoggerConfig {
     fn endpoints(&self) -> impl Iterator<Item = &str> {
         self.endpoint_addr.iter().chain(self.endpoint_addrs.iter().flatten()).map(String::as_str)
     }

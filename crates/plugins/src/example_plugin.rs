@@ -42,7 +42,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     "example-plugin",
     0,
     &[Phase::Rewrite, Phase::Access, Phase::ResponseHead, Phase::ResponseBody, Phase::Log],
-    Config::schema,
+    ExamplePluginConfig::schema,
     build,
 )
 .checked(|config| node(&config::parse(config)?).map(drop))
@@ -51,7 +51,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 .documented(include_str!("example_plugin.rs"));
 
 attributes! {
-    struct Config {
+    struct ExamplePluginConfig {
         /// A number.
         i: f64, { "minimum": 0 };
         /// A text.
@@ -93,7 +93,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 /// The upstream with the node of the configuration, if there is one.
-fn node(config: &Config) -> Result<Option<Value>, String> {
+fn node(config: &ExamplePluginConfig) -> Result<Option<Value>, String> {
     let Some(ip) = &config.ip else { return Ok(None) };
     let is_ipv6 = ip.parse::<Ipv6Addr>().is_ok();
     let host = if is_ipv6 { format!("[{ip}]") } else { ip.clone() };

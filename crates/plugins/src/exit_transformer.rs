@@ -47,7 +47,7 @@ use lua::{Call, DecodingBudget, Interpreter, Script, describe};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("exit-transformer", 22_950, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("exit-transformer", 22_950, &[Phase::Rewrite], ExitTransformerConfig::schema, build)
         .checked(|config| functions(config).map(drop))
         .documented(include_str!("exit_transformer.rs"));
 
@@ -57,7 +57,7 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 const FIELDS_MAX: usize = 100;
 
 attributes! {
-    struct Config {
+    struct ExitTransformerConfig {
         /// The functions, in the order in which they run.
         functions: Vec<String>, { "items": { "type": "string", "description": "Lua that returns a status, a body and fields." } };
     }
@@ -73,7 +73,7 @@ struct Functions {
 }
 
 fn functions(config: &Value) -> Result<Box<[Arc<Script>]>, String> {
-    let config: Config = config::parse(config)?;
+    let config: ExitTransformerConfig = config::parse(config)?;
     let compile = |(index, source): (usize, String)| {
         Script::compile("function", source.into_bytes())
             .map_err(|reason| format!("functions[{index}]: {reason}"))

@@ -39,12 +39,12 @@ use crate::shared::{config, expression};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("fault-injection", 11000, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("fault-injection", 11000, &[Phase::Rewrite], FaultInjectionConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("fault_injection.rs"));
 
 attributes! {
-    struct Config {
+    struct FaultInjectionConfig {
         /// Answers requests in place of the upstream.
         abort: Option<WrittenAbort>;
         /// Makes requests wait.
@@ -112,7 +112,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<FaultInjection, String> {
-    let config: Config = config::parse(config)?;
+    let config: FaultInjectionConfig = config::parse(config)?;
     let abort = config.abort.as_ref().map(Abort::compile).transpose();
     let delay = config.delay.as_ref().map(Delay::compile).transpose();
     Ok(FaultInjection {

@@ -52,7 +52,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("file-logger", 399, logger::
     .documented(include_str!("file_logger.rs"));
 
 attributes! {
-    struct Config {
+    struct FileLoggerConfig {
         /// The file that lines are appended to.
         path: Option<String>;
         /// Conditions, of which one has to hold for a request to be logged.
@@ -64,7 +64,7 @@ attributes! {
 const BATCH_MAX_ENTRIES: usize = 1_000;
 
 fn schema() -> Value {
-    let mut schema = Config::schema();
+    let mut schema = FileLoggerConfig::schema();
     for part in [FormatFields::schema(), BodyFields::schema()] {
         let own = schema["properties"].as_object_mut().expect("the schema of an object");
         own.extend(part["properties"].as_object().cloned().unwrap_or_default());
@@ -110,10 +110,10 @@ struct Written {
 
 fn read(config: &Value) -> Result<Written, String> {
     let mut fields = Fields::of(config.clone())?;
-    let own = Config::take(&mut fields)?;
+    let own = FileLoggerConfig::take(&mut fields)?;
     let format = FormatFields::take(&mut fields)?;
     let bodies = BodyFields::take(&mut fields)?;
-    fields.finish(&[Config::NAMES, FormatFields::NAMES, BodyFields::NAMES])?;
+    fields.finish(&[FileLoggerConfig::NAMES, FormatFields::NAMES, BodyFields::NAMES])?;
     if let Some(path) = &own.path {
         check_path(path)?;
     }

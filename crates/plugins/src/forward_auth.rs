@@ -58,14 +58,14 @@ use crate::shared::config;
 use crate::shared::consumer::set_consumer_headers;
 use crate::shared::outages::Outages;
 use crate::shared::uri::encode_path;
-use settings::{Config, RequestMethod, check, extra_headers};
+use settings::{ForwardAuthConfig, RequestMethod, check, extra_headers};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "forward-auth",
     2002,
     &[Phase::Rewrite, Phase::RequestBody, Phase::Access],
-    Config::schema,
+    ForwardAuthConfig::schema,
     build,
 )
 .checked(check)
@@ -89,7 +89,7 @@ struct ForwardAuth {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: ForwardAuthConfig = config::parse(config)?;
     let keep_alive = KeepAlive {
         size: if config.keepalive { config.keepalive_pool } else { 0 },
         idle_timeout_ms: config.keepalive_timeout,

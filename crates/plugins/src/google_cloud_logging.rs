@@ -47,7 +47,7 @@ pub(crate) const KIND: PluginKind =
     logger::log_plugin_kind::<GoogleLogging>(407, include_str!("google_cloud_logging.rs"));
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct GoogleCloudLoggingConfig {
         /// The service account.
         auth_config: Option<AuthConfig>;
         /// Whether the certificates of the servers are verified.
@@ -82,13 +82,13 @@ struct GoogleLogging {
 }
 
 impl LogPlugin for GoogleLogging {
-    type Config = Config;
+    type TcpLoggerConfig = GoogleCloudLoggingConfig;
     type Sink = CloudLogging;
 
     const NAME: &'static str = "google-cloud-logging";
     const COMMON: CommonFields = CommonFields::Format;
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<GoogleLogging, String> {
+    fn compile(config: &GoogleCloudLoggingConfig, _metadata: Option<&Value>) -> Result<GoogleLogging, String> {
         let mut resource = json!({ "type": config.resource.r#type });
         if let Some(labels) = &config.resource.labels {
             resource["labels"] = Value::Object(labels.clone());
@@ -97,7 +97,7 @@ impl LogPlugin for GoogleLogging {
         Ok(GoogleLogging { log_id: (&*config.log_id).into(), resource, account })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _: &QueueSettings) -> Result<CloudLogging, String> {
+    fn sink(&self, build: &Build<'_>, config: &GoogleCloudLoggingConfig, _: &QueueSettings) -> Result<CloudLogging, String> {
         let account = self.account.as_ref().ok_or("auth_file: the reference to a secret is not resolved")?;
         CloudLogging::new(build.services, account, config.ssl_verify)
     }

@@ -92,7 +92,7 @@ const COST_FIELD: &str = "X-Graphql-Query-Cost";
 const COST_MAX: f64 = 9_007_199_254_740_992.0;
 
 attributes! {
-    struct Config {
+    struct GraphqlLimitCountConfig {
         /// The way in which the cost of a request is computed.
         cost_strategy: CostStrategy = CostStrategy::Depth;
         /// Requests that cost more are refused; 0 refuses none.
@@ -122,7 +122,7 @@ words! {
 fn schema() -> Value {
     let mut schema = CostLimit::schema();
     if let (Some(all), Value::Object(own)) =
-        (schema["properties"].as_object_mut(), Config::schema()["properties"].take())
+        (schema["properties"].as_object_mut(), GraphqlLimitCountConfig::schema()["properties"].take())
     {
         all.extend(own);
     }
@@ -133,11 +133,11 @@ fn schema() -> Value {
 }
 
 /// The own fields, and the rest, which are those of `limit-count`.
-fn read(config: &Value) -> Result<(Config, Value), String> {
-    let own = Config::take(&mut Fields::of(config.clone())?)?;
+fn read(config: &Value) -> Result<(GraphqlLimitCountConfig, Value), String> {
+    let own = GraphqlLimitCountConfig::take(&mut Fields::of(config.clone())?)?;
     let mut rest = config.clone();
     if let Some(fields) = rest.as_object_mut() {
-        fields.retain(|name, _| !Config::NAMES.contains(&&**name));
+        fields.retain(|name, _| !GraphqlLimitCountConfig::NAMES.contains(&&**name));
     }
     Ok((own, rest))
 }

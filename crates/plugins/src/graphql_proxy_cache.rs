@@ -67,7 +67,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
         Phase::ResponseHead,
         Phase::Log,
     ],
-    Config::schema,
+    GraphqlProxyCacheConfig::schema,
     build,
 )
 .checked_with_running(check_zone)
@@ -79,7 +79,7 @@ const NAME: &str = "graphql-proxy-cache";
 const KEY_FIELD: &str = "APISIX-Cache-Key";
 
 attributes! {
-    struct Config {
+    struct GraphqlProxyCacheConfig {
         /// The zone of the setting `proxy_cache` that holds the responses.
         cache_zone: String = "disk_cache_one".into(), { "minLength": 1, "maxLength": 100 };
         /// Where responses are stored.
@@ -108,7 +108,7 @@ fn check_zone(states: &StateRegistry, config: &Value) -> Result<(), String> {
     if config.pointer("/_meta/disable") == Some(&Value::Bool(true)) {
         return Ok(());
     }
-    let config: Config = config::parse(config)?;
+    let config: GraphqlProxyCacheConfig = config::parse(config)?;
     check_zone_named(states, &config.cache_zone, config.cache_strategy)
 }
 
@@ -117,7 +117,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     if build.owner.ends_with(&format!("#{NAME}")) {
         return Ok(Arc::new(Purge { caches: PurgeableCaches::of(build.states, NAME) }));
     }
-    let parsed: Config = config::parse(config)?;
+    let parsed: GraphqlProxyCacheConfig = config::parse(config)?;
     let settings = KeyedSettings {
         strategy: parsed.cache_strategy,
         zone: &parsed.cache_zone,

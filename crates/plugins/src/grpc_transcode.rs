@@ -93,7 +93,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     NAME,
     506,
     &[Phase::RequestBody, Phase::Access, Phase::ResponseHead, Phase::ResponseBody],
-    Config::schema,
+    GrpcTranscodeConfig::schema,
     build,
 )
 .checking_protos(|content| definition::compile(content).map(drop))
@@ -109,7 +109,7 @@ const STREAMED_MAX_BYTES: usize = 4 * 1024 * 1024;
 const AT_ONCE_BYTES: usize = 32 * 1024;
 
 attributes! {
-    struct Config {
+    struct GrpcTranscodeConfig {
         /// The longest body of a response, in bytes.
         max_resp_body_size: u64 = 67_108_864, { "minimum": 1 };
         /// The id of the object of the kind protos with the definition.
@@ -181,7 +181,7 @@ struct GrpcTranscode {
 static REFUSED: Pace = Pace::every_ms(10_000);
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: GrpcTranscodeConfig = config::parse(config)?;
     let id = config.proto_id.0.as_str();
     let content = build.proto(id).ok_or_else(|| format!("failed to find proto by id: {id}"))?;
     let key = format!("{NAME}/definition/{}", HEXLOWER.encode(digest(&SHA256, content.as_bytes()).as_ref()));

@@ -53,13 +53,13 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     "grpc-web",
     505,
     &[Phase::Preflight, Phase::RequestBody, Phase::Access, Phase::ResponseHead, Phase::ResponseBody],
-    Config::schema,
+    GrpcWebConfig::schema,
     build,
 )
 .documented(include_str!("grpc_web.rs"));
 
 attributes! {
-    struct Config {
+    struct GrpcWebConfig {
         /// The longest body of a request, in bytes; a longer one is refused.
         max_req_body_size: u64 = 67_108_864, { "minimum": 1 };
         /// The fields that scripts of other origins may send, separated by commas.
@@ -98,7 +98,7 @@ struct Call {
 static REFUSED: Pace = Pace::every_ms(10_000);
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: GrpcWebConfig = config::parse(config)?;
     Ok(Arc::new(GrpcWeb {
         max_body_bytes: usize::try_from(config.max_req_body_size).unwrap_or(usize::MAX),
         allow_headers: config.cors_allow_headers,

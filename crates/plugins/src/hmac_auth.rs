@@ -69,13 +69,13 @@ use signature::{Algorithm, Parameters};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 2530, &[Phase::Rewrite, Phase::RequestBody, Phase::Access], Config::schema, build)
+    PluginKind::new(NAME, 2530, &[Phase::Rewrite, Phase::RequestBody, Phase::Access], HmacAuthConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .authenticates(consumer_schema, &["key_id"])
         .documented(include_str!("hmac_auth.rs"));
 
 attributes! {
-    struct Config {
+    struct HmacAuthConfig {
         /// The algorithms that a signature may name.
         allowed_algorithms: Vec<Algorithm> = Algorithm::ALL.to_vec(), {"minItems": 1};
         /// Seconds that Date may be before or after the gateway's clock.
@@ -145,7 +145,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<HmacAuth, String> {
-    let config: Config = config::parse(config)?;
+    let config: HmacAuthConfig = config::parse(config)?;
     Ok(HmacAuth {
         algorithms: config.allowed_algorithms,
         clock_skew: Duration::from_secs(config.clock_skew),

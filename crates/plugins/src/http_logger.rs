@@ -68,7 +68,7 @@ words! {
 }
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct HttpLoggerConfig {
         /// The log server: an http or https URI.
         uri: String, { "pattern": URI_PATTERN };
         /// The value of Authorization in requests to the log server.
@@ -87,13 +87,13 @@ attributes! {
 struct HttpLogger;
 
 impl LogPlugin for HttpLogger {
-    type Config = Config;
+    type TcpLoggerConfig = HttpLoggerConfig;
     type Sink = LogServer;
 
     const NAME: &'static str = "http-logger";
     const QUEUE_NAME: &'static str = "http logger";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<HttpLogger, String> {
+    fn compile(config: &HttpLoggerConfig, _metadata: Option<&Value>) -> Result<HttpLogger, String> {
         collector::check("uri", &config.uri)?;
         Ok(HttpLogger)
     }
@@ -101,7 +101,7 @@ impl LogPlugin for HttpLogger {
     fn sink(
         &self,
         build: &Build<'_>,
-        config: &Config,
+        config: &HttpLoggerConfig,
         settings: &QueueSettings,
     ) -> Result<LogServer, String> {
         LogServer::new(build.services, config, settings.batch_max_entries == 1)

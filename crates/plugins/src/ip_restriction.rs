@@ -35,13 +35,13 @@ use crate::shared::{config, networks};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("ip-restriction", 3000, &[Phase::Access], Config::schema, build)
+    PluginKind::new("ip-restriction", 3000, &[Phase::Access], IpRestrictionConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: build_stream })
         .documented(include_str!("ip_restriction.rs"));
 
 attributes! {
-    struct Config {
+    struct IpRestrictionConfig {
         /// The message that a refused client receives.
         message: String = "Your IP address is not allowed".into(), {"minLength": 1, "maxLength": 1024};
         /// The status a refused client gets; 404 does not even admit that there is something.
@@ -74,7 +74,7 @@ fn build_stream(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlug
 }
 
 fn compile(config: &Value) -> Result<IpRestriction, String> {
-    let config: Config = config::parse(config)?;
+    let config: IpRestrictionConfig = config::parse(config)?;
     let (listed, listed_pass) = match (&config.whitelist, &config.blacklist) {
         (Some(listed), None) => (listed, true),
         (None, Some(listed)) => (listed, false),

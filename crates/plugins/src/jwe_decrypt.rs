@@ -53,7 +53,7 @@ use crate::shared::fields::name;
 use token::EncryptedToken;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2509, &[Phase::Rewrite], Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2509, &[Phase::Rewrite], JweDecryptConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(consumer_schema, &["key"])
     .checked_on_consumers(check_consumer)
@@ -61,7 +61,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2509, &[Phase::Rewrite
     .documented(include_str!("jwe_decrypt.rs"));
 
 attributes! {
-    struct Config {
+    struct JweDecryptConfig {
         /// The request field that holds the token.
         header: Box<str> = "Authorization".into();
         /// The request field that the content is written to.
@@ -128,7 +128,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<JweDecrypt, String> {
-    let config: Config = config::parse(config)?;
+    let config: JweDecryptConfig = config::parse(config)?;
     let field =
         |written: &str, attribute: &str| name(written).map_err(|fault| format!("{attribute}: {fault}"));
     Ok(JweDecrypt {

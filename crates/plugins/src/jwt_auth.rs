@@ -67,7 +67,7 @@ use crate::shared::jwt::{ClaimRules, TimeClaim, Token, TokenFault, VerifiedToken
 use credential::Credential;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2510, &[Phase::Rewrite], Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2510, &[Phase::Rewrite], JwtAuthConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(credential::schema, &["key"])
     .checked_on_consumers(credential::check)
@@ -75,7 +75,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2510, &[Phase::Rewrite
     .documented(include_str!("jwt_auth.rs"));
 
 attributes! {
-    struct Config {
+    struct JwtAuthConfig {
         /// The request field that holds the token, perhaps behind the word Bearer.
         header: Box<str> = "authorization".into();
         /// The query argument that holds the token where the field is missing.
@@ -139,7 +139,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<JwtAuth, String> {
-    let config: Config = config::parse(config)?;
+    let config: JwtAuthConfig = config::parse(config)?;
     Ok(JwtAuth {
         header: config.header,
         query: config.query,

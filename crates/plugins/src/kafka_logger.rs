@@ -75,7 +75,7 @@ words! {
 }
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct KafkaLoggerConfig {
         /// The form of an entry.
         meta_format: MetaFormat = MetaFormat::Default;
         /// Deprecated: brokers as an object from host to port.
@@ -134,7 +134,7 @@ struct Topic {
     is_single: bool,
 }
 
-impl Config {
+impl KafkaLoggerConfig {
     fn brokers(&self) -> Vec<Broker> {
         let listed = self.broker_list.iter().flatten().filter_map(|(host, port)| {
             let port = u16::try_from(port.as_u64()?).ok()?;
@@ -145,20 +145,20 @@ impl Config {
 }
 
 impl LogPlugin for KafkaLogger {
-    type Config = Config;
+    type TcpLoggerConfig = KafkaLoggerConfig;
     type Sink = Topic;
 
     const NAME: &'static str = "kafka-logger";
     const QUEUE_NAME: &'static str = "kafka logger";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<KafkaLogger, String> {
+    fn compile(config: &KafkaLoggerConfig, _metadata: Option<&Value>) -> Result<KafkaLogger, String> {
         for broker in config.brokers().iter().filter(|broker| !config::is_reference(&broker.host)) {
             broker.check().map_err(|reason| format!("brokers: {reason}"))?;
         }
         Ok(KafkaLogger { meta_format: config.meta_format })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, settings: &QueueSettings) -> Result<Topic, String> {
+    fn sink(&self, build: &Build<'_>, config: &KafkaLoggerConfig, settings: &QueueSettings) -> Result<Topic, String> {
         let seconds_ms = |seconds: u64| seconds.saturating_mul(1_000);
         let cluster = ClusterSettings {
             brokers: config.brokers(),
@@ -177,7 +177,7 @@ impl LogPlugin for KafkaLogger {
         Ok(Topic { producer, meta_format: self.meta_format, is_single })
     }
 
-    fn queue_settings(config: &Config, settings: QueueSettings) -> QueueSettings {
+    fn queue_settings(config: &KafkaLoggerConfig, settings: QueueSettings) -> QueueSettings {
         let messages = config.producer_max_buffering;
         let entries = messages.saturating_mul(settings.batch_max_entries);
         let settings =

@@ -56,13 +56,13 @@ use crate::shared::authentication::{Authentication, REALM_PATTERN, Refusal, find
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], KeyAuthConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(consumer_schema, &["key"])
     .documented(include_str!("key_auth.rs"));
 
 attributes! {
-    struct Config {
+    struct KeyAuthConfig {
         /// The request field that holds the key.
         header: Box<str> = "apikey".into();
         /// The query argument that holds the key where the field is missing.
@@ -120,7 +120,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<KeyAuth, String> {
-    let config: Config = config::parse(config)?;
+    let config: KeyAuthConfig = config::parse(config)?;
     let header = if config.bearer_token { "Authorization".into() } else { config.header };
     let scheme = if config.bearer_token { "Bearer" } else { "apikey" };
     Ok(KeyAuth {

@@ -40,7 +40,7 @@ use crate::shared::logger::{self, CommonFields, LogPlugin};
 pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<LagoLogger>(415, include_str!("lago.rs"));
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct LagoConfig {
         /// The addresses of Lago, which take turns.
         endpoint_addrs: Vec<String>, { "minItems": 1, "items": { "type": "string", "pattern": URI_PATTERN } };
         /// The path for batches of events, which is appended to an address.
@@ -79,7 +79,7 @@ struct LagoLogger {
 }
 
 impl LogPlugin for LagoLogger {
-    type Config = Config;
+    type TcpLoggerConfig = LagoConfig;
     type Sink = Lago;
 
     const NAME: &'static str = "lago";
@@ -87,7 +87,7 @@ impl LogPlugin for LagoLogger {
     const BATCH_MAX_SIZE: usize = 100;
     const COMMON: CommonFields = CommonFields::None;
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<LagoLogger, String> {
+    fn compile(config: &LagoConfig, _metadata: Option<&Value>) -> Result<LagoLogger, String> {
         config.endpoint_addrs.iter().try_for_each(|uri| collector::check("endpoint_addrs", uri))?;
         let properties = config.event_properties.as_ref();
         Ok(LagoLogger {
@@ -100,7 +100,7 @@ impl LogPlugin for LagoLogger {
         })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _: &QueueSettings) -> Result<Lago, String> {
+    fn sink(&self, build: &Build<'_>, config: &LagoConfig, _: &QueueSettings) -> Result<Lago, String> {
         let calling = Calling {
             timeout_ms: config.timeout,
             verifies: config.ssl_verify,

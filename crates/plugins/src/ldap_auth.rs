@@ -69,13 +69,13 @@ use credentials::{Credentials, distinguished_name};
 use directory::{Directory, Server};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2540, &[Phase::Rewrite], Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2540, &[Phase::Rewrite], LdapAuthConfig::schema, build)
     .checked(check)
     .authenticates(consumer_schema, &["user_dn"])
     .documented(include_str!("ldap_auth.rs"));
 
 attributes! {
-    struct Config {
+    struct LdapAuthConfig {
         /// The distinguished name below which the users are.
         base_dn: Box<str>;
         /// The server: HOST or HOST:PORT.
@@ -120,7 +120,7 @@ struct LdapAuth {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: LdapAuthConfig = config::parse(config)?;
     match config::is_reference(&config.ldap_uri) {
         true => Ok(()),
         false => Server::read(&config.ldap_uri, config.use_tls).map(drop),
@@ -128,7 +128,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: LdapAuthConfig = config::parse(config)?;
     let server = Server::read(&config.ldap_uri, config.use_tls)?;
     Ok(Arc::new(LdapAuth {
         directory: Directory::new(build.services, &server, config.tls_verify)?,

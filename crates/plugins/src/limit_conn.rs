@@ -65,14 +65,14 @@ use shared_counts::{SharedCounts, SharedPlace};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("limit-conn", 1003, &[Phase::Access, Phase::Log], counted_schema::<Config>, build)
+    PluginKind::new("limit-conn", 1003, &[Phase::Access, Phase::Log], counted_schema::<LimitConnConfig>, build)
         .checked(check)
         .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: on_streams::build })
         .checked_on_streams(on_streams::check)
         .documented(include_str!("limit_conn.rs"));
 
 attributes! {
-    struct Config {
+    struct LimitConnConfig {
         /// How many requests may be in progress without delay: a number, or a text with variables.
         conn: Option<WrittenAmount>;
         /// How many requests above that are delayed instead of refused: a number, or a text with variables.
@@ -164,14 +164,14 @@ enum Stop {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let (config, _) = read_counted(config, |own: &Config| own.policy)?;
+    let (config, _) = read_counted(config, |own: &LimitConnConfig| own.policy)?;
     // Accepted without an effect, as the documentation says.
     let _ = config.only_use_default_delay;
     rules_of(&config).map(drop)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let (parsed, settings) = read_counted(config, |own: &Config| own.policy)?;
+    let (parsed, settings) = read_counted(config, |own: &LimitConnConfig| own.policy)?;
     let failures = Arc::new(Failures::new(build, "limit-conn", parsed.allow_degradation, Reply::status(500)));
     let store = match settings {
         Some(settings) => {

@@ -87,7 +87,7 @@ pub(crate) const KIND: PluginKind =
 const NAME: &str = "limit-count";
 
 attributes! {
-    struct Config {
+    struct LimitCountConfig {
         /// How many requests are allowed in one window: a number, or a text with variables.
         count: Option<WrittenAmount>;
         /// The length of a window in seconds: a number, or a text with variables.
@@ -203,17 +203,17 @@ struct Quotas {
 }
 
 fn schema() -> Value {
-    let mut schema = Config::schema();
+    let mut schema = LimitCountConfig::schema();
     add_to_schema(&mut schema, true);
     schema
 }
 
 /// The configuration, and the Redis that counts.
-fn read(config: &Value) -> Result<(Config, Option<RedisSettings>), String> {
+fn read(config: &Value) -> Result<(LimitCountConfig, Option<RedisSettings>), String> {
     let mut fields = Fields::of(config.clone())?;
-    let own = Config::take(&mut fields)?;
+    let own = LimitCountConfig::take(&mut fields)?;
     let (redis, sentinel) = (RedisFields::take(&mut fields)?, SentinelFields::take(&mut fields)?);
-    fields.finish(&[Config::NAMES, RedisFields::NAMES, SentinelFields::NAMES])?;
+    fields.finish(&[LimitCountConfig::NAMES, RedisFields::NAMES, SentinelFields::NAMES])?;
     let settings = match own.policy {
         Policy::Local => None,
         Policy::Redis => Some(redis.single()?),
@@ -282,7 +282,7 @@ fn store(
     plugin: &'static str,
     build: &Build<'_>,
     config: &Value,
-    parsed: &Config,
+    parsed: &LimitCountConfig,
     settings: Option<&RedisSettings>,
     failures: &Arc<Failures>,
 ) -> Result<Store, String> {
@@ -304,7 +304,7 @@ fn store(
 }
 
 /// The interval of synchronisation; none without a delayed one.
-fn interval_ms(config: &Config) -> Option<u64> {
+fn interval_ms(config: &LimitCountConfig) -> Option<u64> {
     // The number says so exactly, as in APISIX.
     #[allow(clippy::float_cmp)]
     let is_on = config.sync_interval != SYNC_OFF;

@@ -49,12 +49,12 @@ use shared_bucket::SharedBuckets;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("limit-req", 1001, &[Phase::Access], counted_schema::<Config>, build)
+    PluginKind::new("limit-req", 1001, &[Phase::Access], counted_schema::<LimitReqConfig>, build)
         .checked(check)
         .documented(include_str!("limit_req.rs"));
 
 attributes! {
-    struct Config {
+    struct LimitReqConfig {
         /// How many requests per second are let through.
         rate: f64, { "exclusiveMinimum": 0 };
         /// How many requests above the rate may wait; further ones are refused.
@@ -93,12 +93,12 @@ enum Store {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let (config, _) = read_counted(config, |own: &Config| own.policy)?;
+    let (config, _) = read_counted(config, |own: &LimitReqConfig| own.policy)?;
     config.key_type.compile_key(&config.key).map(drop)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let (parsed, settings) = read_counted(config, |own: &Config| own.policy)?;
+    let (parsed, settings) = read_counted(config, |own: &LimitReqConfig| own.policy)?;
     let longest_wait_s = if parsed.nodelay { f64::INFINITY } else { DELAY_MAX_MS as f64 / 1_000.0 };
     let bucket = Bucket::new(parsed.rate, parsed.burst.min(parsed.rate * longest_wait_s));
     let store = match settings {

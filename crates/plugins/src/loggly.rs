@@ -59,7 +59,7 @@ words! {
 }
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct LogglyConfig {
         /// The token of the customer.
         customer_token: String, { "minLength": 1 };
         /// The severity of entries, in upper or lower case.
@@ -103,12 +103,12 @@ struct LogglyLogger {
 }
 
 impl LogPlugin for LogglyLogger {
-    type Config = Config;
+    type TcpLoggerConfig = LogglyConfig;
     type Sink = Loggly;
 
     const NAME: &'static str = "loggly";
 
-    fn compile(config: &Config, metadata: Option<&Value>) -> Result<LogglyLogger, String> {
+    fn compile(config: &LogglyConfig, metadata: Option<&Value>) -> Result<LogglyLogger, String> {
         let metadata = fields_of::<Metadata>(metadata)?;
         let is_syslog = metadata.protocol == Protocol::Syslog;
         let mut by_status = Vec::new();
@@ -121,7 +121,7 @@ impl LogPlugin for LogglyLogger {
         Ok(LogglyLogger { metadata, syslog })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _: &QueueSettings) -> Result<Loggly, String> {
+    fn sink(&self, build: &Build<'_>, config: &LogglyConfig, _: &QueueSettings) -> Result<Loggly, String> {
         Loggly::new(build.services, config, &self.metadata)
     }
 

@@ -45,7 +45,7 @@ pub(crate) const KIND: PluginKind =
     logger::log_plugin_kind::<LokiLogger>(414, include_str!("loki_logger.rs"));
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct LokiLoggerConfig {
         /// The endpoints of Loki, which take turns.
         endpoint_addrs: Vec<String>, { "minItems": 1, "items": { "type": "string", "pattern": URI_PATTERN } };
         /// The path of the push API, which is appended to an endpoint.
@@ -81,20 +81,20 @@ struct LokiLogger {
 }
 
 impl LogPlugin for LokiLogger {
-    type Config = Config;
+    type TcpLoggerConfig = LokiLoggerConfig;
     type Sink = Loki;
 
     const NAME: &'static str = "loki-logger";
     const QUEUE_NAME: &'static str = "loki logger";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<LokiLogger, String> {
+    fn compile(config: &LokiLoggerConfig, _metadata: Option<&Value>) -> Result<LokiLogger, String> {
         for uri in &config.endpoint_addrs {
             collector::check("endpoint_addrs", uri)?;
         }
         Ok(LokiLogger { labels: LogText::compile_all("log_labels", &config.log_labels)? })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _: &QueueSettings) -> Result<Loki, String> {
+    fn sink(&self, build: &Build<'_>, config: &LokiLoggerConfig, _: &QueueSettings) -> Result<Loki, String> {
         Loki::new(build.services, config)
     }
 

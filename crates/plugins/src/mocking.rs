@@ -42,7 +42,7 @@ use generate::Generator;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("mocking", 10900, &[Phase::Access], Config::schema, build)
+    PluginKind::new("mocking", 10900, &[Phase::Access], MockingConfig::schema, build)
         .checked(check)
         .documented(include_str!("mocking.rs"));
 
@@ -50,7 +50,7 @@ pub(crate) const KIND: PluginKind =
 const MOCKED_BY: &str = concat!("weir/", env!("CARGO_PKG_VERSION"));
 
 attributes! {
-    struct Config {
+    struct MockingConfig {
         /// How many seconds the client waits.
         delay: i64 = 0;
         /// The status of the response.
@@ -96,7 +96,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<Mocking, String> {
-    let config: Config = config::parse(config)?;
+    let config: MockingConfig = config::parse(config)?;
     if !(200..=999).contains(&config.response_status) {
         return Err(format!("response_status {} ends no exchange: 200 to 999 do", config.response_status));
     }
@@ -111,7 +111,7 @@ fn compile(config: &Value) -> Result<Mocking, String> {
     Ok(Mocking { head, fields, body: body(&config)?, delay_ms })
 }
 
-fn body(config: &Config) -> Result<Body, String> {
+fn body(config: &MockingConfig) -> Result<Body, String> {
     // The media type ends at the last semicolon, as in APISIX.
     let media_type =
         config.content_type.rsplit_once(';').map_or(&*config.content_type, |(media_type, _)| media_type);

@@ -36,13 +36,13 @@ use crate::shared::config;
 pub(crate) const KIND: PluginKind = PluginKind::for_streams(
     "mqtt-proxy",
     1000,
-    Config::schema,
+    MqttProxyConfig::schema,
     StreamKind { phases: &[StreamPhase::Preread], build },
 )
 .documented(include_str!("mqtt_proxy.rs"));
 
 attributes! {
-    struct Config {
+    struct MqttProxyConfig {
         /// The name of the protocol in the CONNECT.
         protocol_name: String = "MQTT".into();
         /// The level of the protocol in the CONNECT: 3 for MQTT 3.1, 4 for 3.1.1, 5 for 5.
@@ -58,8 +58,8 @@ struct MqttProxy {
 }
 
 fn build(_: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
-    let config: Config = config::parse(config)?;
-    let Config { protocol_name, protocol_level } = config;
+    let config: MqttProxyConfig = config::parse(config)?;
+    let MqttProxyConfig { protocol_name, protocol_level } = config;
     Ok(Arc::new(MqttProxy { protocol_name: protocol_name.into(), protocol_level }))
 }
 

@@ -18,7 +18,7 @@
 //!
 //! If no method accepts the request, it is answered with 401 and `{"message":"Authorization Failed"}`, with the
 //! `WWW-Authenticate` fields of all methods. A method with an `anonymous_consumer` accepts every request, so it belongs at
-//! the end. A method that does not accept a request leaves it as it was. `jwe-decrypt` with `strict` off accepts requests
+//! the end. A method that does not accept a request leaves it was. `jwe-decrypt` with `strict` off accepts requests
 //! without a token, as in APISIX.
 //!
 //! A request with two credentials in one place, such as two fields `apikey`, is refused by the first method
@@ -38,13 +38,13 @@ use crate::shared::config;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 2600, &[Phase::Rewrite, Phase::RequestBody, Phase::Access], Config::schema, build)
+    PluginKind::new(NAME, 2600, &[Phase::Rewrite, Phase::RequestBody, Phase::Access], MultiAuthConfig::schema, build)
         .checked(check)
         .authenticates_without_consumers()
         .documented(include_str!("multi_auth.rs"));
 
 attributes! {
-    struct Config {
+    struct MultiAuthConfig {
         /// The methods in the order they are tried: an object with the name of a plugin and its configuration.
         auth_plugins: Vec<Map<String, Value>>, {"minItems": 2, "maxItems": METHODS_MAX};
     }
@@ -67,7 +67,7 @@ static METHODS: LazyLock<Catalog> = LazyLock::new(|| {
 });
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: MultiAuthConfig = config::parse(config)?;
     for (name, config) in config.auth_plugins.iter().flatten() {
         let Some(method) = METHODS.get(name) else {
             let is_known = crate::ALL.iter().any(|kind| kind.name == name);
@@ -86,7 +86,7 @@ fn check(config: &Value) -> Result<(), String> {
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     check(config)?;
-    let config: Config = config::parse(config)?;
+    let config: MultiAuthConfig = config::parse(config)?;
     let mut methods = Vec::new();
     for (index, entry) in config.auth_plugins.iter().enumerate() {
         for (name, config) in entry {

@@ -63,13 +63,13 @@ use source::Source;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("oas-validator", 512, &[Phase::RequestBody, Phase::Access], Config::schema, build)
+    PluginKind::new("oas-validator", 512, &[Phase::RequestBody, Phase::Access], OasValidatorConfig::schema, build)
         .checked(check)
         .with_metadata(Metadata::schema)
         .documented(include_str!("oas_validator.rs"));
 
 attributes! {
-    struct Config {
+    struct OasValidatorConfig {
         /// The longest body, in bytes, that is checked; a longer one is refused.
         max_req_body_size: usize = 67_108_864, { "minimum": 1 };
         /// The OpenAPI document, in JSON.
@@ -110,7 +110,7 @@ attributes! {
 /// The compiled plugin.
 struct OasValidator {
     document: Origin,
-    config: Config,
+    config: OasValidatorConfig,
     outages: Outages,
     pace: Pace,
 }
@@ -124,7 +124,7 @@ enum Origin {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: OasValidatorConfig = config::parse(config)?;
     match &config.spec {
         // The text behind a reference is unknown until it is resolved.
         Some(spec) if !config::is_reference(spec) => Document::read(spec).map(drop).map_err(in_spec),
@@ -138,7 +138,7 @@ fn in_spec(reason: String) -> String {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: OasValidatorConfig = config::parse(config)?;
     let document = match (&config.spec, &config.spec_url) {
         (Some(spec), _) if config::is_reference(spec) => Origin::Unresolved,
         (Some(spec), _) => Origin::Written(Arc::new(Document::read(spec).map_err(in_spec)?)),

@@ -64,12 +64,12 @@ use decision::Verdict;
 use input::Input;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("opa", 2001, &[Phase::Access], Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new("opa", 2001, &[Phase::Access], OpaConfig::schema, build)
     .checked(check)
     .documented(include_str!("opa.rs"));
 
 attributes! {
-    struct Config {
+    struct OpaConfig {
         /// The server: an http or https URI.
         host: String;
         /// Whether the server's certificate is verified, for an https URI.
@@ -96,7 +96,7 @@ attributes! {
     {"title": "Pass or refuse by a policy of Open Policy Agent"}
 }
 
-impl Config {
+impl OpaConfig {
     fn uri(&self) -> String {
         format!("{}/v1/data/{}", self.host.trim_end_matches('/'), self.policy.trim_start_matches('/'))
     }
@@ -111,7 +111,7 @@ struct Opa {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: OpaConfig = config::parse(config)?;
     for name in config.send_headers_upstream.iter().flatten() {
         fields::name(name).map_err(|reason| format!("send_headers_upstream: {reason}"))?;
     }
@@ -122,7 +122,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: OpaConfig = config::parse(config)?;
     let keep_alive = KeepAlive {
         size: if config.keepalive { config.keepalive_pool } else { 0 },
         idle_timeout_ms: config.keepalive_timeout,

@@ -110,13 +110,13 @@ use keys::KeySet;
 use provider::{Endpoint, Provider, keep_alive};
 use renewal::Renewals;
 use sessions::Sessions;
-use settings::Config;
+use settings::OpenidConnectConfig;
 use settings::check::check;
 use token_parts::Stores;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("openid-connect", 2599, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("openid-connect", 2599, &[Phase::Rewrite], OpenidConnectConfig::schema, build)
         .checked(check)
         .documented(include_str!("openid_connect.rs"));
 
@@ -144,11 +144,11 @@ struct OpenidConnect {
     renewals: Arc<Renewals>,
     claim_schema: Option<UserSchema>,
     pace: Pace,
-    config: Config,
+    config: OpenidConnectConfig,
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: OpenidConnectConfig = config::parse(config)?;
     if config.session.as_ref().is_some_and(|session| session.secret.len() < SECRET_BYTES_MIN) {
         return Err("session.secret: what its reference names is shorter than 16 bytes".to_owned());
     }

@@ -101,14 +101,14 @@ use spans::{Additional, Below, Recording};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("opentelemetry", 12009, &[Phase::Rewrite, Phase::Log], Config::schema, build)
+    PluginKind::new("opentelemetry", 12009, &[Phase::Rewrite, Phase::Log], OpentelemetryConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .with_metadata(Metadata::schema)
         .checked_metadata(|metadata| exporter::check(&Metadata::read(metadata.clone())?.collector))
         .documented(include_str!("opentelemetry.rs"));
 
 attributes! {
-    struct Config {
+    struct OpentelemetryConfig {
         /// Which requests are reported.
         sampler: SamplerConfig = SamplerConfig::default();
         /// Variables that become attributes of the span, by their names.
@@ -207,7 +207,7 @@ struct Tracer {
 }
 
 fn compile(config: &Value) -> Result<(Sampler, Additional), String> {
-    let Config { sampler, additional_attributes, additional_header_prefix_attributes } =
+    let OpentelemetryConfig { sampler, additional_attributes, additional_header_prefix_attributes } =
         config::parse(config)?;
     let options = sampler.options;
     let sampler = match sampler.name {

@@ -69,7 +69,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::Log], Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::Log], PrometheusConfig::schema, build)
     .with_metadata(metadata_schema)
     .checked_metadata(|metadata| extra_labels(metadata).map(drop))
     .with_apis(&[PluginApi { method: Method::Get, path: "/apisix/prometheus/metrics" }])
@@ -81,7 +81,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 attributes! {
-    struct Config {
+    struct PrometheusConfig {
         /// Labels routes and services by name instead of id, where they have one.
         prefer_name: bool = false;
     }
@@ -169,7 +169,7 @@ struct Prometheus {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: PrometheusConfig = config::parse(config)?;
     let by = if config.prefer_name { LabelBy::Name } else { LabelBy::Id };
     let policy = LabelPolicy { by, disabled: disabled_labels(build.metadata) };
     let extra = build.metadata.map(extra_labels).transpose()?.filter(|extra| !extra.is_empty());

@@ -20,11 +20,11 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("proxy-buffering", 21991, &[], Config::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new("proxy-buffering", 21991, &[], ProxyBufferingConfig::schema, build)
     .documented(include_str!("proxy_buffering.rs"));
 
 attributes! {
-    struct Config {
+    struct ProxyBufferingConfig {
         /// Whether the response is sent as it arrives; Weir always does that.
         disable_proxy_buffering: bool = false;
     }
@@ -36,7 +36,7 @@ struct ProxyBuffering;
 impl Plugin for ProxyBuffering {}
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let Config { disable_proxy_buffering: _ } = config::parse(config)?;
+    let ProxyBufferingConfig { disable_proxy_buffering: _ } = config::parse(config)?;
     Ok(Arc::new(ProxyBuffering))
 }
 

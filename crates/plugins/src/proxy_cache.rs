@@ -135,7 +135,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     "proxy-cache",
     1085,
     &[Phase::Access, Phase::BeforeProxy, Phase::UpstreamResponse, Phase::ResponseHead, Phase::Log],
-    Config::schema,
+    ProxyCacheConfig::schema,
     build,
 )
 .checked(check)
@@ -150,7 +150,7 @@ const DEFAULT_ZONE: &str = "disk_cache_one";
 const PART_PATTERN: &str = r"(^[^\$].+$|^\$[0-9a-zA-Z_]+$)";
 
 attributes! {
-    struct Config {
+    struct ProxyCacheConfig {
         /// Where responses are stored.
         cache_strategy: Strategy = Strategy::Disk;
         /// The zone of the setting `proxy_cache` that holds them.
@@ -227,7 +227,7 @@ struct ProxyCache {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: ProxyCacheConfig = config::parse(config)?;
     KeyTemplate::compile(&config.cache_key, config.consumer_isolation)?;
     for entries in [&config.cache_bypass, &config.no_cache].into_iter().flatten() {
         Flag::compile(entries)?;
@@ -240,7 +240,7 @@ fn check_zone(states: &StateRegistry, config: &Value) -> Result<(), String> {
     if config.pointer("/_meta/disable") == Some(&Value::Bool(true)) {
         return Ok(());
     }
-    let config: Config = config::parse(config)?;
+    let config: ProxyCacheConfig = config::parse(config)?;
     check_zone_named(states, &config.cache_zone, config.cache_strategy)
 }
 
@@ -251,7 +251,7 @@ pub(crate) fn check_zone_named(states: &StateRegistry, zone: &str, strategy: Str
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: ProxyCacheConfig = config::parse(config)?;
     let in_memory = config.cache_strategy == Strategy::Memory;
     let zones = Zones::of(build.states);
     let zone = zones.open(&config.cache_zone, !in_memory)?;

@@ -27,11 +27,11 @@ use crate::shared::config;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("proxy-control", 21990, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("proxy-control", 21990, &[Phase::Rewrite], ProxyControlConfig::schema, build)
         .documented(include_str!("proxy_control.rs"));
 
 attributes! {
-    struct Config {
+    struct ProxyControlConfig {
         /// Whether the body is read whole before the request is forwarded.
         request_buffering: bool = true;
     }
@@ -43,7 +43,7 @@ struct ProxyControl {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: ProxyControlConfig = config::parse(config)?;
     let arrival = if config.request_buffering { BodyArrival::Whole } else { BodyArrival::Nothing };
     Ok(Arc::new(ProxyControl { arrival }))
 }

@@ -53,14 +53,14 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     "proxy-mirror",
     1010,
     &[Phase::Rewrite, Phase::RequestBody, Phase::BeforeProxy, Phase::BeforeLog],
-    Config::schema,
+    ProxyMirrorConfig::schema,
     build,
 )
 .checked(|config| check(&config::parse(config)?))
 .documented(include_str!("proxy_mirror.rs"));
 
 attributes! {
-    struct Config {
+    struct ProxyMirrorConfig {
         /// The server that receives the copies: a scheme, a host and perhaps a port.
         host: String, { "pattern": HOST_PATTERN };
         /// The path of the copies, in place of that of the request.
@@ -106,7 +106,7 @@ struct Pending {
     waits_for_body: bool,
 }
 
-fn check(config: &Config) -> Result<(), String> {
+fn check(config: &ProxyMirrorConfig) -> Result<(), String> {
     match config.host.split_once("://") {
         Some((scheme @ ("grpc" | "grpcs"), _)) => Err(format!(
             "host: {scheme} is not supported, because copies are sent by HTTP/1.1 only; write http or https"
@@ -117,7 +117,7 @@ fn check(config: &Config) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: ProxyMirrorConfig = config::parse(config)?;
     check(&config)?;
     let destination =
         build.services.destination(&config.host, KeepAlive::default(), &OutboundTls::default())?;

@@ -67,7 +67,7 @@ use crate::shared::uri_template::{UriSubstitution, UriTemplate, UriUse};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("proxy-rewrite", 1008, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("proxy-rewrite", 1008, &[Phase::Rewrite], ProxyRewriteConfig::schema, build)
         .checked(check)
         .documented(include_str!("proxy_rewrite.rs"));
 
@@ -78,7 +78,7 @@ const METHODS: [&str; 14] = [
 ];
 
 attributes! {
-    struct Config {
+    struct ProxyRewriteConfig {
         /// The new path, with variables and possibly a query.
         uri: Option<String>, { "minLength": 1, "maxLength": 4096, "pattern": "^\\/.*" };
         /// The new method.
@@ -174,7 +174,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<ProxyRewrite, String> {
-    let config: Config = config::parse(config)?;
+    let config: ProxyRewriteConfig = config::parse(config)?;
     if let Some(method @ ("HEAD" | "TRACE")) = config.method.as_deref() {
         return Err(format!(
             "method {method} is not supported: its answers are none a client of another method can take"

@@ -40,13 +40,13 @@ use crate::shared::config;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("public-api", 501, &[Phase::RequestBody, Phase::Access], Config::schema, build)
+    PluginKind::new("public-api", 501, &[Phase::RequestBody, Phase::Access], PublicApiConfig::schema, build)
         .with_parts(PARTS)
         .opening_endpoints()
         .documented(include_str!("public_api.rs"));
 
 attributes! {
-    struct Config {
+    struct PublicApiConfig {
         /// The path of the endpoint in place of that of the request.
         uri: Option<String>;
     }
@@ -64,7 +64,7 @@ struct PublicApi {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: PublicApiConfig = config::parse(config)?;
     let mut endpoints = Vec::new();
     for kind in crate::ALL.iter().filter(|kind| !kind.apis.is_empty() && build.assembly.knows(kind.name)) {
         if let Some(instance) = build.plugin(kind.name, kind.name, &json!({}))? {

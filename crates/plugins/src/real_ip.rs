@@ -41,12 +41,12 @@ use crate::shared::networks;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("real-ip", 23000, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("real-ip", 23000, &[Phase::Rewrite], RealIpConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("real_ip.rs"));
 
 attributes! {
-    struct Config {
+    struct RealIpConfig {
         /// Peers that are believed, by address or network; every peer by default.
         trusted_addresses: Option<Vec<String>>, { "minItems": 1, "items": networks::schema() };
         /// The variable with the client's address.
@@ -78,7 +78,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<RealIp, String> {
-    let config: Config = config::parse(config)?;
+    let config: RealIpConfig = config::parse(config)?;
     let trusted = config.trusted_addresses.as_deref().map(CidrSet::parse).transpose();
     let trusted = trusted.map_err(|error| format!("invalid ip address: {}", error.text))?;
     let source = match &*config.source {

@@ -44,7 +44,7 @@ use crate::shared::uri_template::{UriSubstitution, UriTemplate, UriUse};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("redirect", 900, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("redirect", 900, &[Phase::Rewrite], RedirectConfig::schema, build)
         .checked(check)
         .with_metadata(metadata_schema)
         .documented(include_str!("redirect.rs"));
@@ -53,7 +53,7 @@ pub(crate) const KIND: PluginKind =
 const HTTPS_PORT_IMPLIED: u16 = 443;
 
 attributes! {
-    struct Config {
+    struct RedirectConfig {
         /// The status of the redirection.
         ret_code: u16 = 302, { "minimum": 200 };
         /// Where to, with variables.
@@ -121,7 +121,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 fn compile(config: &Value, metadata: Option<&Value>) -> Result<Redirect, String> {
-    let config: Config = config::parse(config)?;
+    let config: RedirectConfig = config::parse(config)?;
     if config.http_to_https == Some(true) && config.append_query_string {
         return Err("only one of `http_to_https` and `append_query_string` can be configured.".to_owned());
     }

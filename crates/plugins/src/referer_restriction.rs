@@ -33,11 +33,11 @@ use crate::shared::config;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("referer-restriction", 2990, &[Phase::Access], Config::schema, build)
+    PluginKind::new("referer-restriction", 2990, &[Phase::Access], RefererRestrictionConfig::schema, build)
         .documented(include_str!("referer_restriction.rs"));
 
 attributes! {
-    struct Config {
+    struct RefererRestrictionConfig {
         /// Lets requests without a Referer, or with one that is no URL, pass.
         bypass_missing: bool = false;
         /// The only hosts with pages that may send requests; * at the beginning stands for any text.
@@ -69,7 +69,7 @@ struct RefererRestriction {
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: RefererRestrictionConfig = config::parse(config)?;
     let (listed, listed_pass) = match (config.whitelist, config.blacklist) {
         (Some(listed), None) => (listed, true),
         (None, Some(listed)) => (listed, false),

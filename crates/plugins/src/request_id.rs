@@ -43,12 +43,12 @@ use crate::shared::fields::is_token;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("request-id", 12015, &[Phase::Rewrite, Phase::ResponseHead], Config::schema, build)
+    PluginKind::new("request-id", 12015, &[Phase::Rewrite, Phase::ResponseHead], RequestIdConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("request_id.rs"));
 
 attributes! {
-    struct Config {
+    struct RequestIdConfig {
         /// The field that carries the id, in requests and responses.
         header_name: Box<str> = HEADER_NAME_DEFAULT.into();
         /// Whether the client is told the id.
@@ -103,7 +103,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<RequestId, String> {
-    let Config { header_name, include_in_response, algorithm, range_id } = config::parse(config)?;
+    let RequestIdConfig { header_name, include_in_response, algorithm, range_id } = config::parse(config)?;
     if !is_token(&header_name) {
         return Err(format!("header_name `{header_name}` cannot be the name of a field"));
     }

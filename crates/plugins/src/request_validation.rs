@@ -69,14 +69,14 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     "request-validation",
     2800,
     &[Phase::Rewrite, Phase::RequestBody, Phase::Access],
-    Config::schema,
+    RequestValidationConfig::schema,
     build,
 )
 .checked(|config| compile(config).map(drop))
 .documented(include_str!("request_validation.rs"));
 
 attributes! {
-    struct Config {
+    struct RequestValidationConfig {
         /// The JSON Schema of the request's fields.
         header_schema: Option<Value>, { "type": "object" };
         /// The JSON Schema of the request's body.
@@ -106,7 +106,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<RequestValidation, String> {
-    let config: Config = config::parse(config)?;
+    let config: RequestValidationConfig = config::parse(config)?;
     let compile = |name: &str, schema: Value| {
         UserSchema::compile(&schema).map_err(|reason| format!("{name}: {reason}"))
     };

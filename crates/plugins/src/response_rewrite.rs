@@ -59,14 +59,14 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     "response-rewrite",
     899,
     &[Phase::ResponseHead, Phase::ResponseBody],
-    Config::schema,
+    ResponseRewriteConfig::schema,
     build,
 )
 .checked(check)
 .documented(include_str!("response_rewrite.rs"));
 
 attributes! {
-    struct Config {
+    struct ResponseRewriteConfig {
         /// The changes to the fields of the response.
         headers: Option<Value>, { "anyOf": [values(), changes()] };
         /// The longest body, in bytes, that filters take; a response with a longer one fails.
@@ -175,7 +175,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<ResponseRewrite, String> {
-    let config: Config = config::parse(config)?;
+    let config: ResponseRewriteConfig = config::parse(config)?;
     let condition = config.vars.as_ref().map(Expression::compile).transpose();
     Ok(ResponseRewrite {
         condition: condition.map_err(|error| format!("failed to validate the 'vars' expression: {error}"))?,
@@ -191,7 +191,7 @@ fn compile(config: &Value) -> Result<ResponseRewrite, String> {
     })
 }
 
-fn body(config: &Config) -> Result<Body, String> {
+fn body(config: &ResponseRewriteConfig) -> Result<Body, String> {
     if config.body_base64 {
         let text = config.body.as_deref().filter(|body| !body.is_empty()).ok_or("invalid base64 content")?;
         let bytes = BASE64_NOPAD.decode(text.trim_end_matches('=').as_bytes());

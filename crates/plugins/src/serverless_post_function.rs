@@ -18,11 +18,11 @@ use exchange::plugin::{Build, Plugin, PluginKind};
 use serde_json::Value;
 
 use crate::shared::attributes::Attribute;
-use crate::shared::serverless::{self, Config};
+use crate::shared::serverless::{self, ServerlessConfig};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("serverless-post-function", -2_000, lua::serverless::ALL_PHASES, Config::schema, build)
+    PluginKind::new("serverless-post-function", -2_000, lua::serverless::ALL_PHASES, ServerlessConfig::schema, build)
         .checked(serverless::check)
         .documented(include_str!("serverless_post_function.rs"));
 

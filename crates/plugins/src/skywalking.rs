@@ -57,7 +57,7 @@ use segment::Recording;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("skywalking", 12010, &[Phase::Rewrite, Phase::Log], Config::schema, build)
+    PluginKind::new("skywalking", 12010, &[Phase::Rewrite, Phase::Log], SkywalkingConfig::schema, build)
         .with_metadata(Metadata::schema)
         .checked_metadata(|metadata| {
             let address = Metadata::read(metadata.clone())?.endpoint_addr;
@@ -67,7 +67,7 @@ pub(crate) const KIND: PluginKind =
         .documented(include_str!("skywalking.rs"));
 
 attributes! {
-    struct Config {
+    struct SkywalkingConfig {
         /// The share of requests that are reported.
         sample_ratio: f64 = 1.0, { "minimum": 0.00001, "maximum": 1 };
     }
@@ -96,7 +96,7 @@ struct Skywalking {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let parsed: Config = config::parse(config)?;
+    let parsed: SkywalkingConfig = config::parse(config)?;
     let written = build.metadata.cloned().unwrap_or_else(|| Value::Object(Default::default()));
     let metadata = Metadata::read(written.clone())?;
     let instance = match &*metadata.service_instance_name {

@@ -38,7 +38,7 @@ pub(crate) const KIND: PluginKind =
     logger::log_plugin_kind::<SkywalkingLogger>(408, include_str!("skywalking_logger.rs"));
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct SkywalkingLoggerConfig {
         /// SkyWalking: an http or https URI.
         endpoint_addr: String, { "pattern": URI_PATTERN };
         /// The name of the service.
@@ -60,13 +60,13 @@ struct SkywalkingLogger {
 }
 
 impl LogPlugin for SkywalkingLogger {
-    type Config = Config;
+    type TcpLoggerConfig = SkywalkingLoggerConfig;
     type Sink = Skywalking;
 
     const NAME: &'static str = "skywalking-logger";
     const QUEUE_NAME: &'static str = "skywalking logger";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<SkywalkingLogger, String> {
+    fn compile(config: &SkywalkingLoggerConfig, _metadata: Option<&Value>) -> Result<SkywalkingLogger, String> {
         collector::check("endpoint_addr", &config.endpoint_addr)?;
         let instance = match &*config.service_instance_name {
             "$hostname" => hostname(),
@@ -75,7 +75,7 @@ impl LogPlugin for SkywalkingLogger {
         Ok(SkywalkingLogger { service: (&*config.service_name).into(), instance: instance.into() })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _: &QueueSettings) -> Result<Skywalking, String> {
+    fn sink(&self, build: &Build<'_>, config: &SkywalkingLoggerConfig, _: &QueueSettings) -> Result<Skywalking, String> {
         let calling = Calling::within_s(config.timeout, true);
         let mut collector = Collector::new(build.services, [&*config.endpoint_addr], calling)?;
         collector.set("endpoint_addr", "Content-Type", "application/json")?;

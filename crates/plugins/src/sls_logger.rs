@@ -35,7 +35,7 @@ use crate::shared::logger::{self, LogPlugin, rfc5424};
 pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<SlsLogger>(406, include_str!("sls_logger.rs"));
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct SlsLoggerConfig {
         /// The host of the service.
         host: String;
         /// The port of the service.
@@ -69,12 +69,12 @@ struct SlsLogger {
 struct Service(ByteStream);
 
 impl LogPlugin for SlsLogger {
-    type Config = Config;
+    type TcpLoggerConfig = SlsLoggerConfig;
     type Sink = Service;
 
     const NAME: &'static str = "sls-logger";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<SlsLogger, String> {
+    fn compile(config: &SlsLoggerConfig, _metadata: Option<&Value>) -> Result<SlsLogger, String> {
         byte_stream::check(&config.host, config.port)?;
         let structured = rfc5424::structured_data(&[
             ("project", &config.project),
@@ -88,7 +88,7 @@ impl LogPlugin for SlsLogger {
         Ok(SlsLogger { structured })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _settings: &QueueSettings) -> Result<Service, String> {
+    fn sink(&self, build: &Build<'_>, config: &SlsLoggerConfig, _settings: &QueueSettings) -> Result<Service, String> {
         let reaching = Reaching {
             host: &config.host,
             port: config.port,

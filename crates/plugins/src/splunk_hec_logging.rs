@@ -43,7 +43,7 @@ pub(crate) const KIND: PluginKind =
     logger::log_plugin_kind::<SplunkLogging>(409, include_str!("splunk_hec_logging.rs"));
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct SplunkHecLoggingConfig {
         /// The event collector.
         endpoint: Endpoint;
         /// Whether Splunk's certificate is verified, for an https URI.
@@ -71,18 +71,18 @@ attributes! {
 struct SplunkLogging;
 
 impl LogPlugin for SplunkLogging {
-    type Config = Config;
+    type TcpLoggerConfig = SplunkHecLoggingConfig;
     type Sink = Splunk;
 
     const NAME: &'static str = "splunk-hec-logging";
     const COMMON: CommonFields = CommonFields::Format;
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<SplunkLogging, String> {
+    fn compile(config: &SplunkHecLoggingConfig, _metadata: Option<&Value>) -> Result<SplunkLogging, String> {
         collector::check("endpoint.uri", &config.endpoint.uri)?;
         Ok(SplunkLogging)
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _: &QueueSettings) -> Result<Splunk, String> {
+    fn sink(&self, build: &Build<'_>, config: &SplunkHecLoggingConfig, _: &QueueSettings) -> Result<Splunk, String> {
         let endpoint = &config.endpoint;
         let calling = Calling {
             timeout_ms: endpoint.timeout.saturating_mul(1_000),

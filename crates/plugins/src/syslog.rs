@@ -53,7 +53,7 @@ words! {
 }
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct SyslogConfig {
         /// The host of the syslog server.
         host: String;
         /// The port of the syslog server.
@@ -86,13 +86,13 @@ struct SyslogServer {
 }
 
 impl LogPlugin for Syslog {
-    type Config = Config;
+    type TcpLoggerConfig = SyslogConfig;
     type Sink = SyslogServer;
 
     const NAME: &'static str = "syslog";
     const QUEUE_NAME: &'static str = "sys logger";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<Syslog, String> {
+    fn compile(config: &SyslogConfig, _metadata: Option<&Value>) -> Result<Syslog, String> {
         byte_stream::check(&config.host, config.port)?;
         Ok(Syslog)
     }
@@ -100,10 +100,10 @@ impl LogPlugin for Syslog {
     fn sink(
         &self,
         build: &Build<'_>,
-        config: &Config,
+        config: &SyslogConfig,
         _settings: &QueueSettings,
     ) -> Result<SyslogServer, String> {
-        let Config { host, port, timeout, .. } = config;
+        let SyslogConfig { host, port, timeout, .. } = config;
         let drop_limit = usize::try_from(config.drop_limit).unwrap_or(0);
         if config.sock_type == SockType::Udp {
             let datagrams = Datagrams::new(build.services, host, *port, *timeout)?;

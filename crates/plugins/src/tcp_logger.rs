@@ -56,7 +56,7 @@ attributes! {
 struct TcpLogger;
 
 impl LogPlugin for TcpLogger {
-    type Config = Config;
+    type TcpLoggerConfig = Config;
     type Sink = JsonListServer;
 
     const NAME: &'static str = "tcp-logger";

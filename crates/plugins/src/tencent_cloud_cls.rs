@@ -53,7 +53,7 @@ words! {
 }
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct TencentCloudClsConfig {
         /// The host of the API, perhaps with a port.
         cls_host: String;
         /// The topic that entries belong to.
@@ -74,7 +74,7 @@ attributes! {
     { "encrypt_fields": ["secret_key"] }
 }
 
-impl Config {
+impl TencentCloudClsConfig {
     fn uri(&self) -> String {
         format!("{}://{}{}?topic_id={}", self.scheme.word(), self.cls_host, signature::PATH, self.cls_topic)
     }
@@ -87,12 +87,12 @@ struct TencentLogger {
 }
 
 impl LogPlugin for TencentLogger {
-    type Config = Config;
+    type TcpLoggerConfig = TencentCloudClsConfig;
     type Sink = LogService;
 
     const NAME: &'static str = "tencent-cloud-cls";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<TencentLogger, String> {
+    fn compile(config: &TencentCloudClsConfig, _metadata: Option<&Value>) -> Result<TencentLogger, String> {
         if !config::is_reference(&config.cls_host) && !config::is_reference(&config.cls_topic) {
             collector::check("cls_host", &config.uri())?;
         }
@@ -102,7 +102,7 @@ impl LogPlugin for TencentLogger {
         })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &Config, _: &QueueSettings) -> Result<LogService, String> {
+    fn sink(&self, build: &Build<'_>, config: &TencentCloudClsConfig, _: &QueueSettings) -> Result<LogService, String> {
         LogService::new(build.services, config)
     }
 

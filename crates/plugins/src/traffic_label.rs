@@ -41,12 +41,12 @@ use crate::shared::{config, expression, fields};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("traffic-label", 967, &[Phase::Access], Config::schema, build)
+    PluginKind::new("traffic-label", 967, &[Phase::Access], TrafficLabelConfig::schema, build)
         .checked(|config| compile(config, |_| Counter::default()).map(drop))
         .documented(include_str!("traffic_label.rs"));
 
 attributes! {
-    struct Config {
+    struct TrafficLabelConfig {
         /// The rules.
         rules: Vec<WrittenRule>, { "minItems": 1 };
     }
@@ -121,7 +121,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 fn compile(config: &Value, counter: impl Fn(usize) -> Counter) -> Result<TrafficLabel, String> {
-    let config: Config = config::parse(config).map_err(|reason| {
+    let config: TrafficLabelConfig = config::parse(config).map_err(|reason| {
         // The contract's line has no place in front of it.
         reason.find("not supported action: ").map_or(reason.clone(), |at| reason[at..].to_owned())
     })?;

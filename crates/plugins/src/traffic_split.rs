@@ -59,13 +59,13 @@ use crate::shared::{config, expression};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("traffic-split", 966, &[Phase::Access], Config::schema, build)
+    PluginKind::new("traffic-split", 966, &[Phase::Access], TrafficSplitConfig::schema, build)
         .checked(check)
         .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: build_stream })
         .documented(include_str!("traffic_split.rs"));
 
 attributes! {
-    struct Config {
+    struct TrafficSplitConfig {
         /// The rules; the first one that matches decides.
         rules: Option<Vec<WrittenRule>>;
     }
@@ -163,7 +163,7 @@ struct Rule {
 }
 
 fn check(config: &Value) -> Result<(), String> {
-    let parsed: Config = config::parse(config)?;
+    let parsed: TrafficSplitConfig = config::parse(config)?;
     for (index, rule) in parsed.rules.iter().flatten().enumerate() {
         compile_matches(rule.r#match.as_deref())?;
         let weights: Vec<u64> = rule.weighted_upstreams.iter().map(|upstream| upstream.weight).collect();
@@ -206,7 +206,7 @@ fn build_stream(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugi
 }
 
 fn compile(build: &Build<'_>, config: &Value) -> Result<TrafficSplit, String> {
-    let parsed: Config = config::parse(config)?;
+    let parsed: TrafficSplitConfig = config::parse(config)?;
     let rules = parsed.rules.into_iter().flatten().enumerate().map(|(index, rule)| {
         let counter = build.states.keep(&format!("traffic-split/{}/{index}", build.owner), Default::default);
         let weights: Vec<u64> = rule.weighted_upstreams.iter().map(|upstream| upstream.weight).collect();

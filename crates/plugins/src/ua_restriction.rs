@@ -33,12 +33,12 @@ use crate::shared::patterns::{Patterns, decide};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("ua-restriction", 2999, &[Phase::Access], Config::schema, build)
+    PluginKind::new("ua-restriction", 2999, &[Phase::Access], UaRestrictionConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("ua_restriction.rs"));
 
 attributes! {
-    struct Config {
+    struct UaRestrictionConfig {
         /// Lets requests without User-Agent pass.
         bypass_missing: bool = false;
         /// Patterns of the only clients that pass.
@@ -67,7 +67,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<UaRestriction, String> {
-    let config: Config = config::parse(config)?;
+    let config: UaRestrictionConfig = config::parse(config)?;
     let (name, listed) = match (&config.allowlist, &config.denylist) {
         (Some(listed), None) => ("allowlist", listed),
         (None, Some(listed)) => ("denylist", listed),

@@ -36,7 +36,7 @@ pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<UdpLogger>(400, in
     .on_streams(logger::sessions::kind::<UdpLogger>());
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct UdpLoggerConfig {
         /// The host of the log server.
         host: String;
         /// The port of the log server.
@@ -50,13 +50,13 @@ attributes! {
 struct UdpLogger;
 
 impl LogPlugin for UdpLogger {
-    type Config = Config;
+    type TcpLoggerConfig = UdpLoggerConfig;
     type Sink = JsonListServer;
 
     const NAME: &'static str = "udp-logger";
     const QUEUE_NAME: &'static str = "udp logger";
 
-    fn compile(config: &Config, _metadata: Option<&Value>) -> Result<UdpLogger, String> {
+    fn compile(config: &UdpLoggerConfig, _metadata: Option<&Value>) -> Result<UdpLogger, String> {
         byte_stream::check(&config.host, config.port)?;
         Ok(UdpLogger)
     }
@@ -64,7 +64,7 @@ impl LogPlugin for UdpLogger {
     fn sink(
         &self,
         build: &Build<'_>,
-        config: &Config,
+        config: &UdpLoggerConfig,
         settings: &QueueSettings,
     ) -> Result<JsonListServer, String> {
         let timeout_ms = config.timeout.saturating_mul(1_000);

@@ -35,12 +35,12 @@ use crate::shared::patterns::{Patterns, decide};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("uri-blocker", 2900, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("uri-blocker", 2900, &[Phase::Rewrite], UriBlockerConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("uri_blocker.rs"));
 
 attributes! {
-    struct Config {
+    struct UriBlockerConfig {
         /// Patterns of paths and queries that are refused.
         block_rules: Vec<Box<str>>, {
             "items": {"type": "string", "minLength": 1, "maxLength": 4096},
@@ -67,7 +67,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 }
 
 fn compile(config: &Value) -> Result<UriBlocker, String> {
-    let config: Config = config::parse(config)?;
+    let config: UriBlockerConfig = config::parse(config)?;
     let rules = match &*config.block_rules {
         [] => None,
         rules => Some(

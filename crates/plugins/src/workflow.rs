@@ -46,7 +46,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     "workflow",
     1006,
     &[Phase::Access, Phase::ResponseHead, Phase::Log],
-    Config::schema,
+    WorkflowConfig::schema,
     build,
 )
 .checked(check)
@@ -57,7 +57,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 const PLUGINS: [&str; 2] = ["limit-count", "limit-conn"];
 
 attributes! {
-    struct Config {
+    struct WorkflowConfig {
         /// The rules; the first one that holds decides.
         rules: Vec<WrittenRule>;
     }
@@ -115,7 +115,7 @@ enum Action {
 struct Decided(Option<usize>);
 
 fn check(config: &Value) -> Result<(), String> {
-    let parsed: Config = config::parse(config)?;
+    let parsed: WorkflowConfig = config::parse(config)?;
     for rule in &parsed.rules {
         compile_case(rule)?;
         if rule.actions.is_empty() {
@@ -177,7 +177,7 @@ fn check_plugin(kind: &PluginKind, config: &Value) -> Result<(), String> {
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let parsed: Config = config::parse(config)?;
+    let parsed: WorkflowConfig = config::parse(config)?;
     let rules = parsed.rules.iter().enumerate().map(|(index, rule)| {
         let action = rule.actions.first().ok_or("a rule needs an action")?;
         let (name, config) = parts(action);

@@ -64,17 +64,17 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     "zipkin",
     12011,
     &[Phase::Rewrite, Phase::Access, Phase::ResponseHead, Phase::Log],
-    Config::schema,
+    ZipkinConfig::schema,
     build,
 )
 .checked(|config| {
-    let config: Config = config::parse(config)?;
+    let config: ZipkinConfig = config::parse(config)?;
     if config::is_reference(&config.endpoint) { Ok(()) } else { check_uri(&config.endpoint) }
 })
 .documented(include_str!("zipkin.rs"));
 
 attributes! {
-    struct Config {
+    struct ZipkinConfig {
         /// The URI that takes spans, such as http://127.0.0.1:9411/api/v2/spans.
         endpoint: String;
         /// The share of requests that are reported where the caller has not decided.
@@ -104,7 +104,7 @@ const LOG_INTERVAL_MS: u64 = 10_000;
 const PENDING_MAX: usize = 8_192;
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
-    let parsed: Config = config::parse(config)?;
+    let parsed: ZipkinConfig = config::parse(config)?;
     let post = JsonPost::new(build.services, &parsed.endpoint)?;
     let settings = QueueSettings {
         name: "zipkin_report".into(),

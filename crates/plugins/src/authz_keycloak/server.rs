@@ -13,7 +13,7 @@ use net::endpoint::KeepAlive;
 use net::env;
 use serde_json::Value;
 
-use super::settings::Config;
+use super::settings::AuthzKeycloakConfig;
 use crate::shared::api_call::{self, Calls};
 use crate::shared::fetched::Fetched;
 
@@ -61,7 +61,7 @@ struct ClientToken {
 impl Server {
     /// # Errors
     /// Why a URL cannot be called, a sentence.
-    pub(super) fn new(build: &Build<'_>, config: &Config) -> Result<Server, String> {
+    pub(super) fn new(build: &Build<'_>, config: &AuthzKeycloakConfig) -> Result<Server, String> {
         let tls = OutboundTls::verifying(config.ssl_verify);
         let keep_alive = KeepAlive {
             size: if config.keepalive { config.keepalive_pool } else { 0 },
@@ -209,7 +209,7 @@ impl Server {
 }
 
 /// The name of what was fetched: all that it depends on, as a hash, because the secret is among it.
-fn key(config: &Config) -> String {
+fn key(config: &AuthzKeycloakConfig) -> String {
     let parts = format!(
         "{:?}",
         (

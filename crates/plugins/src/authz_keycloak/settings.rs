@@ -7,7 +7,7 @@ use crate::shared::attributes::{attributes, words};
 use crate::shared::config::{self, is_reference};
 
 attributes! {
-    pub(super) struct Config {
+    pub(super) struct AuthzKeycloakConfig {
         /// The longest body of a request for a token, in bytes; a longer one is refused.
         max_req_body_size: usize = 67_108_864, { "minimum": 1 };
         /// The URL of Keycloak's UMA discovery document.
@@ -94,7 +94,7 @@ words! {
 /// # Errors
 /// The first rule that does not hold, a sentence.
 pub(super) fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: AuthzKeycloakConfig = config::parse(config)?;
     let called = [
         ("discovery", &config.discovery),
         ("token_endpoint", &config.token_endpoint),

@@ -34,10 +34,10 @@ fn configurations() {
     check(json!({"access_denied_redirect_uri": "/denied"}), None);
 }
 
-fn settings(more: Value) -> Config {
+fn settings(more: Value) -> AuthzKeycloakConfig {
     let mut config = json!({"client_id": "gw", "token_endpoint": "http://127.0.0.1:1/token"});
     config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    Config::read(config).unwrap()
+    AuthzKeycloakConfig::read(config).unwrap()
 }
 
 #[test]

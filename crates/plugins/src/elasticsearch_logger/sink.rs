@@ -12,7 +12,7 @@ use message::{Headers, Method};
 use net::env;
 use serde_json::Value;
 
-use super::Config;
+use super::ElasticsearchLoggerConfig;
 use crate::shared::logger::collector::{Answer, Calling, Collector, basic_authorization};
 
 /// The path that is appended to an endpoint.
@@ -38,7 +38,7 @@ impl Elasticsearch {
     ///
     /// # Errors
     /// Why it cannot be reached, or which text cannot be sent as a field.
-    pub(super) fn new(services: &Services, config: &Config) -> Result<Elasticsearch, String> {
+    pub(super) fn new(services: &Services, config: &ElasticsearchLoggerConfig) -> Result<Elasticsearch, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
         let uris: Vec<String> = config.endpoints().map(|address| format!("{address}{BULK}")).collect();
         let mut collector = Collector::new(services, uris.iter().map(String::as_str), calling)?;

@@ -9,7 +9,7 @@ use crate::shared::config;
 use crate::shared::fields::{is_token, text};
 
 attributes! {
-    pub(super) struct Config {
+    pub(super) struct ForwardAuthConfig {
         /// The server that is asked: an http or https URI.
         uri: String;
         /// Lets requests pass while the server cannot be asked.
@@ -54,7 +54,7 @@ words! {
 }
 
 pub(super) fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: ForwardAuthConfig = config::parse(config)?;
     if !config::is_reference(&config.uri) {
         check_uri(&config.uri)?;
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::Config;
+use super::GoogleCloudLoggingConfig;
 use super::token::Signer;
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::logger::collector;
@@ -48,7 +48,7 @@ impl Account {
     ///
     /// # Errors
     /// The field and its fault, without anything of the key.
-    pub(super) fn of(config: &Config) -> Result<Option<Account>, String> {
+    pub(super) fn of(config: &GoogleCloudLoggingConfig) -> Result<Option<Account>, String> {
         let (name, written) = match (&config.auth_config, &config.auth_file) {
             (Some(written), _) => ("auth_config", AuthConfig::read(written.write())?),
             (None, Some(path)) if config::is_reference(path) => return Ok(None),

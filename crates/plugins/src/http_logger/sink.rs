@@ -4,7 +4,7 @@ use exchange::plugin::batch::{Delivery, Entry, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 
-use super::{ConcatMethod, Config};
+use super::{ConcatMethod, HttpLoggerConfig};
 use crate::shared::logger::collector::{Calling, Collector, json_list};
 
 /// The log server of one plugin instance.
@@ -20,7 +20,7 @@ impl LogServer {
     ///
     /// # Errors
     /// Why it cannot be reached, or why `auth_header` is not valid in `Authorization`.
-    pub(super) fn new(services: &Services, config: &Config, is_single: bool) -> Result<LogServer, String> {
+    pub(super) fn new(services: &Services, config: &HttpLoggerConfig, is_single: bool) -> Result<LogServer, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
         let mut collector = Collector::new(services, [&*config.uri], calling)?;
         let content_type = match config.concat_method {

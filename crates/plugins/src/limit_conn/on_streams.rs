@@ -8,7 +8,7 @@ use exchange::plugin::Build;
 use exchange::plugin::stream::{StreamFlow, StreamPlugin, StreamSession};
 use serde_json::Value;
 
-use super::Config;
+use super::LimitConnConfig;
 use super::counts::Counts;
 use super::rule::{Rule, rules_of};
 use crate::shared::config;
@@ -33,8 +33,8 @@ pub(super) fn check(config: &Value) -> Result<(), String> {
 }
 
 /// The configuration of a stream route: the schema that APISIX has for them knows no `policy`, and counts in this process.
-fn parsed(config: &Value) -> Result<Config, String> {
-    let (parsed, _) = read_counted(config, |own: &Config| own.policy)?;
+fn parsed(config: &Value) -> Result<LimitConnConfig, String> {
+    let (parsed, _) = read_counted(config, |own: &LimitConnConfig| own.policy)?;
     if parsed.policy != CountPolicy::Local {
         return Err("policy: sessions are counted by this process alone (`local`)".to_owned());
     }

@@ -1,6 +1,6 @@
 //! One compiled limit of a configuration: the numbers of requests and the key. It counts nothing itself.
 
-use super::{Config, WrittenRule};
+use super::{LimitConnConfig, WrittenRule};
 use crate::shared::limits::amount::Amount;
 use crate::shared::limits::key::LimitKey;
 
@@ -18,7 +18,7 @@ pub(super) struct Rule {
 ///
 /// # Errors
 /// The fault of one of them.
-pub(super) fn rules_of(config: &Config) -> Result<Box<[Rule]>, String> {
+pub(super) fn rules_of(config: &LimitConnConfig) -> Result<Box<[Rule]>, String> {
     let Some(rules) = &config.rules else {
         let (Some(conn), Some(burst), Some(key)) = (&config.conn, &config.burst, &config.key) else {
             return Err("conn, burst and key are needed".to_owned());

@@ -1,6 +1,6 @@
 //! One compiled limit of a configuration: the number of requests, the window and the key. It counts nothing itself.
 
-use super::{Config, KeyType, WrittenRule};
+use super::{LimitCountConfig, KeyType, WrittenRule};
 use crate::shared::fields::is_token;
 use crate::shared::limits::amount::Amount;
 use crate::shared::limits::key::LimitKey;
@@ -21,7 +21,7 @@ pub(super) struct Rule {
 ///
 /// # Errors
 /// The fault of one of them.
-pub(super) fn rules_of(config: &Config, names: [String; 3]) -> Result<Box<[Rule]>, String> {
+pub(super) fn rules_of(config: &LimitCountConfig, names: [String; 3]) -> Result<Box<[Rule]>, String> {
     let Some(rules) = &config.rules else {
         let (Some(count), Some(time_window)) = (&config.count, &config.time_window) else {
             return Err("count and time_window are needed".to_owned());
@@ -50,7 +50,7 @@ pub(super) fn rules_of(config: &Config, names: [String; 3]) -> Result<Box<[Rule]
     rules.iter().enumerate().map(compile).collect()
 }
 
-fn key(config: &Config) -> Result<LimitKey, String> {
+fn key(config: &LimitCountConfig) -> Result<LimitKey, String> {
     match config.key_type {
         KeyType::Constant => Ok(LimitKey::Constant(config.key.as_bytes().into())),
         KeyType::Var => LimitKey::variable(&config.key),

@@ -5,7 +5,7 @@ use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, check_place};
 use exchange::plugin::services::Services;
 use net::endpoint::KeepAlive;
 
-use super::{Config, Metadata, Protocol};
+use super::{LogglyConfig, Metadata, Protocol};
 use crate::shared::logger::collector::{self, Calling, Collector};
 use crate::shared::logger::datagrams::Datagrams;
 use crate::shared::redis::settings::place;
@@ -23,7 +23,7 @@ impl Loggly {
     ///
     /// # Errors
     /// Why it cannot be reached, or which text cannot be sent as a field.
-    pub(super) fn new(services: &Services, config: &Config, metadata: &Metadata) -> Result<Loggly, String> {
+    pub(super) fn new(services: &Services, config: &LogglyConfig, metadata: &Metadata) -> Result<Loggly, String> {
         if metadata.protocol == Protocol::Syslog {
             let Metadata { host, port, timeout, .. } = metadata;
             return Ok(Loggly::Syslog(Datagrams::new(services, host, *port, *timeout)?));

@@ -6,7 +6,7 @@ use exchange::plugin::batch::{Delivery, Entry, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 
-use super::Config;
+use super::LokiLoggerConfig;
 use crate::shared::logger::collector::{Calling, Collector, kept_connections};
 
 /// Loki, as one plugin instance reaches it.
@@ -17,7 +17,7 @@ impl Loki {
     ///
     /// # Errors
     /// Why it cannot be reached, or which text cannot be sent as a field.
-    pub(super) fn new(services: &Services, config: &Config) -> Result<Loki, String> {
+    pub(super) fn new(services: &Services, config: &LokiLoggerConfig) -> Result<Loki, String> {
         let calling = Calling {
             timeout_ms: config.timeout,
             verifies: config.ssl_verify,

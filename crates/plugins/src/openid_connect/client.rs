@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::assertion::SigningKey;
 use super::provider::{Discovery, Endpoint};
-use super::settings::{AssertionAlgorithm, Config};
+use super::settings::{AssertionAlgorithm, OpenidConnectConfig};
 use crate::shared::api_call::{self, Calls};
 
 /// The fields of a form.
@@ -35,7 +35,7 @@ pub(super) struct Client {
 impl Client {
     /// # Errors
     /// The private key cannot be used, a sentence.
-    pub(super) fn new(config: &Config, failures: CallFailures) -> Result<Client, String> {
+    pub(super) fn new(config: &OpenidConnectConfig, failures: CallFailures) -> Result<Client, String> {
         let algorithm = config.client_jwt_assertion_alg;
         let asymmetric = algorithm.filter(|algorithm| !algorithm.is_symmetric());
         let symmetric = algorithm.filter(|algorithm| algorithm.is_symmetric());
@@ -187,7 +187,7 @@ mod tests {
         let mut scene = Scene::new();
         let exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         let check = |secret: Option<&str>, method: &str| {
-            let config: Config = config::parse(&json!({
+            let config: OpenidConnectConfig = config::parse(&json!({
                 "client_id": "gw", "client_secret": secret, "discovery": "https://op",
                 "token_endpoint_auth_method": method,
             }))

@@ -9,7 +9,7 @@ use crate::shared::attributes::{attributes, words};
 pub(super) use objects::{ClaimValidator, Dpop, Par, ProxyOptions, SessionContents, SessionSettings};
 
 attributes! {
-    pub(super) struct Config {
+    pub(super) struct OpenidConnectConfig {
         /// The identifier of the client at the provider.
         client_id: String, { "minLength": 1 };
         /// The secret of the client at the provider.
@@ -167,7 +167,7 @@ impl AssertionAlgorithm {
     }
 }
 
-impl Config {
+impl OpenidConnectConfig {
     /// The time of a whole call, in milliseconds.
     pub(super) fn timeout_ms(&self) -> u64 {
         let is_ms = self.timeout >= 1_000 && self.timeout.is_multiple_of(1_000);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::OpenidConnect;
 use super::session::Login;
-use super::settings::{Config, SessionContents};
+use super::settings::{OpenidConnectConfig, SessionContents};
 
 /// The lifetime of an access token where neither the provider nor the configuration says one, in seconds.
 const ACCESS_TOKEN_SECONDS: u64 = 3_600;
@@ -20,7 +20,7 @@ pub(super) struct Stores {
 }
 
 impl Stores {
-    pub(super) fn of(config: &Config) -> Stores {
+    pub(super) fn of(config: &OpenidConnectConfig) -> Stores {
         let all = SessionContents { access_token: true, id_token: true, enc_id_token: true, user: true };
         let contents = config.session_contents.as_ref().unwrap_or(&all);
         Stores {

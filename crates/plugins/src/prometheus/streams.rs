@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use stdx::prometheus_text::{header, sample};
 
-use super::Config;
+use super::PrometheusConfig;
 use crate::shared::config;
 
 /// Most routes, most listeners, and most statuses by listener and node, so that neither memory nor a scrape grows with the
@@ -71,7 +71,7 @@ struct Active {
 /// # Errors
 /// The configuration is malformed.
 pub(super) fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
-    let config: Config = config::parse(config)?;
+    let config: PrometheusConfig = config::parse(config)?;
     // The services keep the table, so that the counters outlive the last instance.
     let metrics = build.states.keep("prometheus/streams", StreamMetrics::default);
     build.services.add_metrics(metrics.clone());

@@ -48,7 +48,7 @@ pub(crate) enum CommonFields {
 /// A log plugin: the compiled part of one instance that makes entries.
 pub(crate) trait LogPlugin: Send + Sync + Sized + 'static {
     /// The fields of its own.
-    type Config: FieldSet;
+    type TcpLoggerConfig: FieldSet;
     /// The destination of its batches.
     type Sink: Sink;
 
@@ -66,7 +66,7 @@ pub(crate) trait LogPlugin: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     /// The misfit, with the name of the field.
-    fn compile(config: &Self::Config, metadata: Option<&Value>) -> Result<Self, String>;
+    fn compile(config: &Self::TcpLoggerConfig, metadata: Option<&Value>) -> Result<Self, String>;
 
     /// Makes the destination of batches. It is kept while the configuration of the instance, and the metadata except its
     /// formats, stay the same.
@@ -76,12 +76,12 @@ pub(crate) trait LogPlugin: Send + Sync + Sized + 'static {
     fn sink(
         &self,
         build: &Build<'_>,
-        config: &Self::Config,
+        config: &Self::TcpLoggerConfig,
         settings: &QueueSettings,
     ) -> Result<Self::Sink, String>;
 
     /// The settings of the queue, for a plugin of which the own fields bound it.
-    fn queue_settings(_config: &Self::Config, settings: QueueSettings) -> QueueSettings {
+    fn queue_settings(_config: &Self::TcpLoggerConfig, settings: QueueSettings) -> QueueSettings {
         settings
     }
 
@@ -147,7 +147,7 @@ pub(crate) const fn log_plugin_kind<P: LogPlugin>(priority: i32, page: &'static 
 
 /// The schema of `P`.
 fn schema<P: LogPlugin>() -> Value {
-    let mut schema = P::Config::schema();
+    let mut schema = P::TcpLoggerConfig::schema();
     let properties = schema["properties"].as_object_mut().expect("the schema of an object");
     let mut add = |part: Value| properties.extend(properties_of(part));
     if P::COMMON != CommonFields::None {
@@ -201,9 +201,9 @@ pub(crate) fn check_metadata(metadata: &Value) -> Result<(), String> {
     Contents::compile(&FormatFields::default(), &BodyFields::default(), Some(metadata)).map(drop)
 }
 
-fn read<P: LogPlugin>(config: &Value) -> Result<Written<P::Config>, String> {
+fn read<P: LogPlugin>(config: &Value) -> Result<Written<P::TcpLoggerConfig>, String> {
     let mut fields = Fields::of(config.clone())?;
-    let own = P::Config::take(&mut fields)?;
+    let own = P::TcpLoggerConfig::take(&mut fields)?;
     let format = match P::COMMON {
         CommonFields::None => FormatFields::default(),
         _ => FormatFields::take(&mut fields)?,
@@ -221,7 +221,7 @@ fn read<P: LogPlugin>(config: &Value) -> Result<Written<P::Config>, String> {
         CommonFields::Format => [FormatFields::NAMES, &[]],
         CommonFields::FormatAndBodies => [FormatFields::NAMES, BodyFields::NAMES],
     };
-    fields.finish(&[P::Config::NAMES, common[0], common[1], BatchFields::NAMES])?;
+    fields.finish(&[P::TcpLoggerConfig::NAMES, common[0], common[1], BatchFields::NAMES])?;
     Ok(Written { own, format, bodies, batch })
 }
 
@@ -251,7 +251,7 @@ fn logger<P: LogPlugin>(build: &Build<'_>, config: &Value) -> Result<Logger<P>, 
 
 fn contents<P: LogPlugin>(
     plugin: &P,
-    written: &Written<P::Config>,
+    written: &Written<P::TcpLoggerConfig>,
     metadata: Option<&Value>,
 ) -> Result<Contents, String> {
     if plugin.ignores_formats() {

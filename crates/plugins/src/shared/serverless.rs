@@ -21,7 +21,7 @@ words! {
 }
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct ServerlessConfig {
         /// The phase in which the functions run.
         phase: Phase = Phase::Access;
         /// The functions, in the order in which they run.
@@ -31,7 +31,7 @@ attributes! {
 
 /// Compiles the functions.
 pub(crate) fn check(config: &Value) -> Result<(), String> {
-    let config: Config = config::parse(config)?;
+    let config: ServerlessConfig = config::parse(config)?;
     lua::serverless::check(&config.functions)
 }
 
@@ -41,6 +41,6 @@ pub(crate) fn build(
     build: &Build<'_>,
     written: &Value,
 ) -> Result<Arc<dyn Plugin>, String> {
-    let config: Config = config::parse(written)?;
+    let config: ServerlessConfig = config::parse(written)?;
     lua::serverless::build(name, build, written, config.phase.word(), &config.functions)
 }

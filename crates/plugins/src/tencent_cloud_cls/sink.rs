@@ -11,7 +11,7 @@ use exchange::plugin::services::Services;
 use message::Method;
 use net::env;
 
-use super::Config;
+use super::TencentCloudClsConfig;
 use super::message::list;
 use super::signature::authorization;
 use crate::shared::log_entry::hostname;
@@ -69,7 +69,7 @@ impl LogService {
     ///
     /// # Errors
     /// Why it cannot be reached, or which text cannot be sent as a field.
-    pub(super) fn new(services: &Services, config: &Config) -> Result<LogService, String> {
+    pub(super) fn new(services: &Services, config: &TencentCloudClsConfig) -> Result<LogService, String> {
         look_source_up();
         let calling = Calling::within_s(TIMEOUT_S, config.ssl_verify);
         let mut collector = Collector::new(services, [&*config.uri()], calling)?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::assertion::SigningKey;
 use super::objects::Storage;
-use super::{AssertionAlgorithm, Config};
+use super::{AssertionAlgorithm, OpenidConnectConfig};
 use crate::shared::config::{self, is_reference};
 
 /// Checks a configuration that the schema accepts.
@@ -14,7 +14,7 @@ use crate::shared::config::{self, is_reference};
 /// # Errors
 /// The first rule that does not hold, in the words of APISIX where it has the rule.
 pub(in super::super) fn check(written: &Value) -> Result<(), String> {
-    let config: Config = config::parse(written)?;
+    let config: OpenidConnectConfig = config::parse(written)?;
     if !config.bearer_only && config.session.is_none() {
         return Err("property \"session.secret\" is required when \"bearer_only\" is false".to_owned());
     }
@@ -32,7 +32,7 @@ pub(in super::super) fn check(written: &Value) -> Result<(), String> {
 }
 
 /// Whether the client can authenticate in the flow that the configuration selects.
-fn has_credential(config: &Config) -> bool {
+fn has_credential(config: &OpenidConnectConfig) -> bool {
     let is_optional = if config.bearer_only {
         config.verifies_bearer() || config.introspection_endpoint_auth_method == "private_key_jwt"
     } else {
@@ -41,7 +41,7 @@ fn has_credential(config: &Config) -> bool {
     is_optional || config.client_secret.is_some()
 }
 
-fn check_urls(config: &Config) -> Result<(), String> {
+fn check_urls(config: &OpenidConnectConfig) -> Result<(), String> {
     let par = config.par.as_ref().and_then(|par| par.endpoint.as_deref());
     let called = [
         ("discovery", Some(&*config.discovery)),
@@ -64,7 +64,7 @@ fn check_urls(config: &Config) -> Result<(), String> {
 }
 
 /// Refuses features that this gateway does not have.
-fn check_supported(config: &Config) -> Result<(), String> {
+fn check_supported(config: &OpenidConnectConfig) -> Result<(), String> {
     if config.dpop.as_ref().is_some_and(|dpop| dpop.enabled) {
         return Err("dpop.enabled: proofs of possession are not supported; set it to false".to_owned());
     }
@@ -96,14 +96,14 @@ const METHODS: [(&str, Option<&str>); 4] = [
     ("client_secret_jwt", Some("client_secret")),
 ];
 
-fn has(config: &Config, credential: &str) -> bool {
+fn has(config: &OpenidConnectConfig, credential: &str) -> bool {
     match credential {
         "client_rsa_private_key" => config.client_rsa_private_key.is_some(),
         _ => config.client_secret.is_some(),
     }
 }
 
-fn check_methods(config: &Config) -> Result<(), String> {
+fn check_methods(config: &OpenidConnectConfig) -> Result<(), String> {
     let written = [
         ("token_endpoint_auth_method", &config.token_endpoint_auth_method),
         ("introspection_endpoint_auth_method", &config.introspection_endpoint_auth_method),
@@ -124,7 +124,7 @@ fn check_methods(config: &Config) -> Result<(), String> {
 }
 
 /// The endpoints that the configuration can reach: the field that selects the method, and the method.
-fn reachable(config: &Config) -> Vec<(&'static str, &str)> {
+fn reachable(config: &OpenidConnectConfig) -> Vec<(&'static str, &str)> {
     let mut reachable = Vec::new();
     if !config.verifies_bearer() && config.takes_bearer() {
         let method = &*config.introspection_endpoint_auth_method;
@@ -141,7 +141,7 @@ fn reachable(config: &Config) -> Vec<(&'static str, &str)> {
 }
 
 /// Client assertions: one algorithm for all endpoints, which has to fit the methods and the key.
-fn check_assertion(config: &Config) -> Result<(), String> {
+fn check_assertion(config: &OpenidConnectConfig) -> Result<(), String> {
     let reachable = reachable(config);
     let selects = |method: &str| reachable.iter().find(|(_, own)| *own == method).map(|(field, _)| *field);
     let (asymmetric, symmetric) = (selects("private_key_jwt"), selects("client_secret_jwt"));

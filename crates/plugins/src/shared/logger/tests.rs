@@ -26,7 +26,7 @@ impl Sink for Nowhere {
 }
 
 impl LogPlugin for Probe {
-    type Config = Config;
+    type TcpLoggerConfig = Config;
     type Sink = Nowhere;
 
     const NAME: &'static str = "probe";

@@ -23,7 +23,7 @@ const PLUGINS_MAX: usize = 256;
 const CONF_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 attributes! {
-    pub(crate) struct Config {
+    pub(crate) struct ExtPluginConfig {
         /// The plugins that the runner runs, in this order, each with its configuration.
         conf: Option<Vec<ExternalPlugin>>, { "minItems": 1 };
         /// Let requests pass without the plugins while the runner fails.
@@ -42,7 +42,7 @@ attributes! {
 
 /// The schema of the three plugins.
 pub(crate) fn schema() -> Value {
-    Config::schema()
+    ExtPluginConfig::schema()
 }
 
 /// Checks what the schema cannot express.
@@ -50,7 +50,7 @@ pub(crate) fn schema() -> Value {
 /// # Errors
 /// The limit that is exceeded.
 pub(crate) fn check(written: &Value) -> Result<(), String> {
-    let config: Config = config::parse(written)?;
+    let config: ExtPluginConfig = config::parse(written)?;
     let conf = config.conf.unwrap_or_default();
     if conf.len() > PLUGINS_MAX {
         return Err(format!("conf: there are more than {PLUGINS_MAX} plugins"));
@@ -85,7 +85,7 @@ impl Caller {
     /// The configuration does not fit.
     pub(crate) fn build(build: &Build<'_>, written: &Value, name: &'static str) -> Result<Caller, String> {
         check(written)?;
-        let config: Config = config::parse(written)?;
+        let config: ExtPluginConfig = config::parse(written)?;
         let conf = config.conf.unwrap_or_default().into_iter();
         let hash = digest(&SHA256, config::identity(written).as_bytes());
         let hash = data_encoding::HEXLOWER.encode(&hash.as_ref()[..16]);
