@@ -12,7 +12,7 @@ use crate::observe::status::Status;
 /// connection enters and leaves in constant time and without allocation once the table has its size. 16 bytes for each
 /// connection.
 pub(crate) struct IdleConnections {
-    places: Vec<Place>,
+    places: Vec<IdleEntry>,
     lists: [List; KINDS],
     status: Arc<Status>,
 }
@@ -27,7 +27,7 @@ struct List {
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct IdleEntry {
     previous: u32,
     next: u32,
     since_ms: u32,
@@ -43,7 +43,7 @@ enum Standing {
     GivesWay,
 }
 
-const ACTIVE: Place = Place { previous: NONE, next: NONE, since_ms: 0, standing: Standing::Active };
+const ACTIVE: IdleEntry = IdleEntry { previous: NONE, next: NONE, since_ms: 0, standing: Standing::Active };
 
 impl IdleConnections {
     /// An empty table; `status` shows its counts to other threads.
@@ -66,7 +66,7 @@ impl IdleConnections {
         }
         let list = &mut self.lists[silence as usize];
         let last = std::mem::replace(&mut list.last, index);
-        self.places[index as usize] = Place {
+        self.places[index as usize] = IdleEntry {
             previous: last,
             next: NONE,
             since_ms: now_ms as u32,
@@ -117,7 +117,7 @@ impl IdleConnections {
     }
 
     fn unlink(&mut self, index: u32) {
-        let Place { previous, next, standing, .. } =
+        let IdleEntry { previous, next, standing, .. } =
             std::mem::replace(&mut self.places[index as usize], ACTIVE);
         let Standing::Silent(silence) = standing else { return };
         let list = &mut self.lists[silence as usize];

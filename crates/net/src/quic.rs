@@ -13,7 +13,7 @@ mod socket;
 mod steering;
 mod udp;
 
-pub use connection_id::Place;
+pub use connection_id::SocketLocation;
 pub use endpoint::{EndpointParts, QuicEndpoint, QuicLimits};
 pub use guard::{Guarded, Health};
 pub use process::QuicProcess;

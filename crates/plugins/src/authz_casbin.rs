@@ -126,18 +126,18 @@ struct AuthzCasbin {
 }
 
 /// A place among the waiting requests of an instance, so that one slow policy does not take the queue of all.
-struct Place<'a>(&'a AtomicUsize);
+struct CasbinQueuePermit<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
-    fn take(waiting: &'a AtomicUsize) -> Option<Place<'a>> {
+impl<'a> CasbinQueuePermit<'a> {
+    fn take(waiting: &'a AtomicUsize) -> Option<CasbinQueuePermit<'a>> {
         // Taken before the comparison, so that it is given back by the drop if there are too many.
         let before = waiting.fetch_add(1, Ordering::Relaxed);
-        let place = Place(waiting);
+        let place = CasbinQueuePermit(waiting);
         (before < WAITING_MAX).then_some(place)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for CasbinQueuePermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -220,7 +220,7 @@ impl Plugin for AuthzCasbin {
                 Some(reply) => Flow::reply(reply),
             };
         }
-        let Some(place) = Place::take(&self.waiting) else {
+        let Some(place) = CasbinQueuePermit::take(&self.waiting) else {
             return Flow::reply(self.without_decision(exchange, "too many requests wait for the policy"));
         };
         let policy = policy.clone();

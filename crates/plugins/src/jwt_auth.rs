@@ -111,20 +111,20 @@ struct JwtAuth {
 
 /// Where a token was found.
 #[derive(Clone, Copy)]
-enum Place {
+enum TokenLocation {
     Header,
     Query,
     Cookie,
 }
 
 /// A token as the client sent it, and where.
-type Presented<'e> = (Cow<'e, [u8]>, Place);
+type Presented<'e> = (Cow<'e, [u8]>, TokenLocation);
 
 /// A token that was verified.
 struct Found {
     consumer: Arc<Consumer>,
     token: Rc<Token>,
-    place: Place,
+    place: TokenLocation,
 }
 
 const MISSING: Refusal = Refusal::new("Missing JWT token in request");
@@ -163,7 +163,7 @@ impl Plugin for JwtAuth {
                 self.authentication.admit(exchange, found.consumer)
             }
             Err(refusal) => self.authentication.refuse(exchange, refusal, |exchange| {
-                for place in [Place::Header, Place::Query, Place::Cookie] {
+                for place in [TokenLocation::Header, TokenLocation::Query, TokenLocation::Cookie] {
                     self.hide(exchange, place);
                 }
             }),
@@ -201,21 +201,21 @@ impl JwtAuth {
     /// The request's token, without `Bearer `.
     fn find_token<'e>(&self, exchange: &'e Exchange) -> Result<Option<Presented<'e>>, Doubled> {
         if let Some(value) = places::field(exchange, &self.header)? {
-            return Ok(Some((without_scheme(value).into(), Place::Header)));
+            return Ok(Some((without_scheme(value).into(), TokenLocation::Header)));
         }
         if let Some(value) = places::argument(exchange, &self.query)? {
-            return Ok(Some((value, Place::Query)));
+            return Ok(Some((value, TokenLocation::Query)));
         }
-        Ok(places::cookie(exchange, &self.cookie)?.map(|value| (value.into(), Place::Cookie)))
+        Ok(places::cookie(exchange, &self.cookie)?.map(|value| (value.into(), TokenLocation::Cookie)))
     }
 
     /// Removes the token from the request, where the configuration says so.
-    fn hide(&self, exchange: &mut Exchange, place: Place) {
+    fn hide(&self, exchange: &mut Exchange, place: TokenLocation) {
         match place {
             _ if !self.hide_credentials => {}
-            Place::Header => places::hide_field(exchange, &self.header),
-            Place::Query => places::hide_argument(exchange, &self.query),
-            Place::Cookie => places::hide_cookie(exchange, &self.cookie),
+            TokenLocation::Header => places::hide_field(exchange, &self.header),
+            TokenLocation::Query => places::hide_argument(exchange, &self.query),
+            TokenLocation::Cookie => places::hide_cookie(exchange, &self.cookie),
         }
     }
 }

@@ -105,7 +105,7 @@ struct KeyAuth {
 
 /// Where a key was found.
 #[derive(Clone, Copy)]
-enum Place {
+enum KeyLocation {
     Header,
     Query,
 }
@@ -141,8 +141,8 @@ impl Plugin for KeyAuth {
             }
             // A key that is unknown here may be valid elsewhere, so the node must not receive it either.
             Err(refusal) => self.authentication.refuse(exchange, refusal, |exchange| {
-                self.hide(exchange, Place::Header);
-                self.hide(exchange, Place::Query);
+                self.hide(exchange, KeyLocation::Header);
+                self.hide(exchange, KeyLocation::Query);
             }),
         }
     }
@@ -154,16 +154,16 @@ impl Plugin for KeyAuth {
 
 impl KeyAuth {
     /// The consumer of the request's key, and the place of the key.
-    fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, Place), Refusal> {
+    fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, KeyLocation), Refusal> {
         let field = places::field(exchange, &self.header).map_err(|Doubled| DOUBLED)?;
         let (key, place) = match field {
             Some(value) if self.bearer_token => {
-                (Cow::from(value.strip_prefix(b"Bearer ").ok_or(NOT_BEARER)?), Place::Header)
+                (Cow::from(value.strip_prefix(b"Bearer ").ok_or(NOT_BEARER)?), KeyLocation::Header)
             }
-            Some(value) => (Cow::from(value), Place::Header),
+            Some(value) => (Cow::from(value), KeyLocation::Header),
             None => {
                 let argument = places::argument(exchange, &self.query).map_err(|Doubled| DOUBLED)?;
-                (argument.ok_or(MISSING)?, Place::Query)
+                (argument.ok_or(MISSING)?, KeyLocation::Query)
             }
         };
         let key = std::str::from_utf8(&key).map_err(|_| UNKNOWN)?;
@@ -171,11 +171,11 @@ impl KeyAuth {
     }
 
     /// Removes the key from the request, where the configuration says so.
-    fn hide(&self, exchange: &mut Exchange, place: Place) {
+    fn hide(&self, exchange: &mut Exchange, place: KeyLocation) {
         match place {
             _ if !self.hide_credentials => {}
-            Place::Header => places::hide_field(exchange, &self.header),
-            Place::Query => places::hide_argument(exchange, &self.query),
+            KeyLocation::Header => places::hide_field(exchange, &self.header),
+            KeyLocation::Query => places::hide_argument(exchange, &self.query),
         }
     }
 }

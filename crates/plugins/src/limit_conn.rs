@@ -130,7 +130,7 @@ enum Store {
 }
 
 /// A place that an exchange takes until it ends; dropping it gives it back.
-enum Place {
+enum LimitConnPermit {
     Local { _place: InProgress },
     Redis(SharedPlace),
 }
@@ -138,8 +138,8 @@ enum Place {
 /// All places of an exchange; a single rule needs no allocation.
 #[derive(Default)]
 struct Places {
-    first: Option<Place>,
-    more: Vec<Place>,
+    first: Option<LimitConnPermit>,
+    more: Vec<LimitConnPermit>,
 }
 
 /// The state of an exchange: a cell, because the log phase sees the exchange unchanged.
@@ -218,7 +218,7 @@ impl LimitConn {
                 break;
             };
             delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn));
-            exchange.state::<Held>().push(Place::Local { _place: place });
+            exchange.state::<Held>().push(LimitConnPermit::Local { _place: place });
         }
         exchange.local().give_bytes(key);
         match stop {
@@ -245,7 +245,7 @@ impl LimitConn {
             };
             applies = true;
             // Held before Redis is asked, so that it is given back even if the client leaves meanwhile.
-            exchange.state::<Held>().push(Place::Redis(counts.hold(&worker, name.clone())));
+            exchange.state::<Held>().push(LimitConnPermit::Redis(counts.hold(&worker, name.clone())));
             match counts.enter(&worker, &name, all).await {
                 Ok(Some(number)) => delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn)),
                 Ok(None) => {
@@ -287,7 +287,7 @@ impl LimitConn {
 }
 
 impl Held {
-    fn push(&mut self, place: Place) {
+    fn push(&mut self, place: LimitConnPermit) {
         let places = self.0.get_mut();
         match places.first {
             None => places.first = Some(place),
@@ -298,7 +298,7 @@ impl Held {
     /// Forgets the place that was pushed last: it was not taken.
     fn forget_last(&mut self) {
         let places = self.0.get_mut();
-        if let Some(Place::Redis(place)) = places.more.pop().or_else(|| places.first.take()) {
+        if let Some(LimitConnPermit::Redis(place)) = places.more.pop().or_else(|| places.first.take()) {
             place.forget();
         }
     }

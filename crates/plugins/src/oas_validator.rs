@@ -58,7 +58,7 @@ use crate::shared::config;
 use crate::shared::outages::Outages;
 use crate::shared::side_thread;
 use document::{Document, Operation};
-use parameters::{Parts, Place, decoded_arguments};
+use parameters::{Parts, ParameterLocation, decoded_arguments};
 use source::Source;
 
 /// The plugin.
@@ -218,10 +218,10 @@ impl OasValidator {
         path: &[(&str, &str)],
     ) -> Option<String> {
         let config = &self.config;
-        let counts = |place: Place| match place {
-            Place::Path => !config.skip_path_params_validation,
-            Place::Query => !config.skip_query_param_validation,
-            Place::Header | Place::Cookie => !config.skip_request_header_validation,
+        let counts = |place: ParameterLocation| match place {
+            ParameterLocation::Path => !config.skip_path_params_validation,
+            ParameterLocation::Query => !config.skip_query_param_validation,
+            ParameterLocation::Header | ParameterLocation::Cookie => !config.skip_request_header_validation,
         };
         let query = match config.skip_query_param_validation {
             true => Vec::new(),

@@ -46,7 +46,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
-use in_flight::{Bodies, Copies, Place};
+use in_flight::{Bodies, Copies, MirrorPermit};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -157,7 +157,7 @@ impl ProxyMirror {
             return self.mirror.report(&local, &too_long());
         }
         let bodies = local.resource(Bodies::default);
-        let Some(place) = Place::take(&self.mirror.copies, &bodies, body.len()) else {
+        let Some(place) = MirrorPermit::take(&self.mirror.copies, &bodies, body.len()) else {
             return self.mirror.report(&local, &"too many copies are under way");
         };
         let request = &exchange.request;

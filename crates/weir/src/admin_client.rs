@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::ask::{Answer, Failure, Followed, Question, ask, follow};
 use crate::boot;
-use crate::settings::{Place, SETTINGS, Settings, Written};
+use crate::settings::{SettingLocation, SETTINGS, Settings, Written};
 
 /// The instance that a command talks to; the same arguments for every command.
 #[derive(Clone, Debug, clap::Args)]
@@ -64,7 +64,7 @@ impl NodeArguments {
             let setting =
                 SETTINGS.iter().find(|setting| setting.name == name).expect("a setting of that name");
             if let Some(value) = value {
-                flags.insert(setting, vec![value.clone()], Place::Flag);
+                flags.insert(setting, vec![value.clone()], SettingLocation::Flag);
             }
         }
         let settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings;

@@ -30,11 +30,11 @@ pub(super) struct Crew {
     handles: Vec<Handle>,
     /// The parts of every worker; place, seat and handle are filled in.
     seed: Seed,
-    places: Mutex<Vec<Place>>,
+    places: Mutex<Vec<WorkerThreadSlot>>,
 }
 
 /// A place for the thread of a worker.
-enum Place {
+enum WorkerThreadSlot {
     /// Free.
     Spare(Commands),
     /// A worker runs here.
@@ -75,9 +75,9 @@ impl Crew {
             let mut places = crew.places.lock();
             for (index, commands) in ends.into_iter().enumerate() {
                 places.push(if index < workers {
-                    Place::Running { seat: index, thread: crew.spawn(index, index, commands)? }
+                    WorkerThreadSlot::Running { seat: index, thread: crew.spawn(index, index, commands)? }
                 } else {
-                    Place::Spare(commands)
+                    WorkerThreadSlot::Spare(commands)
                 });
             }
         }
@@ -126,12 +126,12 @@ impl Crew {
     fn replace(&self, index: usize) -> Replacement {
         let mut places = self.places.lock();
         self.reclaim(&mut places);
-        let Some(Place::Running { seat, .. }) = places.get(index) else { return Replacement::NotNeeded };
+        let Some(WorkerThreadSlot::Running { seat, .. }) = places.get(index) else { return Replacement::NotNeeded };
         let seat = *seat;
-        let Some(spare) = places.iter().position(|place| matches!(place, Place::Spare(_))) else {
+        let Some(spare) = places.iter().position(|place| matches!(place, WorkerThreadSlot::Spare(_))) else {
             return Replacement::NoPlace;
         };
-        let Place::Spare(commands) = std::mem::replace(&mut places[spare], Place::Ended) else {
+        let WorkerThreadSlot::Spare(commands) = std::mem::replace(&mut places[spare], WorkerThreadSlot::Ended) else {
             return Replacement::NoPlace;
         };
         let (old, new) = (&self.handles[index].status, &self.handles[spare].status);
@@ -144,31 +144,31 @@ impl Crew {
                 return Replacement::NoPlace;
             }
         };
-        places[spare] = Place::Running { seat, thread };
+        places[spare] = WorkerThreadSlot::Running { seat, thread };
         old.is_given_up.store(true, Ordering::Release);
         old.is_stalled.store(false, Ordering::Relaxed);
         old.replaced.fetch_add(1, Ordering::Relaxed);
         // Should its loop turn again, it ends with all that is left of it.
         let _ = self.handles[index].commands.send(Command::Stop);
-        if let Place::Running { thread, .. } = std::mem::replace(&mut places[index], Place::Ended) {
-            places[index] = Place::GivenUp(thread);
+        if let WorkerThreadSlot::Running { thread, .. } = std::mem::replace(&mut places[index], WorkerThreadSlot::Ended) {
+            places[index] = WorkerThreadSlot::GivenUp(thread);
         }
         Replacement::By(spare)
     }
 
     /// Makes a place spare where a thread was given up and has ended by now.
-    fn reclaim(&self, places: &mut [Place]) {
+    fn reclaim(&self, places: &mut [WorkerThreadSlot]) {
         for (place, handle) in places.iter_mut().zip(&self.handles) {
-            if !matches!(place, Place::GivenUp(thread) if thread.is_finished()) {
+            if !matches!(place, WorkerThreadSlot::GivenUp(thread) if thread.is_finished()) {
                 continue;
             }
-            let Place::GivenUp(thread) = std::mem::replace(place, Place::Ended) else { continue };
+            let WorkerThreadSlot::GivenUp(thread) = std::mem::replace(place, WorkerThreadSlot::Ended) else { continue };
             if let Ok(mut commands) = thread.join() {
                 // Sent before the others knew that it was given up.
                 while commands.try_recv().is_ok() {}
                 handle.status.is_spare.store(true, Ordering::Release);
                 handle.status.is_given_up.store(false, Ordering::Release);
-                *place = Place::Spare(commands);
+                *place = WorkerThreadSlot::Spare(commands);
             }
         }
     }
@@ -185,10 +185,10 @@ impl Crew {
     pub(super) fn join(&self) {
         let threads: Vec<_> = {
             let mut places = self.places.lock();
-            places.iter_mut().map(|place| std::mem::replace(place, Place::Ended)).collect()
+            places.iter_mut().map(|place| std::mem::replace(place, WorkerThreadSlot::Ended)).collect()
         };
         for place in threads {
-            if let Place::Running { thread, .. } = place {
+            if let WorkerThreadSlot::Running { thread, .. } = place {
                 // A worker's panic was reported when it happened.
                 let _ = thread.join();
             }

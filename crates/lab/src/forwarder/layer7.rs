@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use super::buffers::{Buffer, Buffers};
 use super::exchange::{Ending, Exchange, Fault};
 use super::link::{Reader, Writer};
-use super::loops::{Loops, Place};
+use super::loops::{Loops, LoopLocation};
 
 /// Bytes of a connection; some may have been read before they were needed.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Source {
 pub(super) struct Upstream {
     pub(super) source: Source,
     pub(super) writer: Writer,
-    pub(super) place: Place,
+    pub(super) place: LoopLocation,
 }
 
 /// Serves one client until it or a fault ends its connection.

@@ -36,7 +36,7 @@ pub struct Running {
 
 /// The loop of a connection, as seen from the asking loop.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Place {
+pub(super) enum LoopLocation {
     Here,
     There(usize),
 }
@@ -58,20 +58,20 @@ pub(super) struct Loops {
 
 impl Loops {
     /// The place of the next connection for a client on loop `me`.
-    pub(super) fn place(&self, me: usize) -> Place {
+    pub(super) fn place(&self, me: usize) -> LoopLocation {
         if self.settings.model == Model::SameLoop {
-            return Place::Here;
+            return LoopLocation::Here;
         }
         let turn = self.next.fetch_add(1, Ordering::Relaxed) % self.settings.workers;
-        if self.settings.model == Model::SharedPool && turn == me { Place::Here } else { Place::There(turn) }
+        if self.settings.model == Model::SharedPool && turn == me { LoopLocation::Here } else { LoopLocation::There(turn) }
     }
 
     /// A new connection to the origin.
-    pub(super) async fn connect(&self, place: Place) -> io::Result<Halves> {
+    pub(super) async fn connect(&self, place: LoopLocation) -> io::Result<Halves> {
         let gone = || io::Error::other("an event loop has ended");
         match place {
-            Place::Here => link::connect(self.settings.origin, self.settings.buffers).await,
-            Place::There(carrier) => {
+            LoopLocation::Here => link::connect(self.settings.origin, self.settings.buffers).await,
+            LoopLocation::There(carrier) => {
                 let (reply, answer) = oneshot::channel();
                 self.carriers[carrier].send(reply).map_err(|_| gone())?;
                 answer.await.map_err(|_| gone())?
@@ -80,7 +80,7 @@ impl Loops {
     }
 
     /// An idle connection of that place, if one is still open.
-    pub(super) fn idle(&self, me: usize, place: Place) -> Option<Upstream> {
+    pub(super) fn idle(&self, me: usize, place: LoopLocation) -> Option<Upstream> {
         let mut idle = self.idle_of(me, place).lock().expect("nothing panics with the lock");
         while let Some(mut upstream) = idle.pop() {
             if upstream.source.is_quiet() {
@@ -98,10 +98,10 @@ impl Loops {
         }
     }
 
-    fn idle_of(&self, me: usize, place: Place) -> &Mutex<Vec<Upstream>> {
+    fn idle_of(&self, me: usize, place: LoopLocation) -> &Mutex<Vec<Upstream>> {
         match place {
-            Place::Here => &self.idle_here[me],
-            Place::There(carrier) => &self.idle_there[carrier],
+            LoopLocation::Here => &self.idle_here[me],
+            LoopLocation::There(carrier) => &self.idle_there[carrier],
         }
     }
 }

@@ -72,7 +72,7 @@ fn is_reference(value: &Json) -> bool {
 /// # Errors
 /// JSON cannot express it, as a sentence.
 pub(crate) fn to_json(value: &Value, schema: Option<&Json>) -> Result<Json, String> {
-    Converter { left: VALUES_MAX }.value(value, schema, Place::Data, 0)
+    Converter { left: VALUES_MAX }.value(value, schema, TablePosition::Data, 0)
 }
 
 /// A schema written in Lua as JSON.
@@ -80,7 +80,7 @@ pub(crate) fn to_json(value: &Value, schema: Option<&Json>) -> Result<Json, Stri
 /// # Errors
 /// JSON cannot express it, as a sentence.
 pub(crate) fn schema_json(schema: &Value) -> Result<Json, String> {
-    Converter { left: VALUES_MAX }.value(schema, None, Place::Schema, 0)
+    Converter { left: VALUES_MAX }.value(schema, None, TablePosition::Schema, 0)
 }
 
 /// JSON as a value of Lua. Arrays have no metatable.
@@ -112,7 +112,7 @@ pub(crate) fn to_lua(lua: &Lua, json: &Json) -> mlua::Result<Value> {
 
 /// Where a table stands, which decides whether it is a list when it is empty.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum TablePosition {
     /// In a configuration.
     Data,
     /// A schema.
@@ -132,7 +132,7 @@ impl Converter {
         &mut self,
         value: &Value,
         schema: Option<&Json>,
-        place: Place,
+        place: TablePosition,
         depth: usize,
     ) -> Result<Json, String> {
         self.left = self.left.checked_sub(1).ok_or_else(|| format!("more than {VALUES_MAX} values"))?;
@@ -152,7 +152,7 @@ impl Converter {
         &mut self,
         table: &Table,
         schema: Option<&Json>,
-        place: Place,
+        place: TablePosition,
         depth: usize,
     ) -> Result<Json, String> {
         if depth >= DEPTH_MAX {
@@ -162,7 +162,7 @@ impl Converter {
         let mut fields = Map::new();
         if length > 0 {
             let items = schema.and_then(|schema| schema.get("items"));
-            let place = if place == Place::List { Place::Schema } else { place };
+            let place = if place == TablePosition::List { TablePosition::Schema } else { place };
             let item = |index| table.raw_get::<Value>(index).map_err(|error| error.to_string());
             return (1..=length).map(|index| self.value(&item(index)?, items, place, depth + 1)).collect();
         }
@@ -181,20 +181,20 @@ impl Converter {
                     .or(schema.get("additionalProperties"))
             });
             let inner_place = match place {
-                Place::Schema if NAMED_KEYWORDS.contains(&&*key) => Place::Named,
-                Place::Schema if LIST_KEYWORDS.contains(&&*key) => Place::List,
-                Place::Schema if key == "default" => Place::Data,
-                Place::Named => Place::Schema,
+                TablePosition::Schema if NAMED_KEYWORDS.contains(&&*key) => TablePosition::Named,
+                TablePosition::Schema if LIST_KEYWORDS.contains(&&*key) => TablePosition::List,
+                TablePosition::Schema if key == "default" => TablePosition::Data,
+                TablePosition::Named => TablePosition::Schema,
                 place => place,
             };
             let value = self.value(&item, inner, inner_place, depth + 1)?;
             fields.insert(key, value);
         }
-        let is_list = place == Place::List || schema.is_some_and(takes_list) || is_marked(table);
+        let is_list = place == TablePosition::List || schema.is_some_and(takes_list) || is_marked(table);
         if fields.is_empty() && is_list {
             return Ok(Json::Array(Vec::new()));
         }
-        if place == Place::Schema {
+        if place == TablePosition::Schema {
             let is_list = takes_list(&Json::Object(fields.clone()));
             if let Some(default) = fields.get_mut("default")
                 && is_list

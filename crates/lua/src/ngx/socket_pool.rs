@@ -22,11 +22,11 @@ pub(crate) struct Sockets {
 pub(super) struct Link {
     pub(super) stream: OutboundStream,
     pub(super) reused: u32,
-    _place: Place,
+    _place: ConnectionSlot,
 }
 
 /// The place of an open connection.
-pub(super) struct Place(Rc<Cell<usize>>);
+pub(super) struct ConnectionSlot(Rc<Cell<usize>>);
 
 /// A connection that waits to be used again.
 struct Kept {
@@ -35,21 +35,21 @@ struct Kept {
     ends_ns: u64,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.set(self.0.get().saturating_sub(1));
     }
 }
 
 impl Link {
-    pub(super) fn new(stream: OutboundStream, place: Place) -> Link {
+    pub(super) fn new(stream: OutboundStream, place: ConnectionSlot) -> Link {
         Link { stream, reused: 0, _place: place }
     }
 }
 
 impl Sockets {
     /// A place for one more connection; none if there are too many. Connections that wait make room.
-    pub(super) fn place(&self) -> Option<Place> {
+    pub(super) fn place(&self) -> Option<ConnectionSlot> {
         if self.open.get() >= SOCKETS_MAX {
             self.kept.borrow_mut().pop_front();
         }
@@ -57,7 +57,7 @@ impl Sockets {
             return None;
         }
         self.open.set(self.open.get() + 1);
-        Some(Place(self.open.clone()))
+        Some(ConnectionSlot(self.open.clone()))
     }
 
     /// The destination `place`, with `tls` if any.

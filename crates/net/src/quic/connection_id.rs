@@ -24,7 +24,7 @@ const LONG_ID_LENGTH_AT: usize = 5;
 
 /// The socket that a connection was accepted on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SocketLocation {
     /// The process, by the number of upgrades before it.
     pub generation: u16,
     /// The socket among those of its listener.
@@ -40,7 +40,7 @@ impl PlaceKey {
     }
 
     /// An identifier for a connection at `place`.
-    pub(super) fn hide(&self, place: Place, nonce: [u8; NONCE_BYTES]) -> [u8; LENGTH] {
+    pub(super) fn hide(&self, place: SocketLocation, nonce: [u8; NONCE_BYTES]) -> [u8; LENGTH] {
         let [high, low] = place.generation.to_be_bytes();
         let mut bytes = [0; LENGTH];
         for (byte, (plain, mask)) in
@@ -53,18 +53,18 @@ impl PlaceKey {
     }
 
     /// The place that an identifier names; none if this program did not make it.
-    pub(super) fn reveal(&self, id: &[u8]) -> Option<Place> {
+    pub(super) fn reveal(&self, id: &[u8]) -> Option<SocketLocation> {
         let id: &[u8; LENGTH] = id.try_into().ok()?;
         let (hidden, nonce) = id.split_first_chunk::<HIDDEN_BYTES>()?;
         let mask = self.mask(nonce.try_into().ok()?);
         let [high, low, slot, zero, also_zero] = std::array::from_fn(|index| hidden[index] ^ mask[index]);
-        let place = Place { generation: u16::from_be_bytes([high, low]), slot };
+        let place = SocketLocation { generation: u16::from_be_bytes([high, low]), slot };
         (zero == 0 && also_zero == 0).then_some(place)
     }
 
     /// The place of the connection that a datagram belongs to. A client chooses the identifier of its first packets at random,
     /// so that one of them in 65,536 is misread; it begins a connection in the place where it is passed to.
-    pub(super) fn place_of(&self, datagram: &[u8]) -> Option<Place> {
+    pub(super) fn place_of(&self, datagram: &[u8]) -> Option<SocketLocation> {
         self.reveal(destination(datagram)?)
     }
 
@@ -97,7 +97,7 @@ fn destination(datagram: &[u8]) -> Option<&[u8]> {
 #[derive(Debug)]
 pub(super) struct PlacedIds {
     pub(super) key: Arc<PlaceKey>,
-    pub(super) place: Place,
+    pub(super) place: SocketLocation,
 }
 
 impl ConnectionIdGenerator for PlacedIds {
@@ -132,7 +132,7 @@ mod tests {
         let (key, other) = (PlaceKey::new(&[1; 16]), PlaceKey::new(&[2; 16]));
         let mut seen = std::collections::HashSet::new();
         for number in 0..1_000_u64 {
-            let place = Place { generation: number as u16 * 65, slot: number as u8 };
+            let place = SocketLocation { generation: number as u16 * 65, slot: number as u8 };
             let id = key.hide(place, number.to_be_bytes());
             assert_eq!(key.reveal(&id), Some(place));
             assert_ne!(other.reveal(&id), Some(place));
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn place_is_found_in_both_kinds_of_headers() {
         let key = PlaceKey::new(&[1; 16]);
-        let place = Place { generation: 7, slot: 3 };
+        let place = SocketLocation { generation: 7, slot: 3 };
         let id = key.hide(place, [9; NONCE_BYTES]);
         let short = [&[0x40][..], &id, &[0; 20]].concat();
         let long = [&[0xe0, 0, 0, 0, 1, LENGTH as u8][..], &id, &[0; 20]].concat();

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use quinn::udp::EcnCodepoint;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
-use super::connection_id::Place;
+use super::connection_id::SocketLocation;
 use super::process::Listeners;
 use super::steering::Passed;
 
@@ -35,7 +35,7 @@ impl Line {
     }
 
     /// Sends a datagram to the process before; false if it was dropped, because the line is full or closed.
-    pub(super) fn send(&self, listener: SocketAddr, place: Place, datagram: &Passed) -> bool {
+    pub(super) fn send(&self, listener: SocketAddr, place: SocketLocation, datagram: &Passed) -> bool {
         let message = encode(listener, place, datagram);
         send(&self.0, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
@@ -62,7 +62,7 @@ pub(super) fn receive_all(line: &OwnedFd, listeners: &Listeners) {
     }
 }
 
-fn encode(listener: SocketAddr, place: Place, datagram: &Passed) -> Vec<u8> {
+fn encode(listener: SocketAddr, place: SocketLocation, datagram: &Passed) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + datagram.bytes.len());
     out.extend_from_slice(&[FORM, place.slot]);
     out.extend_from_slice(&place.generation.to_be_bytes());
@@ -80,7 +80,7 @@ fn encode(listener: SocketAddr, place: Place, datagram: &Passed) -> Vec<u8> {
     out
 }
 
-fn decode(message: &[u8]) -> Option<(SocketAddr, Place, Passed)> {
+fn decode(message: &[u8]) -> Option<(SocketAddr, SocketLocation, Passed)> {
     let mut rest = message;
     let [form, slot] = take(&mut rest)?;
     if form != FORM {
@@ -94,7 +94,7 @@ fn decode(message: &[u8]) -> Option<(SocketAddr, Place, Passed)> {
     let listener = SocketAddr::new(take_address(&mut rest)??, u16::from_be_bytes(take(&mut rest)?));
     let datagram =
         Passed { source, destination, ecn: EcnCodepoint::from_bits(ecn), stride, bytes: rest.into() };
-    Some((listener, Place { generation, slot }, datagram))
+    Some((listener, SocketLocation { generation, slot }, datagram))
 }
 
 /// A kind (4 or 6) and 16 bytes, of which IPv4 has the last four.
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn datagram_survives_the_line() {
         let listener: SocketAddr = "[::1]:443".parse().unwrap();
-        let place = Place { generation: 513, slot: 7 };
+        let place = SocketLocation { generation: 513, slot: 7 };
         for (source, destination) in [("192.0.2.1:5", None), ("[2001:db8::1]:65535", Some("192.0.2.9"))] {
             let sent = Passed {
                 source: source.parse().unwrap(),

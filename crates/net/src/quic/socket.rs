@@ -14,7 +14,7 @@ use quinn::udp::{RecvMeta, Transmit, UdpSocketState};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 
-use super::connection_id::Place;
+use super::connection_id::SocketLocation;
 use super::steering::{Passed, Steering};
 
 /// Counters of the sockets of a worker.
@@ -33,7 +33,7 @@ pub struct QuicCounts {
 pub(super) struct SteeredSocket {
     io: tokio::net::UdpSocket,
     state: UdpSocketState,
-    place: Place,
+    place: SocketLocation,
     steering: Arc<Steering>,
     counts: Arc<QuicCounts>,
     /// The kernel had no room for the last datagram.
@@ -49,7 +49,7 @@ impl SteeredSocket {
     /// The kernel's.
     pub(super) fn attach(
         socket: UdpSocket,
-        place: Place,
+        place: SocketLocation,
         steering: Arc<Steering>,
         counts: Arc<QuicCounts>,
     ) -> io::Result<SteeredSocket> {

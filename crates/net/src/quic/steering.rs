@@ -10,7 +10,7 @@ use std::task::Waker;
 use parking_lot::Mutex;
 use quinn::udp::{EcnCodepoint, RecvMeta};
 
-use super::connection_id::{Place, PlaceKey};
+use super::connection_id::{SocketLocation, PlaceKey};
 use super::line::Line;
 use super::secret::QuicSecret;
 
@@ -87,17 +87,17 @@ impl Steering {
     }
 
     /// The place of a socket.
-    pub(super) fn place(&self, socket: usize) -> Place {
-        Place { generation: self.generation, slot: (socket % self.inboxes.len()) as u8 }
+    pub(super) fn place(&self, socket: usize) -> SocketLocation {
+        SocketLocation { generation: self.generation, slot: (socket % self.inboxes.len()) as u8 }
     }
 
     /// Where a datagram has to go that arrived at `here`; none if it is right or belongs to no connection.
-    pub(super) fn elsewhere(&self, here: Place, datagram: &[u8]) -> Option<Place> {
+    pub(super) fn elsewhere(&self, here: SocketLocation, datagram: &[u8]) -> Option<SocketLocation> {
         self.key.place_of(datagram).filter(|place| *place != here)
     }
 
     /// Passes a datagram on; false if it was dropped.
-    pub(super) fn pass(&self, place: Place, datagram: Passed) -> bool {
+    pub(super) fn pass(&self, place: SocketLocation, datagram: Passed) -> bool {
         if place.generation != self.generation {
             let line = self.predecessor.as_ref();
             return line.is_some_and(|line| line.send(self.address, place, &datagram));
@@ -118,7 +118,7 @@ impl Steering {
     }
 
     /// The next datagram for a socket; without one, `waker` is woken when it comes.
-    pub(super) fn take(&self, place: Place, waker: &Waker) -> Option<Passed> {
+    pub(super) fn take(&self, place: SocketLocation, waker: &Waker) -> Option<Passed> {
         let mut inbox = self.inboxes.get(usize::from(place.slot))?.lock();
         let next = inbox.waiting.pop_front();
         if inbox.waiting.is_empty() && inbox.waiting.capacity() > INBOX_DATAGRAMS / 8 {
@@ -152,8 +152,8 @@ mod tests {
             assert!(steering.pass(other, datagram(100)));
         }
         assert!(!steering.pass(other, datagram(100)));
-        assert!(!steering.pass(Place { slot: 2, ..one }, datagram(1)), "there is no such socket");
-        assert!(!steering.pass(Place { generation: 2, ..one }, datagram(1)), "no such process");
+        assert!(!steering.pass(SocketLocation { slot: 2, ..one }, datagram(1)), "there is no such socket");
+        assert!(!steering.pass(SocketLocation { generation: 2, ..one }, datagram(1)), "no such process");
         let taken = std::iter::from_fn(|| steering.take(other, Waker::noop()));
         assert_eq!(taken.count(), INBOX_DATAGRAMS);
         assert!(steering.take(one, Waker::noop()).is_none());

@@ -248,8 +248,8 @@ fn slow_policy_is_evaluated_on_the_side_thread() {
 #[test]
 fn waiting_requests_are_bounded() {
     let waiting = AtomicUsize::new(0);
-    let mut places: Vec<Place<'_>> = (0..WAITING_MAX).map_while(|_| Place::take(&waiting)).collect();
-    assert!(places.len() == WAITING_MAX && Place::take(&waiting).is_none());
+    let mut places: Vec<CasbinQueuePermit<'_>> = (0..WAITING_MAX).map_while(|_| CasbinQueuePermit::take(&waiting)).collect();
+    assert!(places.len() == WAITING_MAX && CasbinQueuePermit::take(&waiting).is_none());
     places.pop();
-    assert!(Place::take(&waiting).is_some());
+    assert!(CasbinQueuePermit::take(&waiting).is_some());
 }

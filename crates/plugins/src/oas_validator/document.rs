@@ -9,7 +9,7 @@ use model::lenient_json;
 use serde_json::{Map, Value};
 
 use super::body::{BodyRule, MediaRule};
-use super::parameters::{Parameter, Place, Style};
+use super::parameters::{Parameter, ParameterLocation, Style};
 use super::paths::Paths;
 use super::schemas::{Schemas, escaped, fault};
 
@@ -168,14 +168,14 @@ impl<'d> Compiler<'d> {
         let text = |field: &str| written.get(field).and_then(Value::as_str);
         let name = text("name").ok_or_else(|| fault(&place, "the parameter has no name"))?;
         let at = match text("in") {
-            Some("path") => Place::Path,
-            Some("query") => Place::Query,
-            Some("header") => Place::Header,
-            Some("cookie") => Place::Cookie,
+            Some("path") => ParameterLocation::Path,
+            Some("query") => ParameterLocation::Query,
+            Some("header") => ParameterLocation::Header,
+            Some("cookie") => ParameterLocation::Cookie,
             _ => return Err(fault(&place, "`in` is path, query, header or cookie")),
         };
         let ignored = ["accept", "content-type", "authorization"];
-        if at == Place::Header && ignored.iter().any(|ignored| name.eq_ignore_ascii_case(ignored)) {
+        if at == ParameterLocation::Header && ignored.iter().any(|ignored| name.eq_ignore_ascii_case(ignored)) {
             return Ok(None);
         }
         let content = written.get("content").and_then(Value::as_object).and_then(|all| all.iter().next());
@@ -191,7 +191,7 @@ impl<'d> Compiler<'d> {
             }
         };
         let schema = schema.map(|(schema, place)| self.schemas.compile(schema, &place)).transpose()?;
-        let is_required = at == Place::Path || written.get("required") == Some(&Value::Bool(true));
+        let is_required = at == ParameterLocation::Path || written.get("required") == Some(&Value::Bool(true));
         Ok(Some(Parameter { name: name.into(), place: at, is_required, style, schema }))
     }
 
@@ -214,8 +214,8 @@ impl<'d> Compiler<'d> {
 }
 
 /// The style of a parameter, by its place where it is not written.
-fn style(at: Place, written: Option<&str>, explode: Option<bool>, place: &str) -> Result<Style, String> {
-    let default = if matches!(at, Place::Query | Place::Cookie) { "form" } else { "simple" };
+fn style(at: ParameterLocation, written: Option<&str>, explode: Option<bool>, place: &str) -> Result<Style, String> {
+    let default = if matches!(at, ParameterLocation::Query | ParameterLocation::Cookie) { "form" } else { "simple" };
     Ok(match written.unwrap_or(default) {
         "simple" => Style::Commas,
         "form" if explode == Some(false) => Style::Commas,

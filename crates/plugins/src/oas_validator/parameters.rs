@@ -20,7 +20,7 @@ const DOUBLED: &str = "it is there more than once";
 
 /// Where a parameter is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ParameterLocation {
     Path,
     Query,
     Header,
@@ -45,7 +45,7 @@ pub(super) enum Style {
 /// A parameter.
 pub(super) struct Parameter {
     pub(super) name: Box<str>,
-    pub(super) place: Place,
+    pub(super) place: ParameterLocation,
     pub(super) is_required: bool,
     pub(super) style: Style,
     pub(super) schema: Option<Arc<Compiled>>,
@@ -86,10 +86,10 @@ impl Parameter {
 
     fn label(&self) -> String {
         let place = match self.place {
-            Place::Path => "path parameter",
-            Place::Query => "query parameter",
-            Place::Header => "header",
-            Place::Cookie => "cookie",
+            ParameterLocation::Path => "path parameter",
+            ParameterLocation::Query => "query parameter",
+            ParameterLocation::Header => "header",
+            ParameterLocation::Cookie => "cookie",
         };
         format!("{place} {}", self.name)
     }
@@ -97,18 +97,18 @@ impl Parameter {
     /// The texts under the name of the parameter.
     fn texts<'r>(&self, parts: &Parts<'r>) -> Vec<Cow<'r, str>> {
         match self.place {
-            Place::Path => {
+            ParameterLocation::Path => {
                 let values = parts.path.iter().filter(|(name, _)| *name == &*self.name);
                 values.map(|(_, value)| Cow::Borrowed(*value)).collect()
             }
-            Place::Query => {
+            ParameterLocation::Query => {
                 // A list is often written as `name[]`.
                 let is_it = |name: &str| name == &*self.name || name.strip_suffix("[]") == Some(&self.name);
                 let values = parts.query.iter().filter(|(name, _)| is_it(name));
                 values.map(|(_, value)| Cow::Borrowed(&**value)).collect()
             }
-            Place::Header => parts.headers.get_all(&self.name).map(String::from_utf8_lossy).collect(),
-            Place::Cookie => parts
+            ParameterLocation::Header => parts.headers.get_all(&self.name).map(String::from_utf8_lossy).collect(),
+            ParameterLocation::Cookie => parts
                 .headers
                 .get_all("cookie")
                 .flat_map(|list| list.split(|byte| *byte == b';'))
@@ -146,7 +146,7 @@ impl Parameter {
             (Style::Deep, _) => {
                 return deep(&self.name, types.unwrap_or(&Types::default()), parts.query).transpose();
             }
-            (Style::Repeated, Some(types)) if self.place == Place::Query => {
+            (Style::Repeated, Some(types)) if self.place == ParameterLocation::Query => {
                 return exploded(types, parts).transpose();
             }
             _ => {}
@@ -158,7 +158,7 @@ impl Parameter {
         }
         let Some(items) = &types.items else { return Some(self.single(texts, types, parts)) };
         let separator = match self.style {
-            Style::Repeated if self.place == Place::Query => None,
+            Style::Repeated if self.place == ParameterLocation::Query => None,
             Style::Spaces => Some(' '),
             Style::Pipes => Some('|'),
             _ => Some(','),
@@ -266,7 +266,7 @@ fn pairs(text: &str, types: &Types) -> Result<Value, String> {
 fn exploded(types: &Types, parts: &Parts<'_>) -> Result<Option<Value>, String> {
     let names_some = types.properties.iter().flatten().next().is_some();
     let is_other = |name: &str| {
-        let in_query = parts.parameters.iter().filter(|parameter| parameter.place == Place::Query);
+        let in_query = parts.parameters.iter().filter(|parameter| parameter.place == ParameterLocation::Query);
         in_query.into_iter().any(|parameter| parameter.is_written_as(name))
     };
     let is_property = |name: &str| match names_some {

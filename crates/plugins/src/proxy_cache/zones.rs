@@ -14,14 +14,14 @@ use super::zone::Zone;
 
 /// See the module.
 pub struct Zones {
-    zones: Vec<Place>,
+    zones: Vec<LazyZone>,
     pub(super) disk_ttl_s: u64,
     /// Requests are served, so that zones on disk are used.
     serves: bool,
 }
 
 /// A zone, made when a plugin uses it first: an instance without a cache has no table for one.
-struct Place {
+struct LazyZone {
     settings: ZoneSettings,
     zone: OnceLock<Arc<Zone>>,
 }
@@ -37,7 +37,7 @@ impl Default for Zones {
 
 impl Zones {
     fn new(settings: &CacheSettings, serves: bool) -> Zones {
-        let place = |zone: &ZoneSettings| Place { settings: zone.clone(), zone: OnceLock::new() };
+        let place = |zone: &ZoneSettings| LazyZone { settings: zone.clone(), zone: OnceLock::new() };
         let zones = settings.zones.iter().map(place).collect();
         Zones { zones, disk_ttl_s: settings.disk_ttl_s, serves }
     }
@@ -79,7 +79,7 @@ impl Zones {
         Ok(zone.clone())
     }
 
-    fn place(&self, name: &str, on_disk: bool) -> Result<&Place, String> {
+    fn place(&self, name: &str, on_disk: bool) -> Result<&LazyZone, String> {
         let place = self.zones.iter().find(|place| &*place.settings.name == name);
         let place = place.ok_or_else(|| format!("cache_zone {name} not found"))?;
         if place.settings.disk.is_some() == on_disk {

@@ -20,26 +20,26 @@ pub(super) struct Copies(AtomicUsize);
 pub(super) struct Bodies(Cell<usize>);
 
 /// The place of one copy, until it is dropped.
-pub(super) struct Place {
+pub(super) struct MirrorPermit {
     copies: Arc<Copies>,
     bodies: Rc<Bodies>,
     bytes: usize,
 }
 
-impl Place {
+impl MirrorPermit {
     /// A place for a copy with a body of so many bytes; `None` if there is none left.
-    pub(super) fn take(copies: &Arc<Copies>, bodies: &Rc<Bodies>, bytes: usize) -> Option<Place> {
+    pub(super) fn take(copies: &Arc<Copies>, bodies: &Rc<Bodies>, bytes: usize) -> Option<MirrorPermit> {
         if bodies.0.get() + bytes > BYTES_MAX {
             return None;
         }
         let more = |count: usize| (count < COPIES_MAX).then_some(count + 1);
         copies.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         bodies.0.set(bodies.0.get() + bytes);
-        Some(Place { copies: copies.clone(), bodies: bodies.clone(), bytes })
+        Some(MirrorPermit { copies: copies.clone(), bodies: bodies.clone(), bytes })
     }
 }
 
-impl Drop for Place {
+impl Drop for MirrorPermit {
     fn drop(&mut self) {
         self.copies.0.fetch_sub(1, Ordering::Relaxed);
         self.bodies.0.set(self.bodies.0.get() - self.bytes);
@@ -53,15 +53,15 @@ mod tests {
     #[test]
     fn copies_and_their_bytes_are_limited() {
         let (copies, bodies) = (Arc::new(Copies::default()), Rc::new(Bodies::default()));
-        let take = |bytes: usize| Place::take(&copies, &bodies, bytes);
-        let places: Vec<Place> = (0..COPIES_MAX).map_while(|_| take(1)).collect();
+        let take = |bytes: usize| MirrorPermit::take(&copies, &bodies, bytes);
+        let places: Vec<MirrorPermit> = (0..COPIES_MAX).map_while(|_| take(1)).collect();
         assert_eq!(places.len(), COPIES_MAX);
         assert!(take(0).is_none());
-        assert!(Place::take(&Arc::default(), &bodies, 1).is_some(), "another mirror has places of its own");
+        assert!(MirrorPermit::take(&Arc::default(), &bodies, 1).is_some(), "another mirror has places of its own");
         drop(places);
         let half = take(BYTES_MAX / 2);
         assert!(half.is_some() && take(BYTES_MAX / 2 + 1).is_none());
-        assert!(Place::take(&Arc::default(), &bodies, BYTES_MAX / 2 + 1).is_none());
+        assert!(MirrorPermit::take(&Arc::default(), &bodies, BYTES_MAX / 2 + 1).is_none());
         drop(half);
         assert!(take(BYTES_MAX).is_some());
     }

@@ -59,7 +59,7 @@ enum Writing {
 
 /// The part of the URI that a piece stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum UriPosition {
     /// Nothing precedes the piece.
     Start,
     Path,
@@ -170,20 +170,20 @@ impl Writing {
 /// Follows a template from its beginning to its end.
 struct Compiler {
     uri_use: UriUse,
-    place: Place,
+    place: UriPosition,
     pieces: Vec<Piece>,
 }
 
 impl Compiler {
     fn new(uri_use: UriUse) -> Compiler {
-        Compiler { uri_use, place: Place::Start, pieces: Vec::new() }
+        Compiler { uri_use, place: UriPosition::Start, pieces: Vec::new() }
     }
 
     fn finish(self) -> UriTemplate {
         let end = match (self.uri_use, self.place) {
             // The query of the client is a part of the text that was searched, and goes on behind the match.
             (UriUse::RawTarget, _) => Writing::Uri,
-            (_, Place::Start | Place::Path) => Writing::Path,
+            (_, UriPosition::Start | UriPosition::Path) => Writing::Path,
             _ => Writing::Argument,
         };
         UriTemplate { pieces: self.pieces.into(), end, uri_use: self.uri_use }
@@ -191,11 +191,11 @@ impl Compiler {
 
     fn add_text(&mut self, text: &str) {
         let (path, rest) = match self.place {
-            Place::Start | Place::Path | Place::PathOrQuery => {
+            UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery => {
                 let ends_path = |byte: char| byte == '?' || (byte == '#' && self.has_fragment());
                 text.split_at(text.find(ends_path).unwrap_or(text.len()))
             }
-            Place::Arguments | Place::Argument | Place::Fragment => ("", text),
+            UriPosition::Arguments | UriPosition::Argument | UriPosition::Fragment => ("", text),
         };
         if !path.is_empty() {
             self.add_path_text(path);
@@ -223,10 +223,10 @@ impl Compiler {
         });
         self.place = match self.place {
             // An `&` in this place belongs to the query that the piece before has begun.
-            Place::PathOrQuery if text.ends_with('&') => Place::Arguments,
-            Place::PathOrQuery if text.contains('&') => Place::Argument,
-            Place::PathOrQuery => Place::PathOrQuery,
-            _ => Place::Path,
+            UriPosition::PathOrQuery if text.ends_with('&') => UriPosition::Arguments,
+            UriPosition::PathOrQuery if text.contains('&') => UriPosition::Argument,
+            UriPosition::PathOrQuery => UriPosition::PathOrQuery,
+            _ => UriPosition::Path,
         };
     }
 
@@ -236,8 +236,8 @@ impl Compiler {
         let default = default.map(|text| text.as_bytes().into());
         self.pieces.push(Piece::Variable(variable.clone(), default, writing));
         self.place = match (self.place, form) {
-            (Place::Start | Place::Path | Place::PathOrQuery, Form::QueryMark) if writing == Writing::Uri => {
-                Place::Arguments
+            (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, Form::QueryMark) if writing == Writing::Uri => {
+                UriPosition::Arguments
             }
             (place, _) => place_after_value(place, writing),
         };
@@ -245,9 +245,9 @@ impl Compiler {
 
     fn add_group(&mut self, index: usize) {
         let writing = match (self.uri_use, self.place) {
-            (UriUse::RawTarget, Place::Argument | Place::Fragment) => Writing::UriInArgument,
+            (UriUse::RawTarget, UriPosition::Argument | UriPosition::Fragment) => Writing::UriInArgument,
             (UriUse::RawTarget, _) => Writing::Uri,
-            (_, Place::Start | Place::Path) => Writing::Path,
+            (_, UriPosition::Start | UriPosition::Path) => Writing::Path,
             _ => Writing::Argument,
         };
         self.pieces.push(Piece::Group(index, writing));
@@ -257,15 +257,15 @@ impl Compiler {
     fn writing(&self, form: Form) -> Writing {
         let is_reference = matches!(self.uri_use, UriUse::Reference { .. });
         match (self.place, form) {
-            (Place::Start | Place::Path | Place::PathOrQuery, Form::Uri | Form::QueryMark)
+            (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, Form::Uri | Form::QueryMark)
                 if is_reference =>
             {
                 Writing::Uri
             }
-            (Place::Start, Form::ForeignText) if is_reference => Writing::Uri,
-            (Place::Start | Place::Path, Form::Uri | Form::Encoded) => Writing::UriInPath,
-            (Place::Start | Place::Path, _) => Writing::Path,
-            (Place::Arguments | Place::Fragment, Form::Uri) => Writing::Uri,
+            (UriPosition::Start, Form::ForeignText) if is_reference => Writing::Uri,
+            (UriPosition::Start | UriPosition::Path, Form::Uri | Form::Encoded) => Writing::UriInPath,
+            (UriPosition::Start | UriPosition::Path, _) => Writing::Path,
+            (UriPosition::Arguments | UriPosition::Fragment, Form::Uri) => Writing::Uri,
             (_, Form::QueryMark | Form::Encoded) => Writing::Uri,
             _ => Writing::Argument,
         }
@@ -282,22 +282,22 @@ impl Compiler {
     }
 
     /// The place behind the configuration's `text`, which begins with `?` or `#` or stands in a query.
-    fn place_after(&self, text: &str) -> Place {
-        if self.place == Place::Fragment || (self.allows_fragment() && text.contains('#')) {
-            return Place::Fragment;
+    fn place_after(&self, text: &str) -> UriPosition {
+        if self.place == UriPosition::Fragment || (self.allows_fragment() && text.contains('#')) {
+            return UriPosition::Fragment;
         }
-        let begins_query = !matches!(self.place, Place::Arguments | Place::Argument);
-        if text.ends_with('&') || (begins_query && text == "?") { Place::Arguments } else { Place::Argument }
+        let begins_query = !matches!(self.place, UriPosition::Arguments | UriPosition::Argument);
+        if text.ends_with('&') || (begins_query && text == "?") { UriPosition::Arguments } else { UriPosition::Argument }
     }
 }
 
 /// The place behind a text that is not the configuration's.
-fn place_after_value(place: Place, writing: Writing) -> Place {
+fn place_after_value(place: UriPosition, writing: Writing) -> UriPosition {
     match (place, writing) {
-        (Place::Start | Place::Path, Writing::Uri) => Place::PathOrQuery,
-        (Place::Start | Place::Path, _) => Place::Path,
-        (Place::Arguments | Place::Argument, _) => Place::Argument,
-        (Place::PathOrQuery | Place::Fragment, _) => place,
+        (UriPosition::Start | UriPosition::Path, Writing::Uri) => UriPosition::PathOrQuery,
+        (UriPosition::Start | UriPosition::Path, _) => UriPosition::Path,
+        (UriPosition::Arguments | UriPosition::Argument, _) => UriPosition::Argument,
+        (UriPosition::PathOrQuery | UriPosition::Fragment, _) => place,
     }
 }
 

@@ -21,7 +21,7 @@ use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
 use crate::ask::Failure;
 use crate::boot;
-use crate::settings::{Place, SETTINGS, Settings, Written};
+use crate::settings::{SettingLocation, SETTINGS, Settings, Written};
 use crate::terminal::{Paint, print, print_error};
 use crate::top::numbers::clean;
 use record::Record;
@@ -233,7 +233,7 @@ fn settings(arguments: &ExplainArguments) -> anyhow::Result<Settings> {
     for (name, value) in given {
         let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("a setting of that name");
         if let Some(value) = value {
-            flags.insert(setting, vec![value.clone()], Place::Flag);
+            flags.insert(setting, vec![value.clone()], SettingLocation::Flag);
         }
     }
     let mut settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings;

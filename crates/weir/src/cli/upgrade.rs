@@ -9,7 +9,7 @@ use clap::ValueHint;
 
 use super::run::settings_file;
 use crate::boot::upgrade;
-use crate::settings::{Place, SETTINGS, Settings, Written};
+use crate::settings::{SettingLocation, SETTINGS, Settings, Written};
 use crate::terminal::print;
 
 /// Replace the binary of the running node without refusing a connection
@@ -48,7 +48,7 @@ fn settings(arguments: &UpgradeArguments) -> anyhow::Result<Settings> {
     let mut flags = Written::default();
     if let Some(data) = &arguments.data {
         let setting = SETTINGS.iter().find(|setting| setting.name == "data").expect("a setting of that name");
-        flags.insert(setting, vec![data.clone()], Place::Flag);
+        flags.insert(setting, vec![data.clone()], SettingLocation::Flag);
     }
     Ok(Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings)
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
 use crate::ask::{Failure, Question, ask};
-use crate::settings::{Place, SETTINGS, Settings, Written};
+use crate::settings::{SettingLocation, SETTINGS, Settings, Written};
 use crate::terminal::{Paint, print};
 
 /// List the upstreams with their nodes, and why a node is not used
@@ -144,7 +144,7 @@ fn settings(arguments: &UpstreamsArguments) -> anyhow::Result<Settings> {
     for (name, value) in [("control", &arguments.control), ("data", &arguments.data)] {
         let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("a setting of that name");
         if let Some(value) = value {
-            flags.insert(setting, vec![value.clone()], Place::Flag);
+            flags.insert(setting, vec![value.clone()], SettingLocation::Flag);
         }
     }
     Ok(Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings)

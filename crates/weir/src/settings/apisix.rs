@@ -27,7 +27,7 @@ use std::path::Path;
 use control::source::file::expand;
 use stdx::nearest::nearest;
 
-use super::fault::{Fault, Place};
+use super::fault::{Fault, SettingLocation};
 use super::remark::Remarks;
 use super::written::Written;
 use super::{Environment, SETTINGS};
@@ -45,7 +45,7 @@ pub(super) fn parse(
 ) -> (Written, Remarks) {
     let mut fault = |line, reason| {
         faults.push(Fault {
-            place: Place::File { path: path.to_owned(), line },
+            place: SettingLocation::File { path: path.to_owned(), line },
             name: String::new(),
             reason,
         });

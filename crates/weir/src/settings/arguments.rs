@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::SETTINGS;
-use super::fault::Place;
+use super::fault::SettingLocation;
 use super::table::Setting;
 use super::written::Written;
 
@@ -34,7 +34,7 @@ impl FromArgMatches for SettingsArguments {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         for setting in SETTINGS.iter().filter(|setting| !setting.is_secret()) {
             if let Some(values) = matches.get_many::<String>(setting.name) {
-                self.written.insert(setting, values.cloned().collect(), Place::Flag);
+                self.written.insert(setting, values.cloned().collect(), SettingLocation::Flag);
             }
         }
         Ok(())

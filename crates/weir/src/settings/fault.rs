@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// Where a value was written.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum SettingLocation {
     /// Not written: the default.
     Default,
     /// In a settings file, at a line counted from 1; 0 is the file as a whole.
@@ -34,7 +34,7 @@ pub(crate) enum Place {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Fault {
     /// The source of the value.
-    pub(crate) place: Place,
+    pub(crate) place: SettingLocation,
     /// The name as written there: `proxy`, `WEIR_PROXY`, `--proxy`; empty where the place as a whole is wrong.
     pub(crate) name: String,
     /// The fault, and how to correct it.
@@ -49,14 +49,14 @@ impl Faults {
     /// Whether a flag is faulty, which is a usage error.
     #[must_use]
     pub(crate) fn blames_flags(&self) -> bool {
-        self.0.iter().any(|fault| fault.place == Place::Flag)
+        self.0.iter().any(|fault| fault.place == SettingLocation::Flag)
     }
 }
 
 impl fmt::Display for Fault {
     /// `file:line: name: reason`, or `name: reason` where there is no file.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Place::File { path, line } | Place::Translated { path, line, .. } = &self.place {
+        if let SettingLocation::File { path, line } | SettingLocation::Translated { path, line, .. } = &self.place {
             write!(out, "{}:", path.display())?;
             if *line > 0 {
                 write!(out, "{line}:")?;

@@ -8,7 +8,7 @@ use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 use serde_json::{Map, Value};
 use stdx::nearest::{misspelt, nearest};
 
-use super::fault::{Fault, Place};
+use super::fault::{Fault, SettingLocation};
 use super::remark::Remarks;
 use super::table::Setting;
 use super::written::Written;
@@ -240,8 +240,8 @@ fn unknown(name: &str) -> String {
     }
 }
 
-fn place(path: &Path, line: usize) -> Place {
-    Place::File { path: path.to_owned(), line }
+fn place(path: &Path, line: usize) -> SettingLocation {
+    SettingLocation::File { path: path.to_owned(), line }
 }
 
 /// The keys of the outermost map. For a text that is not YAML, the words before a colon at the start of a line, so that

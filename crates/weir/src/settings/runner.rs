@@ -78,11 +78,11 @@ fn find(users: &str, name: &str) -> Option<RunnerUser> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fault::Place;
+    use super::super::fault::SettingLocation;
     use super::*;
 
     fn given(values: &[&str]) -> Given {
-        Given { values: values.iter().map(|text| (*text).to_owned()).collect(), place: Place::Default }
+        Given { values: values.iter().map(|text| (*text).to_owned()).collect(), place: SettingLocation::Default }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stdx::nearest::nearest;
 
-use super::fault::{Fault, Place};
+use super::fault::{Fault, SettingLocation};
 use super::service_variable::is_service_variable;
 use super::table::{Setting, variable_of};
 use super::{SETTINGS, shown_name};
@@ -17,7 +17,7 @@ pub(crate) struct Given {
     /// The texts in order: one, or several from a list or a repeated flag; no text is an empty default.
     pub(crate) values: Vec<String>,
     /// Where they were written.
-    pub(crate) place: Place,
+    pub(crate) place: SettingLocation,
 }
 
 /// Settings that were written, by name.
@@ -31,7 +31,7 @@ impl Written {
         let mut written = Self::default();
         for setting in SETTINGS {
             let values = Some(setting.default).filter(|text| !text.is_empty()).map(str::to_owned);
-            written.insert(setting, values.into_iter().collect(), Place::Default);
+            written.insert(setting, values.into_iter().collect(), SettingLocation::Default);
         }
         written
     }
@@ -52,7 +52,7 @@ impl Written {
                 continue;
             }
             match (find_variable(variable), value.into_string()) {
-                (Some(setting), Ok(text)) => written.insert(setting, vec![text], Place::Environment),
+                (Some(setting), Ok(text)) => written.insert(setting, vec![text], SettingLocation::Environment),
                 (Some(_), Err(_)) => {
                     faults.push(environment_fault(variable, "is not valid UTF-8".to_owned()));
                 }
@@ -64,7 +64,7 @@ impl Written {
     }
 
     /// Writes one setting; replaces an earlier value.
-    pub(crate) fn insert(&mut self, setting: &'static Setting, values: Vec<String>, place: Place) {
+    pub(crate) fn insert(&mut self, setting: &'static Setting, values: Vec<String>, place: SettingLocation) {
         self.0.insert(setting.name, Given { values, place });
     }
 
@@ -77,7 +77,7 @@ impl Written {
     /// of the service, and may not hold the password itself. A file of APISIX holds both.
     pub(super) fn assume_etcd_password(&mut self) {
         let is_named =
-            self.0.get("etcd_username").is_some_and(|given| matches!(given.place, Place::File { .. }));
+            self.0.get("etcd_username").is_some_and(|given| matches!(given.place, SettingLocation::File { .. }));
         if let Some(password) = self.0.get_mut("etcd_password")
             && is_named
             && password.values.is_empty()
@@ -100,23 +100,23 @@ impl Written {
     /// A fault of two settings together, reported at the one with the later line or the higher source.
     pub(super) fn fault_of_pair(&self, names: [&'static str; 2], reason: String) -> Fault {
         let rank = |name: &&str| match self.0.get(*name).map(|given| &given.place) {
-            None | Some(Place::Default) => (0, 0),
-            Some(Place::File { line, .. } | Place::Translated { line, .. }) => (1, *line),
-            Some(Place::Environment) => (2, 0),
-            Some(Place::Flag) => (3, 0),
+            None | Some(SettingLocation::Default) => (0, 0),
+            Some(SettingLocation::File { line, .. } | SettingLocation::Translated { line, .. }) => (1, *line),
+            Some(SettingLocation::Environment) => (2, 0),
+            Some(SettingLocation::Flag) => (3, 0),
         };
         self.fault(names.into_iter().max_by_key(rank).expect("two names"), reason)
     }
 
     /// A fault of the setting `name`, at the place where it was written.
     pub(super) fn fault(&self, name: &'static str, reason: String) -> Fault {
-        let place = self.0.get(name).map_or(Place::Default, |given| given.place.clone());
+        let place = self.0.get(name).map_or(SettingLocation::Default, |given| given.place.clone());
         let shown = shown_name(name);
         let name = match place {
-            Place::Environment => variable_of(shown),
-            Place::Flag => format!("--{}", shown.replace('_', "-")),
-            Place::Translated { ref key, .. } => key.to_string(),
-            Place::Default | Place::File { .. } => shown.to_owned(),
+            SettingLocation::Environment => variable_of(shown),
+            SettingLocation::Flag => format!("--{}", shown.replace('_', "-")),
+            SettingLocation::Translated { ref key, .. } => key.to_string(),
+            SettingLocation::Default | SettingLocation::File { .. } => shown.to_owned(),
         };
         Fault { place, name, reason }
     }
@@ -127,10 +127,10 @@ impl Given {
     /// file.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {
         match &self.place {
-            Place::File { path: file, .. } | Place::Translated { path: file, .. } => {
+            SettingLocation::File { path: file, .. } | SettingLocation::Translated { path: file, .. } => {
                 file.parent().unwrap_or(Path::new("")).join(path)
             }
-            Place::Default | Place::Environment | Place::Flag => PathBuf::from(path),
+            SettingLocation::Default | SettingLocation::Environment | SettingLocation::Flag => PathBuf::from(path),
         }
     }
 }
@@ -149,7 +149,7 @@ fn near_miss(variable: &str) -> Option<Fault> {
 }
 
 fn environment_fault(variable: &str, reason: String) -> Fault {
-    Fault { place: Place::Environment, name: variable.to_owned(), reason }
+    Fault { place: SettingLocation::Environment, name: variable.to_owned(), reason }
 }
 
 /// Marks a process that is started for an upgrade, with the id of its parent. Only the upgrade sets it.

@@ -25,14 +25,14 @@ const IN_FLIGHT_MAX: u32 = 1_024;
 /// See the module. Plugins reach their thread's through the worker, batches are handed theirs.
 #[derive(Default)]
 pub struct HttpClient {
-    places: RefCell<FastMap<u64, Place>>,
+    places: RefCell<FastMap<u64, EndpointUsage>>,
     /// Where the next call begins among the addresses of a name.
     next: Cell<usize>,
 }
 
 /// Connections and calls of one endpoint.
 #[derive(Default)]
-struct Place {
+struct EndpointUsage {
     idle: Vec<Connection>,
     in_flight: u32,
 }

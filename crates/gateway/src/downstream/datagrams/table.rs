@@ -28,7 +28,7 @@ pub(super) struct SessionKey {
 }
 
 /// A place of the table. Its number is a token's lower half; the upper half tells the sessions of one place apart.
-struct Place<S> {
+struct SessionSlot<S> {
     key: SessionKey,
     turn: u32,
     used_ms: u64,
@@ -54,7 +54,7 @@ const PROVEN: usize = 1;
 
 /// See the module.
 pub(super) struct SessionTable<S> {
-    places: Vec<Place<S>>,
+    places: Vec<SessionSlot<S>>,
     free: Vec<u32>,
     by_key: FastMap<SessionKey, u32>,
     orders: [Order; 2],
@@ -141,7 +141,7 @@ impl<S> SessionTable<S> {
 
     /// Puts a session in, used at `now_ms`; its token. The caller has made room.
     pub(super) fn insert(&mut self, key: SessionKey, now_ms: u64, make: impl FnOnce(u64) -> S) -> u64 {
-        let place = Place {
+        let place = SessionSlot {
             key,
             turn: 0,
             used_ms: now_ms,
@@ -155,7 +155,7 @@ impl<S> SessionTable<S> {
         let index = match self.free.pop() {
             Some(index) => {
                 let turn = self.places[index as usize].turn.wrapping_add(1);
-                self.places[index as usize] = Place { turn, ..place };
+                self.places[index as usize] = SessionSlot { turn, ..place };
                 index
             }
             None => {

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::oas_validator::schemas::Schemas;
 
-fn parameter(place: Place, style: Style, schema: Value) -> Parameter {
+fn parameter(place: ParameterLocation, style: Style, schema: Value) -> Parameter {
     let document = json!({});
     let schema: &Value = Box::leak(Box::new(schema));
     let mut schemas = Schemas::new(Box::leak(Box::new(document)), true);
@@ -16,7 +16,7 @@ fn parameter(place: Place, style: Style, schema: Value) -> Parameter {
 fn check(parameter: &Parameter, input: &str, expected: Option<&str>) {
     let query = decoded_arguments(input.as_bytes());
     let mut headers = Headers::new();
-    for line in input.lines().filter(|_| parameter.place != Place::Query) {
+    for line in input.lines().filter(|_| parameter.place != ParameterLocation::Query) {
         let (name, value) = line.split_once(": ").unwrap_or(("p", line));
         headers.append(name, value.as_bytes()).unwrap();
     }
@@ -34,28 +34,28 @@ fn check(parameter: &Parameter, input: &str, expected: Option<&str>) {
 
 #[test]
 fn texts_become_values_by_their_schema() {
-    let id = parameter(Place::Path, Style::Commas, json!({"type": "integer", "minimum": 1}));
+    let id = parameter(ParameterLocation::Path, Style::Commas, json!({"type": "integer", "minimum": 1}));
     check(&id, "7", None);
     check(&id, "0", Some("path parameter p: "));
     check(&id, "seven", Some("wrong type: expected integer"));
     check(&id, "07", Some("wrong type"));
     check(&id, "1.5", Some("wrong type"));
-    let flag = parameter(Place::Query, Style::Repeated, json!({"type": "boolean"}));
+    let flag = parameter(ParameterLocation::Query, Style::Repeated, json!({"type": "boolean"}));
     check(&flag, "p=true", None);
     check(&flag, "p=1", Some("query parameter p: "));
     check(&flag, "", Some("query parameter p is required"));
     check(&flag, "p=true&p=false", Some("more than once"));
-    let code = parameter(Place::Query, Style::Repeated, json!({"type": "string", "pattern": "^[0-9]+$"}));
+    let code = parameter(ParameterLocation::Query, Style::Repeated, json!({"type": "string", "pattern": "^[0-9]+$"}));
     check(&code, "p=12", None);
-    let either = parameter(Place::Query, Style::Repeated, json!({"enum": [1, "one"]}));
+    let either = parameter(ParameterLocation::Query, Style::Repeated, json!({"enum": [1, "one"]}));
     check(&either, "p=1", None);
     check(&either, "p=one", None);
     check(&either, "p=2", Some("enum"));
-    let header = parameter(Place::Header, Style::Commas, json!({"type": "integer"}));
+    let header = parameter(ParameterLocation::Header, Style::Commas, json!({"type": "integer"}));
     check(&header, "P: 5", None);
     check(&header, "P: five", Some("header p: "));
     check(&header, "P: 5\nP: five", Some("more than once"));
-    let cookie = parameter(Place::Cookie, Style::Repeated, json!({"type": "integer"}));
+    let cookie = parameter(ParameterLocation::Cookie, Style::Repeated, json!({"type": "integer"}));
     check(&cookie, "Cookie: a=x; p=5", None);
     check(&cookie, "Cookie: a=5", Some("cookie p is required"));
 }
@@ -63,7 +63,7 @@ fn texts_become_values_by_their_schema() {
 #[test]
 fn lists_and_objects_are_read_by_their_style() {
     let list = json!({"type": "array", "maxItems": 3, "items": {"type": "integer"}});
-    let of = |style: Style| parameter(Place::Query, style, list.clone());
+    let of = |style: Style| parameter(ParameterLocation::Query, style, list.clone());
     check(&of(Style::Repeated), "p=1&p=2", None);
     check(&of(Style::Repeated), "p%5B%5D=1&p%5B%5D=2", None);
     check(&of(Style::Repeated), "p=1,2", Some("wrong type"));
@@ -74,7 +74,7 @@ fn lists_and_objects_are_read_by_their_style() {
     check(&of(Style::Commas), &format!("p={}", "1,".repeat(ITEMS_MAX + 1)), Some("more than 10000 values"));
     let object = json!({"type": "object", "required": ["a"], "additionalProperties": false,
         "properties": {"a": {"type": "integer"}, "b": {"type": "array", "items": {"type": "string"}}}});
-    let of = |style: Style| parameter(Place::Query, style, object.clone());
+    let of = |style: Style| parameter(ParameterLocation::Query, style, object.clone());
     check(&of(Style::Deep), "p[a]=1&p[b]=x&p[b]=y&other=1", None);
     check(&of(Style::Deep), "p[b]=x", Some("property \"a\" is required"));
     check(&of(Style::Deep), "p[a]=1&p[c]=1", Some("additional"));
@@ -90,7 +90,7 @@ fn lists_and_objects_are_read_by_their_style() {
     check(&of(Style::Repeated), "a=1&b=x&b=y", None);
     check(&of(Style::Deep), "p[a]=x&p[a]=1", Some("property \"a\" is there more than once"));
     let open = json!({"type": "object", "additionalProperties": {"type": "integer"}});
-    let open = parameter(Place::Query, Style::Repeated, open);
+    let open = parameter(ParameterLocation::Query, Style::Repeated, open);
     check(&open, "x=1&y=2", None);
     check(&open, "x=one", Some("wrong type"));
     check(&open, "x=1&x=2", Some("more than once"));

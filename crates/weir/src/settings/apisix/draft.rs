@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::fault::{Fault, Place};
+use super::super::fault::{Fault, SettingLocation};
 use super::super::remark::{Remark, Remarks};
 use super::super::table::Setting;
 use super::super::written::Written;
@@ -86,7 +86,7 @@ impl<'a> Draft<'a> {
 
     /// Adds a fault, which refuses the file.
     pub(super) fn fault(&mut self, key: &str, line: usize, reason: String) {
-        let place = Place::File { path: self.path.to_owned(), line };
+        let place = SettingLocation::File { path: self.path.to_owned(), line };
         self.faults.push(Fault { place, name: key.to_owned(), reason });
     }
 
@@ -99,7 +99,7 @@ impl<'a> Draft<'a> {
     pub(super) fn set(&mut self, at: &At, setting: &str, values: Vec<String>) {
         let setting = setting_called(setting).expect("a setting of that name; a test looks each of them up");
         let place =
-            Place::Translated { path: self.path.to_owned(), line: at.line, key: at.key.as_str().into() };
+            SettingLocation::Translated { path: self.path.to_owned(), line: at.line, key: at.key.as_str().into() };
         self.written.insert(setting, values, place);
     }
 

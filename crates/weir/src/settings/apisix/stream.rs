@@ -1,6 +1,6 @@
 //! Layer 4: `apisix.proxy_mode`, `apisix.stream_proxy` and the switches of `apisix.proxy_protocol` for it. Opens no socket.
 
-use super::super::fault::Place;
+use super::super::fault::SettingLocation;
 use super::super::parse;
 use super::super::written::Given;
 use super::draft::{At, Draft, Spot};
@@ -102,7 +102,7 @@ fn entry(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tcp: bool) -> Option<Entry> 
         return None;
     };
     let address = with_address(draft.text(&Spot { key: spot.key, node })?);
-    let given = Given { values: vec![address.clone()], place: Place::Default };
+    let given = Given { values: vec![address.clone()], place: SettingLocation::Default };
     let reason = match parse::stream_listeners(&given) {
         Ok(addresses) if addresses.iter().all(|address| address.port() > 0) && !addresses.is_empty() => None,
         Ok(_) => Some(format!("`{address}`: the port is between 1 and 65535")),

@@ -127,11 +127,11 @@ const NAMES_MAX: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::fault::Place;
+    use crate::settings::fault::SettingLocation;
 
     fn given(text: &str) -> Given {
         let values = if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
-        Given { values, place: Place::Flag }
+        Given { values, place: SettingLocation::Flag }
     }
 
     fn check<T: std::fmt::Debug>(

@@ -3,7 +3,7 @@
 
 use control::Role;
 
-use super::super::fault::Place;
+use super::super::fault::SettingLocation;
 use super::super::values::{AdminKey, Keyring, RoleKey, Secret};
 use super::super::written::Given;
 use super::items;
@@ -45,7 +45,7 @@ pub(in super::super) fn admin_key(given: &Given) -> Result<Option<AdminKey>, Str
 
 /// Admin keys with roles. In the environment they are one text with commas; a file gives one text for each.
 pub(in super::super) fn admin_keys(given: &Given) -> Result<Vec<RoleKey>, String> {
-    let from_environment = given.place == Place::Environment;
+    let from_environment = given.place == SettingLocation::Environment;
     let parts =
         if from_environment { items(given) } else { given.values.iter().map(String::as_str).collect() };
     let one = |part: &str| {

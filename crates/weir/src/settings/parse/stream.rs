@@ -74,12 +74,12 @@ pub(in super::super) fn stream_routes(given: &Given) -> Result<StreamRoutes, Str
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::fault::Place;
+    use super::super::super::fault::SettingLocation;
     use super::*;
 
     fn check(texts: &[&str], expected: Result<&str, &str>) {
         let values = texts.iter().map(|&text| text.to_owned()).collect();
-        let found = stream_listeners(&Given { values, place: Place::Flag });
+        let found = stream_listeners(&Given { values, place: SettingLocation::Flag });
         match (found, expected) {
             (Ok(found), Ok(expected)) => {
                 let found: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -110,7 +110,7 @@ mod tests {
         let thousand = format!("127.0.0.1:1-{STREAM_ADDRESSES_MAX}");
         let values = vec![thousand.clone()];
         assert_eq!(
-            stream_listeners(&Given { values, place: Place::Flag }).unwrap().len(),
+            stream_listeners(&Given { values, place: SettingLocation::Flag }).unwrap().len(),
             STREAM_ADDRESSES_MAX
         );
         check(&[&thousand, "127.0.0.1:9999"], Err("makes 1001 addresses; a list has at most 1000"));

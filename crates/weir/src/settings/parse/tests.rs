@@ -1,11 +1,11 @@
 //! The values that each parser accepts, and the messages about the others.
 
 use super::*;
-use crate::settings::Place;
+use crate::settings::SettingLocation;
 use crate::settings::values::AccessLogFormat;
 
 fn given(text: &str) -> Given {
-    Given { values: vec![text.to_owned()], place: Place::Flag }
+    Given { values: vec![text.to_owned()], place: SettingLocation::Flag }
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn amounts_of_memory() {
 
 #[test]
 fn keys_with_roles() {
-    let at = |place: Place, values: &[&str]| {
+    let at = |place: SettingLocation, values: &[&str]| {
         let values = values.iter().map(|&text| text.to_owned()).collect();
         let keys = admin_keys(&Given { values, place })?;
         Ok(keys
@@ -67,24 +67,24 @@ fn keys_with_roles() {
             .join("; "))
     };
     let check =
-        |place: Place, values: &[&str], expected: Result<&str, &str>| match (at(place, values), expected) {
+        |place: SettingLocation, values: &[&str], expected: Result<&str, &str>| match (at(place, values), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{values:?}"),
             (Err::<String, String>(reason), Err(part)) => {
                 assert!(reason.contains(part), "{values:?}: {reason}")
             }
             (found, expected) => panic!("{values:?}: {found:?}, not {expected:?}"),
         };
-    let file = || Place::File { path: "config.yaml".into(), line: 3 };
-    check(Place::Default, &[], Ok(""));
+    let file = || SettingLocation::File { path: "config.yaml".into(), line: 3 };
+    check(SettingLocation::Default, &[], Ok(""));
     check(
-        Place::Environment,
+        SettingLocation::Environment,
         &["admin:0123456789abcdef, viewer:fedcba9876543210"],
         Ok("Admin 0123456789abcdef; Viewer fedcba9876543210"),
     );
     check(file(), &["admin:a,b", "viewer:short"], Ok("Admin a,b; Viewer short"));
-    check(Place::Environment, &["admin:short"], Err("at least 16 characters"));
-    check(Place::Environment, &["0123456789abcdef"], Err("`admin:KEY` or `viewer:KEY`"));
-    check(Place::Environment, &["boss:0123456789abcdef"], Err("`boss` is no role"));
+    check(SettingLocation::Environment, &["admin:short"], Err("at least 16 characters"));
+    check(SettingLocation::Environment, &["0123456789abcdef"], Err("`admin:KEY` or `viewer:KEY`"));
+    check(SettingLocation::Environment, &["boss:0123456789abcdef"], Err("`boss` is no role"));
     check(file(), &["admin:"], Err("a key is empty"));
     check(file(), &["viewer:a b"], Err("holds a space"));
 }
@@ -102,7 +102,7 @@ fn versions_and_plugins() {
     }
     assert_eq!(plugins(&given("all")), Ok(None));
     assert_eq!(plugins(&given("cors, key-auth")), Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()])));
-    assert_eq!(plugins(&Given { values: Vec::new(), place: Place::Flag }), Ok(Some(Vec::new())));
+    assert_eq!(plugins(&Given { values: Vec::new(), place: SettingLocation::Flag }), Ok(Some(Vec::new())));
     assert_eq!(
         plugins(&given("cors,key-outh")),
         Err("there is no plugin `key-outh`; did you mean `key-auth`?".to_owned())
