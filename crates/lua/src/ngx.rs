@@ -20,7 +20,7 @@ use std::rc::Rc;
 use mlua::{FromLuaMulti, IntoLuaMulti, Lua, Table};
 
 use crate::json::Json;
-use crate::runtime::state::State;
+use crate::runtime::state::InterpreterState;
 use crate::sandbox::MEMORY_MAX_BYTES;
 
 pub(crate) use socket_pool::Sockets;
@@ -30,7 +30,7 @@ pub(crate) use texts::text_of;
 ///
 /// # Errors
 /// There is no memory for them.
-pub(crate) fn install(lua: &Lua, native: &Table, state: &Rc<State>, _: &Json) -> mlua::Result<()> {
+pub(crate) fn install(lua: &Lua, native: &Table, state: &Rc<InterpreterState>, _: &Json) -> mlua::Result<()> {
     let add = Adder { lua, native, state };
     context::install(&add)?;
     log::install(&add)?;
@@ -67,7 +67,7 @@ fn at_once<R>(lua: &Lua, work: impl FnOnce() -> mlua::Result<R>) -> mlua::Result
 struct Adder<'a> {
     lua: &'a Lua,
     native: &'a Table,
-    state: &'a Rc<State>,
+    state: &'a Rc<InterpreterState>,
 }
 
 impl Adder<'_> {
@@ -75,7 +75,7 @@ impl Adder<'_> {
     fn add<A: FromLuaMulti, R: IntoLuaMulti>(
         &self,
         name: &str,
-        function: impl Fn(&State, &Lua, A) -> mlua::Result<R> + 'static,
+        function: impl Fn(&InterpreterState, &Lua, A) -> mlua::Result<R> + 'static,
     ) -> mlua::Result<()> {
         let state = self.state.clone();
         let function = self.lua.create_function(move |lua, values: A| function(&state, lua, values))?;
@@ -86,7 +86,7 @@ impl Adder<'_> {
     fn add_shared<A: FromLuaMulti, R: IntoLuaMulti>(
         &self,
         name: &str,
-        function: impl Fn(&Rc<State>, &Lua, A) -> mlua::Result<R> + 'static,
+        function: impl Fn(&Rc<InterpreterState>, &Lua, A) -> mlua::Result<R> + 'static,
     ) -> mlua::Result<()> {
         let state = self.state.clone();
         let function = self.lua.create_function(move |lua, values: A| function(&state, lua, values))?;

@@ -95,11 +95,11 @@ pub struct Circuit {
     window: Window,
     /// How often it has opened.
     openings: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<CircuitState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct CircuitState {
     phase: Phase,
     /// The number of the opening, which a probe's result has to name.
     opening: u64,
@@ -273,7 +273,7 @@ impl Circuit {
         state.in_a_row = 0;
     }
 
-    fn close_locked(&self, state: &mut State, now_ms: u64) {
+    fn close_locked(&self, state: &mut CircuitState, now_ms: u64) {
         (state.phase, state.closed_at_ms) = (Phase::Closed, now_ms);
         self.consecutive.store(0, Ordering::Relaxed);
         self.window.clear();
@@ -301,7 +301,7 @@ impl Circuit {
     }
 }
 
-impl State {
+impl CircuitState {
     fn begin_half_open(&mut self) -> bool {
         let is_due = self.phase == Phase::Open;
         if is_due {

@@ -36,10 +36,10 @@ const USUAL_RISES: f64 = 1.0 / 600.0;
 
 /// The limit of one upstream in one worker.
 #[derive(Debug)]
-pub struct Limiter(RefCell<State>);
+pub struct Limiter(RefCell<LimiterState>);
 
 #[derive(Debug)]
-struct State {
+struct LimiterState {
     limit: u32,
     under_way: u32,
     /// The most that were under way in this window.
@@ -59,7 +59,7 @@ struct State {
 impl Limiter {
     /// Without a limit yet.
     pub fn new(now_us: u64) -> Limiter {
-        Limiter(RefCell::new(State {
+        Limiter(RefCell::new(LimiterState {
             limit: LIMIT_MAX,
             under_way: 0,
             peak: 0,
@@ -100,7 +100,7 @@ impl Limiter {
     }
 }
 
-impl State {
+impl LimiterState {
     /// Judges the window if it is over.
     fn turn(&mut self, now_us: u64) {
         let lasted_us = now_us.saturating_sub(self.window_us);

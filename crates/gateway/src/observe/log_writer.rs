@@ -38,7 +38,7 @@ pub enum Target {
 #[derive(Clone, Debug)]
 pub struct LogWriter {
     messages: Sender<Message>,
-    state: Arc<State>,
+    state: Arc<LogWriterState>,
 }
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ enum Message {
 }
 
 #[derive(Debug)]
-struct State {
+struct LogWriterState {
     /// The name of the log in messages about it.
     name: &'static str,
     /// Most bytes that may wait.
@@ -77,7 +77,7 @@ impl LogWriter {
     pub fn start(name: &'static str, target: Target, queue_bytes: usize) -> io::Result<LogWriter> {
         let out = open(&target)?;
         let (messages, received) = channel();
-        let state = Arc::new(State {
+        let state = Arc::new(LogWriterState {
             name,
             queue_bytes,
             waiting_bytes: AtomicUsize::new(0),
@@ -137,7 +137,7 @@ impl LogWriter {
     }
 }
 
-impl State {
+impl LogWriterState {
     fn lose(&self, lines: &[u8]) {
         let count = lines.iter().filter(|byte| **byte == b'\n').count() as u64;
         self.lost_lines.fetch_add(count, Ordering::Relaxed);
@@ -156,7 +156,7 @@ fn cost_bytes(lines: &Vec<u8>) -> usize {
 struct WriterThread {
     target: Target,
     out: File,
-    state: Arc<State>,
+    state: Arc<LogWriterState>,
     /// The last write has failed.
     is_failing: bool,
     /// Lost lines that have been reported.

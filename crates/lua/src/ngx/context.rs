@@ -8,7 +8,7 @@ use mlua::{Error, IntoLua, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Valu
 use super::{Adder, session};
 use crate::json::Json;
 use crate::runtime::added_variables;
-use crate::runtime::state::State;
+use crate::runtime::state::InterpreterState;
 
 pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("register_variable", |state, _, name: String| {
@@ -42,7 +42,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 
 /// A field of APISIX's request context, and whether it stays the same for the request. The consumer is shown
 /// without its secrets.
-fn context_field(state: &State, lua: &Lua, name: &str) -> mlua::Result<MultiValue> {
+fn context_field(state: &InterpreterState, lua: &Lua, name: &str) -> mlua::Result<MultiValue> {
     let call = state.call()?;
     let owner = &*call.instance.owner;
     let conf_type = owner.trim_start_matches('/').split('/').next().unwrap_or_default();

@@ -9,7 +9,7 @@ use router::vars::{Value as Found, Variable, VariableSource};
 
 use super::texts::{push, text_of};
 use super::{Adder, at_once, session};
-use crate::runtime::state::State;
+use crate::runtime::state::InterpreterState;
 
 /// Bytes of a path that are escaped on the way to the upstream; `ngx.req.set_uri` takes the path decoded.
 const IN_PATH: &AsciiSet = &CONTROLS
@@ -180,7 +180,7 @@ pub(super) fn refused(error: message::FieldError) -> Error {
     Error::runtime(format!("it cannot stand in a request: {error:?}"))
 }
 
-fn variable(state: &State, lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
+fn variable(state: &InterpreterState, lua: &Lua, name: &[u8]) -> mlua::Result<Value> {
     if let Some(value) = session::variable(state, lua, name) {
         return value;
     }

@@ -7,7 +7,7 @@ use mlua::{Error, IntoLuaMulti, Lua, LuaString, Table, Value};
 use super::Adder;
 use super::texts::{push, text_of};
 use crate::runtime::call::Call;
-use crate::runtime::state::State;
+use crate::runtime::state::InterpreterState;
 
 /// Tables inside each other that `ngx.print` writes.
 const PRINT_DEPTH_MAX: usize = 16;
@@ -103,7 +103,7 @@ fn has_response(call: &Call) -> bool {
 }
 
 /// Whether functions have begun to write the reply of the request, so that its head is fixed.
-fn is_begun(state: &State, call: &Call) -> bool {
+fn is_begun(state: &InterpreterState, call: &Call) -> bool {
     let is_before = matches!(call.phase, "rewrite" | "access" | "content");
     is_before
         && (call.has_output.get()
@@ -131,7 +131,7 @@ fn field_name(name: &LuaString) -> mlua::Result<String> {
     Ok(name.to_str()?.replace('_', "-"))
 }
 
-fn get_header(state: &State, lua: &Lua, name: &str) -> mlua::Result<Value> {
+fn get_header(state: &InterpreterState, lua: &Lua, name: &str) -> mlua::Result<Value> {
     let call = state.call()?;
     state.read(|exchange| {
         let found: Vec<&[u8]> = if has_response(&call) {
@@ -152,7 +152,7 @@ fn get_header(state: &State, lua: &Lua, name: &str) -> mlua::Result<Value> {
     })?
 }
 
-fn response_headers(state: &State, lua: &Lua, is_raw: bool) -> mlua::Result<Table> {
+fn response_headers(state: &InterpreterState, lua: &Lua, is_raw: bool) -> mlua::Result<Table> {
     let call = state.call()?;
     state.read(|exchange| {
         let table = lua.create_table()?;
@@ -173,7 +173,7 @@ fn response_headers(state: &State, lua: &Lua, is_raw: bool) -> mlua::Result<Tabl
     })?
 }
 
-fn set_header(state: &State, name: &str, value: &Value, is_added: bool) -> mlua::Result<()> {
+fn set_header(state: &InterpreterState, name: &str, value: &Value, is_added: bool) -> mlua::Result<()> {
     let values = match value {
         Value::Nil => Vec::new(),
         Value::Table(list) => list

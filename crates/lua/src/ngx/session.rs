@@ -10,7 +10,7 @@ use router::vars::{BuiltinVariable, Variable, VariableSource};
 
 use super::Adder;
 use crate::runtime::limits::{SESSION_VARIABLE_MAX_BYTES, SESSION_VARIABLES_MAX};
-use crate::runtime::state::State;
+use crate::runtime::state::InterpreterState;
 
 /// Variables of nginx that have other names here.
 const ALIASES: [(&[u8], &str); 1] = [(b"ssl_preread_server_name", "ssl_server_name")];
@@ -51,7 +51,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 }
 
 /// A variable of the session.
-pub(super) fn variable(state: &State, lua: &Lua, name: &[u8]) -> Option<mlua::Result<Value>> {
+pub(super) fn variable(state: &InterpreterState, lua: &Lua, name: &[u8]) -> Option<mlua::Result<Value>> {
     state.read_session(|session| {
         if name == b"ssl_preread_alpn_protocols" {
             let text = session.alpn.join(",");
@@ -69,7 +69,7 @@ pub(super) fn variable(state: &State, lua: &Lua, name: &[u8]) -> Option<mlua::Re
 
 /// Sets a variable of the session, which filters, keys of balancers and log formats then see; whether it was set: those that
 /// the gateway counts and knows by itself are kept for programs alone.
-pub(super) fn set_variable(state: &State, name: &[u8], value: Option<&[u8]>) -> Option<mlua::Result<bool>> {
+pub(super) fn set_variable(state: &InterpreterState, name: &[u8], value: Option<&[u8]>) -> Option<mlua::Result<bool>> {
     state.read_session(|_| ())?;
     let Some(variable) = state.variable(name) else { return Some(Ok(false)) };
     let text = match std::str::from_utf8(value.unwrap_or_default()) {
@@ -102,7 +102,7 @@ pub(super) fn set_variable(state: &State, name: &[u8], value: Option<&[u8]>) -> 
 }
 
 /// A field of APISIX's context of a session.
-pub(super) fn context_field(state: &State, lua: &Lua, name: &str) -> Option<mlua::Result<Value>> {
+pub(super) fn context_field(state: &InterpreterState, lua: &Lua, name: &str) -> Option<mlua::Result<Value>> {
     state.read_session(|session| {
         let text = match name {
             "route_id" => session.route_id.as_deref(),
@@ -116,7 +116,7 @@ pub(super) fn context_field(state: &State, lua: &Lua, name: &str) -> Option<mlua
 }
 
 /// When the session was accepted, in seconds of the Unix epoch.
-pub(super) fn start_time(state: &State) -> Option<f64> {
+pub(super) fn start_time(state: &InterpreterState) -> Option<f64> {
     state.read_session(|session| {
         let local = session.find_held::<Local>()?;
         let (seconds, nanoseconds) = local.wall_at(session.started_ns);
@@ -125,6 +125,6 @@ pub(super) fn start_time(state: &State) -> Option<f64> {
 }
 
 /// The number of the session's worker.
-pub(super) fn worker(state: &State) -> Option<f64> {
+pub(super) fn worker(state: &InterpreterState) -> Option<f64> {
     state.read_session(|session| session.find_held::<Local>().map(|local| local.index as f64))?
 }

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::Adder;
 use super::texts::text_of;
 use crate::runtime::limits::{DICTIONARIES_MAX, DICTIONARY_ENTRY_BYTES, DICTIONARY_MAX_BYTES};
-use crate::runtime::state::State;
+use crate::runtime::state::InterpreterState;
 
 /// Elements that `get_keys` gives unless a call says another number, as in nginx.
 const KEYS_MAX: usize = 1_024;
@@ -182,7 +182,7 @@ fn store(lua: &Lua, values: &Stored, storing: Storing) -> mlua::Result<MultiValu
 }
 
 /// The value of a key with its flags; nil and a reason for a list.
-fn get(_: &State, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
+fn get(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
@@ -195,7 +195,7 @@ fn get(_: &State, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<M
 
 /// Adds to a number, which begins with `first` where there is none.
 fn increment(
-    _: &State,
+    _: &InterpreterState,
     lua: &Lua,
     (name, key, step, first, seconds): (String, LuaString, f64, Option<f64>, Option<f64>),
 ) -> mlua::Result<MultiValue> {
@@ -219,13 +219,13 @@ fn increment(
 }
 
 /// Removes a key.
-fn delete(_: &State, _: &Lua, (name, key): (String, LuaString)) -> mlua::Result<()> {
+fn delete(_: &InterpreterState, _: &Lua, (name, key): (String, LuaString)) -> mlua::Result<()> {
     dictionary(&name)?.lock().remove(&key.as_bytes());
     Ok(())
 }
 
 /// The seconds that a key has left; 0 if it never ends.
-fn time_to_live(_: &State, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
+fn time_to_live(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
     let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), now_ns).map(|entry| entry.ends_ns) {
@@ -236,7 +236,7 @@ fn time_to_live(_: &State, lua: &Lua, (name, key): (String, LuaString)) -> mlua:
 }
 
 /// Gives a key another time to live.
-fn expire(_: &State, lua: &Lua, (name, key, seconds): (String, LuaString, f64)) -> mlua::Result<MultiValue> {
+fn expire(_: &InterpreterState, lua: &Lua, (name, key, seconds): (String, LuaString, f64)) -> mlua::Result<MultiValue> {
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
@@ -250,7 +250,7 @@ fn expire(_: &State, lua: &Lua, (name, key, seconds): (String, LuaString, f64)) 
 
 /// Adds an element to a list, and returns its new length.
 fn push(
-    _: &State,
+    _: &InterpreterState,
     lua: &Lua,
     (name, key, value, is_front): (String, LuaString, Value, bool),
 ) -> mlua::Result<MultiValue> {
@@ -278,7 +278,7 @@ fn push(
 }
 
 /// Takes an element from a list; the list ends with its last one.
-fn pop(_: &State, lua: &Lua, (name, key, is_front): (String, LuaString, bool)) -> mlua::Result<MultiValue> {
+fn pop(_: &InterpreterState, lua: &Lua, (name, key, is_front): (String, LuaString, bool)) -> mlua::Result<MultiValue> {
     let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
     let mut dictionary = dictionary.lock();
     let popped = match dictionary.live(&key, env::monotonic_ns()) {
@@ -298,7 +298,7 @@ fn pop(_: &State, lua: &Lua, (name, key, is_front): (String, LuaString, bool)) -
 }
 
 /// The length of a list.
-fn list_length(_: &State, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
+fn list_length(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)) -> mlua::Result<MultiValue> {
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
@@ -309,7 +309,7 @@ fn list_length(_: &State, lua: &Lua, (name, key): (String, LuaString)) -> mlua::
 }
 
 /// The keys in use, `most` of them; 0 is all, as in nginx.
-fn keys(state: &State, lua: &Lua, (name, most): (String, Option<usize>)) -> mlua::Result<Table> {
+fn keys(state: &InterpreterState, lua: &Lua, (name, most): (String, Option<usize>)) -> mlua::Result<Table> {
     let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
     let dictionary = dictionary.lock();
     let most = match most.unwrap_or(KEYS_MAX) {
@@ -324,7 +324,7 @@ fn keys(state: &State, lua: &Lua, (name, most): (String, Option<usize>)) -> mlua
 }
 
 /// Removes all keys, or those that have ended; returns how many.
-fn flush(_: &State, _: &Lua, (name, is_expired_only): (String, bool)) -> mlua::Result<f64> {
+fn flush(_: &InterpreterState, _: &Lua, (name, is_expired_only): (String, bool)) -> mlua::Result<f64> {
     let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
     let mut dictionary = dictionary.lock();
     let is_over = |entry: &Entry| entry.ends_ns != 0 && entry.ends_ns <= now_ns;
@@ -341,7 +341,7 @@ fn flush(_: &State, _: &Lua, (name, is_expired_only): (String, bool)) -> mlua::R
 }
 
 /// The bytes that a dictionary may hold, or has left.
-fn size(_: &State, _: &Lua, (name, is_free): (String, bool)) -> mlua::Result<f64> {
+fn size(_: &InterpreterState, _: &Lua, (name, is_free): (String, bool)) -> mlua::Result<f64> {
     let used = dictionary(&name)?.lock().bytes;
     Ok(if is_free { DICTIONARY_MAX_BYTES.saturating_sub(used) } else { DICTIONARY_MAX_BYTES } as f64)
 }

@@ -11,7 +11,7 @@ use super::Adder;
 use super::socket_pool::Link;
 use super::texts::text_of;
 use crate::runtime::limits::RECEIVED_MAX_BYTES;
-use crate::runtime::state::State;
+use crate::runtime::state::InterpreterState;
 
 /// Milliseconds of one step unless the script says otherwise, as in nginx (`lua_socket_*_timeout` is 60 s).
 const TIMEOUT_MS: u64 = 60_000;
@@ -222,7 +222,7 @@ fn place(host: &str, port: &Value) -> Result<String, String> {
 }
 
 fn connect(
-    state: &Rc<State>,
+    state: &Rc<InterpreterState>,
     lua: &Lua,
     socket: &Tcp,
     host: String,
@@ -278,7 +278,7 @@ fn connect(
 /// Opens the connection again, over TLS: nothing was sent on it yet. A connection that was used before is left as it is, because
 /// its pool has connections over TLS alone.
 fn handshake(
-    state: &Rc<State>,
+    state: &Rc<InterpreterState>,
     lua: &Lua,
     socket: &Tcp,
     name: Option<String>,
@@ -322,7 +322,7 @@ fn handshake(
     })
 }
 
-fn receive(state: &Rc<State>, lua: &Lua, socket: &Tcp, wanted: Wanted) -> mlua::Result<()> {
+fn receive(state: &Rc<InterpreterState>, lua: &Lua, socket: &Tcp, wanted: Wanted) -> mlua::Result<()> {
     let (socket, weak) = (socket.clone(), lua.weak());
     state.wait(async move {
         let (mut link, mut buffer, timeout_ms) = {

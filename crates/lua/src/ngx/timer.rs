@@ -12,7 +12,7 @@ use crate::runtime::call::Call;
 use crate::runtime::engine::Engine;
 use crate::runtime::limits::{DELAY_MAX_SECONDS, TIMER_RUN_MS, TIMERS_MAX};
 use crate::runtime::run::Run;
-use crate::runtime::state::{Reach, State};
+use crate::runtime::state::{Reach, InterpreterState};
 
 const _: () = assert!(TIMER_RUN_MS <= PHASE_WAIT_MS);
 
@@ -54,7 +54,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 }
 
 /// Gives a timer's place back when it ends.
-struct Held(Rc<State>);
+struct Held(Rc<InterpreterState>);
 
 impl Drop for Held {
     fn drop(&mut self) {

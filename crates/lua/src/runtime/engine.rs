@@ -16,7 +16,7 @@ use super::limits::{
     CHARGED_INSTRUCTIONS, CONFIGS_MAX, COROUTINE_DEPTH_MAX, IDLE_COROUTINES_MAX, PROGRAMS_MAX,
 };
 use super::program::{Instance, LoadedInstance, LoadedProgram, Program};
-use super::state::State;
+use super::state::InterpreterState;
 use super::{require, tables};
 use crate::budget::Budget;
 use crate::json::Json;
@@ -45,7 +45,7 @@ pub fn set_host(host: natives::Host) {
 pub(crate) struct Engine {
     pub(crate) lua: Lua,
     pub(crate) json: Json,
-    pub(crate) state: Rc<State>,
+    pub(crate) state: Rc<InterpreterState>,
     pub(crate) tables: tables::Makers,
     new_coroutine: Function,
     environment: Function,
@@ -76,7 +76,7 @@ impl Engine {
         let Base { lua, native, library, json } = sandbox::open_base(&budget, CHARGED_INSTRUCTIONS)?;
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(COLLECTOR_PAUSE_PERCENT)));
         let json = Json::of_apisix(json.array().clone());
-        let state = Rc::new(State::new(budget));
+        let state = Rc::new(InterpreterState::new(budget));
         let charged = state.budget.clone();
         lua.set_app_data(natives::Charge::new(move |steps| charged.charge(steps)));
         lua.set_app_data(natives::Host::clone(&HOST.read()));

@@ -25,7 +25,7 @@ pub(crate) type Operation = Pin<Box<dyn Future<Output = mlua::Result<MultiValue>
 type Variables = HashMap<Box<[u8]>, Option<Rc<Variable>>>;
 
 /// See the module.
-pub(crate) struct State {
+pub(crate) struct InterpreterState {
     pub(crate) budget: Rc<Budget>,
     exchange: Lent<Exchange>,
     session: Lent<StreamSession>,
@@ -38,9 +38,9 @@ pub(crate) struct State {
     pub(crate) sockets: Rc<Sockets>,
 }
 
-impl State {
-    pub(crate) fn new(budget: Rc<Budget>) -> State {
-        State {
+impl InterpreterState {
+    pub(crate) fn new(budget: Rc<Budget>) -> InterpreterState {
+        InterpreterState {
             budget,
             exchange: Lent::default(),
             session: Lent::default(),

@@ -17,10 +17,10 @@ use tokio::sync::Notify;
 
 /// Whether an endpoint has failed.
 #[derive(Clone, Debug, Default)]
-pub struct Health(Arc<State>);
+pub struct Health(Arc<QuicHealthState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct QuicHealthState {
     has_failed: AtomicBool,
     failed: Notify,
 }

@@ -31,7 +31,7 @@ pub(crate) struct DoctorArguments {
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum CheckState {
     /// Nothing to do.
     Ok,
     /// It works, and may not under load or later.
@@ -44,7 +44,7 @@ enum State {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Check {
     name: &'static str,
-    state: State,
+    state: CheckState,
     /// The finding.
     found: String,
     /// The action to take; none if it is ok.
@@ -53,15 +53,15 @@ struct Check {
 
 impl Check {
     fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, state: State::Ok, found: found.into(), advice: None }
+        Check { name, state: CheckState::Ok, found: found.into(), advice: None }
     }
 
     fn attention(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
-        Check { name, state: State::Attention, found: found.into(), advice: Some(advice.into()) }
+        Check { name, state: CheckState::Attention, found: found.into(), advice: Some(advice.into()) }
     }
 
     fn failed(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
-        Check { name, state: State::Failed, found: found.into(), advice: Some(advice.into()) }
+        Check { name, state: CheckState::Failed, found: found.into(), advice: Some(advice.into()) }
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
             vec![Check::failed("settings", format!("{error:#}"), advice)]
         }
     };
-    let is_good = checks.iter().all(|check| check.state != State::Failed);
+    let is_good = checks.iter().all(|check| check.state != CheckState::Failed);
     if arguments.json {
         let answer = serde_json::json!({ "ok": is_good, "checks": checks });
         print(serde_json::to_string_pretty(&answer)?);
@@ -102,9 +102,9 @@ fn render(checks: &[Check], paint: Paint) -> String {
     let mut text = String::new();
     for Check { name, state, found, advice } in checks {
         let state = match state {
-            State::Ok => paint.good("ok       "),
-            State::Attention => paint.noted("attention"),
-            State::Failed => paint.bad("failed   "),
+            CheckState::Ok => paint.good("ok       "),
+            CheckState::Attention => paint.noted("attention"),
+            CheckState::Failed => paint.bad("failed   "),
         };
         text.push_str(&format!("{state}  {name:<width$}  {}\n", clean(found)));
         if let Some(advice) = advice {
@@ -112,7 +112,7 @@ fn render(checks: &[Check], paint: Paint) -> String {
         }
     }
     let count = |wanted| checks.iter().filter(|check| check.state == wanted).count();
-    let (failed, attention) = (count(State::Failed), count(State::Attention));
+    let (failed, attention) = (count(CheckState::Failed), count(CheckState::Attention));
     text.push_str(&format!("{} checks, {attention} need attention, {failed} failed\n", checks.len()));
     text
 }

@@ -10,7 +10,7 @@ use crate::admin_client::{Node, NodeArguments, agreed, read};
 use crate::terminal::{Paint, print};
 use crate::top::data::{Overview, Top};
 use crate::top::screen::printed;
-use crate::top::state::State;
+use crate::top::state::TopState;
 use crate::top::table::Tab;
 use crate::top::{live, numbers::clean};
 
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
     let paint = Paint::for_stdout();
     let is_terminal = std::io::stdout().is_terminal();
     let in_words = is_terminal && paint == Paint::Plain;
-    let mut state = State::new(tab, in_words);
+    let mut state = TopState::new(tab, in_words);
     if arguments.once || !is_terminal {
         state.take(tab, Ok(ask(&node, tab, &top)?));
         let width = if is_terminal { terminal_width() } else { PIPE_WIDTH };

@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::data::{Overview, Top};
 use super::screen::screen;
-use super::state::{Request, State};
+use super::state::{Request, TopState};
 use super::table::{Tab, Tone};
 
 /// The answers about one kind of rows, or why there are none.
@@ -26,7 +26,7 @@ type Answers = Result<(Overview, Top), String>;
 /// # Errors
 /// The terminal cannot be used.
 pub(crate) fn run(
-    mut state: State,
+    mut state: TopState,
     ask: impl Fn(Tab) -> Answers + Send + 'static,
     has_colours: bool,
 ) -> io::Result<()> {
@@ -66,7 +66,7 @@ fn answer_all(wishes: &Receiver<Tab>, answers: &Sender<(Tab, Answers)>, ask: imp
 
 fn show(
     terminal: &mut ratatui::DefaultTerminal,
-    state: &mut State,
+    state: &mut TopState,
     asking: &Asking,
     has_colours: bool,
 ) -> io::Result<()> {
@@ -97,7 +97,7 @@ fn show(
 }
 
 /// Draws the screen of the state.
-pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, has_colours: bool) {
+pub(crate) fn draw(frame: &mut Frame<'_>, state: &TopState, has_colours: bool) {
     let area = frame.area();
     let lines = screen(state, usize::from(area.width), usize::from(area.height));
     let shown = lines.into_iter().map(|line| {
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn state_is_drawn_on_a_terminal() {
-        let mut state = State::new(Tab::Consumers, false);
+        let mut state = TopState::new(Tab::Consumers, false);
         let row = Row { id: "mobile-app".into(), rps: 640.0, share: 50.0, p5xx: 2.0, ..Row::default() };
         let overview = Overview { instance: "edge".into(), revision: 7, ..Overview::default() };
         state.take(Tab::Consumers, Ok((overview, Top { list: vec![row], ..Top::default() })));

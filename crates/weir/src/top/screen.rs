@@ -3,12 +3,12 @@
 
 use super::data::{NOW_S, Now, Overview, Row, Top};
 use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, percent, rate, time_of_day};
-use super::state::State;
+use super::state::TopState;
 use super::table::{Line, Mark, Piece, Tab, Tone, lines, rest};
 use crate::terminal::Paint;
 
 /// The screen of `width` columns and `height` lines.
-pub(crate) fn screen(state: &State, width: usize, height: usize) -> Vec<Line> {
+pub(crate) fn screen(state: &TopState, width: usize, height: usize) -> Vec<Line> {
     let mut screen = vec![heading(&state.overview, width)];
     screen.extend(state.problem.iter().map(|problem| vec![Piece::toned(clean(problem), Tone::Bad)]));
     screen.extend(attention(&state.overview, state.in_words, ATTENTION_LINES));
@@ -42,7 +42,7 @@ pub(crate) fn screen(state: &State, width: usize, height: usize) -> Vec<Line> {
 }
 
 /// The state as it is printed once, without a terminal.
-pub(crate) fn printed(state: &State, width: usize, paint: Paint) -> String {
+pub(crate) fn printed(state: &TopState, width: usize, paint: Paint) -> String {
     let mut all = vec![heading(&state.overview, width)];
     all.extend(attention(&state.overview, state.in_words, usize::MAX));
     let rows = state.rows();
@@ -136,7 +136,7 @@ pub(crate) fn attention(overview: &Overview, in_words: bool, most: usize) -> Vec
     shown
 }
 
-fn tabs(state: &State) -> Line {
+fn tabs(state: &TopState) -> Line {
     let mut line: Line = Tab::ALL
         .iter()
         .enumerate()
@@ -167,7 +167,7 @@ fn window(top: &Top) -> Option<Piece> {
 }
 
 /// The reason why there are no rows.
-fn empty(state: &State) -> Line {
+fn empty(state: &TopState) -> Line {
     let text = match state.top.list.len() {
         _ if !state.has_answer => "asking the instance".to_owned(),
         0 => format!("no traffic in the last minute by {}", state.tab.name()),
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
     use crate::top::data::{Attention, Worker};
 
-    fn state() -> State {
+    fn state() -> TopState {
         let row = |id: &str, rps: f64, p5xx: f64| Row {
             id: id.into(),
             name: Some(format!("{id}-read")),
@@ -264,7 +264,7 @@ mod tests {
             window_s: 55.2,
             ..Top::default()
         };
-        let mut state = State::new(Tab::Routes, false);
+        let mut state = TopState::new(Tab::Routes, false);
         state.take(Tab::Routes, Ok((overview, top)));
         state
     }

@@ -7,7 +7,7 @@ use super::table::{Sort, Tab};
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct TopState {
     pub(crate) tab: Tab,
     pub(crate) sort: Sort,
     /// Only rows with all words of it in their texts are shown.
@@ -38,10 +38,10 @@ pub(crate) enum Request {
     Quit,
 }
 
-impl State {
+impl TopState {
     /// Shows the rows of `tab`; there are no answers yet.
-    pub(crate) fn new(tab: Tab, in_words: bool) -> State {
-        State {
+    pub(crate) fn new(tab: Tab, in_words: bool) -> TopState {
+        TopState {
             tab,
             sort: Sort::Rate,
             filter: String::new(),
@@ -163,15 +163,15 @@ const FILTER_MAX: usize = 200;
 mod tests {
     use super::*;
 
-    fn state() -> State {
+    fn state() -> TopState {
         let row = |id: &str, rps| Row { id: id.into(), rps, ..Row::default() };
         let top = Top { list: vec![row("shop", 5.0), row("pay", 9.0), row("soap", 1.0)], ..Top::default() };
-        let mut state = State::new(Tab::Routes, false);
+        let mut state = TopState::new(Tab::Routes, false);
         state.take(Tab::Routes, Ok((Overview::default(), top)));
         state
     }
 
-    fn press(state: &mut State, keys: &str) -> Request {
+    fn press(state: &mut TopState, keys: &str) -> Request {
         keys.chars().fold(Request::Nothing, |_, key| {
             let code = match key {
                 '\n' => KeyCode::Enter,
@@ -182,7 +182,7 @@ mod tests {
         })
     }
 
-    fn ids(state: &State) -> Vec<&str> {
+    fn ids(state: &TopState) -> Vec<&str> {
         state.rows().iter().map(|row| row.id.as_str()).collect()
     }
 

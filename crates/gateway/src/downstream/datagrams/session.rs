@@ -57,7 +57,7 @@ pub(super) struct DatagramSession {
     client: SocketAddr,
     /// The address that answers are sent from, where the port has several.
     local: Option<IpAddr>,
-    state: State,
+    state: DatagramSessionState,
     idle_timeout_ms: u64,
     /// When it ends, whatever passes.
     ends_ms: u64,
@@ -71,7 +71,7 @@ pub(super) struct DatagramSession {
     parts: Box<Parts>,
 }
 
-enum State {
+enum DatagramSessionState {
     /// Plugins have not decided; these datagrams wait.
     Deciding(Vec<Waiting>),
     /// It has no node: none was needed so far, or the last one has refused it.
@@ -104,7 +104,7 @@ impl DatagramSession {
             port: port.clone(),
             client: key.client,
             local: port.has_addresses().then_some(key.local),
-            state: if record.is_some() { State::WithoutNode } else { State::Deciding(Vec::new()) },
+            state: if record.is_some() { DatagramSessionState::WithoutNode } else { DatagramSessionState::Deciding(Vec::new()) },
             idle_timeout_ms: or_never(route.idle_timeout_ms),
             ends_ms: now_ms.saturating_add(or_never(route.session_timeout_ms)),
             requests: 0,
@@ -158,14 +158,14 @@ impl DatagramSession {
     /// The datagrams that have waited for the decision of plugins.
     pub(super) fn take_waiting(&mut self) -> Vec<Waiting> {
         match &mut self.state {
-            State::Deciding(waiting) => std::mem::take(waiting),
+            DatagramSessionState::Deciding(waiting) => std::mem::take(waiting),
             _ => Vec::new(),
         }
     }
 
     /// Plugins let it go on.
     pub(super) fn go_on(&mut self, record: SessionRecord) {
-        self.state = State::WithoutNode;
+        self.state = DatagramSessionState::WithoutNode;
         self.parts.record = Some(record);
     }
 
@@ -182,7 +182,7 @@ impl DatagramSession {
     ) -> Result<(), SessionEnd> {
         loop {
             let sent = match &mut self.state {
-                State::Deciding(waiting) => {
+                DatagramSessionState::Deciding(waiting) => {
                     let held: usize = waiting.iter().map(|(held, _)| held.len()).sum();
                     if waiting.len() >= WAITING_MAX || held + bytes.len() > WAITING_MAX_BYTES {
                         seam.dropped(DropReason::Waiting, count_of(bytes, segment_bytes));
@@ -191,14 +191,14 @@ impl DatagramSession {
                     }
                     return Ok(());
                 }
-                State::WithoutNode => {
+                DatagramSessionState::WithoutNode => {
                     if let Err(end) = self.connect(seam, token) {
                         seam.dropped(DropReason::Refused, count_of(bytes, segment_bytes));
                         return Err(end);
                     }
                     continue;
                 }
-                State::AtNode(socket, header) => match header.take() {
+                DatagramSessionState::AtNode(socket, header) => match header.take() {
                     None => socket.send(bytes, segment_bytes),
                     Some(version) => {
                         let session = self.parts.record.as_ref().map(|record| &record.session);
@@ -244,7 +244,7 @@ impl DatagramSession {
     /// # Errors
     /// The kernel's: nothing has arrived, or the node refuses datagrams.
     pub(super) fn take_answers(&mut self, batch: &mut Batch, most: usize) -> io::Result<Answers> {
-        let State::AtNode(socket, _) = &self.state else { return Err(io::ErrorKind::WouldBlock.into()) };
+        let DatagramSessionState::AtNode(socket, _) = &self.state else { return Err(io::ErrorKind::WouldBlock.into()) };
         let answers = socket.receive(batch, most, self.client, self.local)?;
         if self.responses == 0
             && answers.datagrams > 0
@@ -272,7 +272,7 @@ impl DatagramSession {
             held.note_answer(Some(cause));
             held.end(context);
         }
-        self.state = State::WithoutNode;
+        self.state = DatagramSessionState::WithoutNode;
         if self.responses > 0 {
             return Err(SessionEnd::NodeReset);
         }
@@ -332,7 +332,7 @@ impl DatagramSession {
         *held = Some(HeldNode::new(context, upstream, node));
         match NodeSocket::connect(address, source_port, seam.nodes, token) {
             Ok(socket) => {
-                self.state = State::AtNode(socket, header);
+                self.state = DatagramSessionState::AtNode(socket, header);
                 Ok(())
             }
             Err(error) => self.node_failed(context, &error),

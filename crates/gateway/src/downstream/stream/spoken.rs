@@ -20,9 +20,9 @@ use net::env;
 
 /// The protocol of one session. Both ends of its tunnel share it.
 #[derive(Clone)]
-pub(super) struct Spoken(Rc<RefCell<State>>);
+pub(super) struct Spoken(Rc<RefCell<SpokenProtocolState>>);
 
-struct State {
+struct SpokenProtocolState {
     protocol: Box<dyn ProtocolSession>,
     calls: Calls,
     fault: Option<Cow<'static, str>>,
@@ -48,7 +48,7 @@ impl Spoken {
         let is_logged = !loggers.instances().is_empty();
         let calls = Calls { route: route.clone(), session: is_logged.then(|| Box::new(session.clone())) };
         let protocol = protocol.open(session, is_logged);
-        Some(Spoken(Rc::new(RefCell::new(State { protocol, calls, fault: None }))))
+        Some(Spoken(Rc::new(RefCell::new(SpokenProtocolState { protocol, calls, fault: None }))))
     }
 
     /// The client's end of the tunnel.
@@ -63,14 +63,14 @@ impl Spoken {
 
     /// The session is over: why its bytes broke the rules, if they did.
     pub(super) fn end(self) -> Option<Cow<'static, str>> {
-        let State { protocol, calls, fault } = &mut *self.0.borrow_mut();
+        let SpokenProtocolState { protocol, calls, fault } = &mut *self.0.borrow_mut();
         protocol.close(&mut |call| calls.log(call));
         fault.take()
     }
 
     /// Shows bytes to the protocol; how many milliseconds they are held back.
     fn read(&self, side: Side, bytes: &[u8]) -> io::Result<u64> {
-        let State { protocol, calls, fault } = &mut *self.0.borrow_mut();
+        let SpokenProtocolState { protocol, calls, fault } = &mut *self.0.borrow_mut();
         let read = match side {
             Side::Client => protocol.client_sent(bytes),
             Side::Node => protocol.node_sent(bytes, &mut |call| calls.log(call)).map(|()| 0),

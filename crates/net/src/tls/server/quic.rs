@@ -97,7 +97,7 @@ impl crypto::ServerConfig for QuicTls {
     fn start_session(self: Arc<Self>, version: u32, params: &TransportParameters) -> Box<dyn Session> {
         let mut parameters = Vec::new();
         params.write(&mut parameters);
-        Box::new(Handshake { config: self, version, parameters, state: State::Hello(Vec::new()) })
+        Box::new(Handshake { config: self, version, parameters, state: QuicTlsState::Hello(Vec::new()) })
     }
 }
 
@@ -137,10 +137,10 @@ struct Handshake {
     version: u32,
     /// The transport parameters of this side, encoded.
     parameters: Vec<u8>,
-    state: State,
+    state: QuicTlsState,
 }
 
-enum State {
+enum QuicTlsState {
     /// The start of a ClientHello.
     Hello(Vec<u8>),
     Running(Box<Running>),
@@ -158,14 +158,14 @@ struct Running {
 impl Handshake {
     fn running(&self) -> Option<&Running> {
         match &self.state {
-            State::Running(running) => Some(running),
-            State::Hello(_) | State::Refused => None,
+            QuicTlsState::Running(running) => Some(running),
+            QuicTlsState::Hello(_) | QuicTlsState::Refused => None,
         }
     }
 
     /// Takes bytes of the ClientHello, and begins the handshake once it is whole.
     fn read_hello(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
-        let State::Hello(hello) = &mut self.state else { return Ok(false) };
+        let QuicTlsState::Hello(hello) = &mut self.state else { return Ok(false) };
         hello.extend_from_slice(bytes);
         if hello.first().is_some_and(|kind| *kind != CLIENT_HELLO) {
             return Err(refusal(ALERT_UNEXPECTED_MESSAGE, "the first message is no ClientHello"));
@@ -180,7 +180,7 @@ impl Handshake {
         }
         let hello = std::mem::take(hello);
         // Refused until it has begun, so that a fault leaves no half state behind.
-        self.state = State::Refused;
+        self.state = QuicTlsState::Refused;
         self.begin(&hello, length)
     }
 
@@ -192,7 +192,7 @@ impl Handshake {
         let connection = ServerConnection::new(config, Version::V1, std::mem::take(&mut self.parameters));
         let connection = connection.map_err(|error| refusal(ALERT_PROTOCOL_VERSION, &error.to_string()))?;
         let running = Running { connection, site, ja4, next_secrets: None, is_told: false };
-        self.state = State::Running(Box::new(running));
+        self.state = QuicTlsState::Running(Box::new(running));
         self.read_handshake(hello)
     }
 
@@ -260,9 +260,9 @@ impl Session for Handshake {
 
     fn read_handshake(&mut self, bytes: &[u8]) -> Result<bool, TransportError> {
         let running = match &mut self.state {
-            State::Hello(_) => return self.read_hello(bytes),
-            State::Refused => return Err(refusal(ALERT_UNEXPECTED_MESSAGE, "the handshake was refused")),
-            State::Running(running) => running,
+            QuicTlsState::Hello(_) => return self.read_hello(bytes),
+            QuicTlsState::Refused => return Err(refusal(ALERT_UNEXPECTED_MESSAGE, "the handshake was refused")),
+            QuicTlsState::Running(running) => running,
         };
         let connection = &mut running.connection;
         connection.read_hs(bytes).map_err(|error| match connection.alert() {
@@ -285,7 +285,7 @@ impl Session for Handshake {
     }
 
     fn write_handshake(&mut self, out: &mut Vec<u8>) -> Option<Keys> {
-        let State::Running(running) = &mut self.state else { return None };
+        let QuicTlsState::Running(running) = &mut self.state else { return None };
         let keys = match running.connection.write_hs(out)? {
             KeyChange::Handshake { keys } => keys,
             KeyChange::OneRtt { keys, next } => {
@@ -300,7 +300,7 @@ impl Session for Handshake {
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        let State::Running(running) = &mut self.state else { return None };
+        let QuicTlsState::Running(running) = &mut self.state else { return None };
         let keys = running.next_secrets.as_mut()?.next_packet_keys();
         Some(KeyPair { local: Box::new(keys.local), remote: Box::new(keys.remote) })
     }

@@ -26,7 +26,7 @@ pub(super) struct Reply<'r> {
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct ReplyReader {
-    state: State,
+    state: ReplyReaderState,
     /// The values that are missing at each level.
     levels: Vec<Level>,
     is_push: bool,
@@ -44,7 +44,7 @@ struct Level {
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum ReplyReaderState {
     /// The letter of a type.
     #[default]
     Letter,
@@ -70,8 +70,8 @@ impl ReplyReader {
     ) -> Result<(), Fault> {
         while let Some((&byte, rest)) = bytes.split_first() {
             match &mut self.state {
-                State::Letter => self.begin(byte)?,
-                State::Text { left } => {
+                ReplyReaderState::Letter => self.begin(byte)?,
+                ReplyReaderState::Text { left } => {
                     let taken = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                     *left -= taken as u64;
                     let is_whole = *left == 0;
@@ -80,17 +80,17 @@ impl ReplyReader {
                         self.word.extend_from_slice(&bytes[..kept]);
                     }
                     if is_whole {
-                        self.state = State::End { has_cr: false };
+                        self.state = ReplyReaderState::End { has_cr: false };
                     }
                     bytes = &bytes[taken..];
                     continue;
                 }
-                State::End { has_cr } => match (*has_cr, byte) {
+                ReplyReaderState::End { has_cr } => match (*has_cr, byte) {
                     (false, b'\r') => *has_cr = true,
                     (true, b'\n') => self.end_value(complete),
                     _ => return Err("a text of a reply is longer than its length".into()),
                 },
-                State::Line { text, length, has_cr, .. } => match (*has_cr, byte) {
+                ReplyReaderState::Line { text, length, has_cr, .. } => match (*has_cr, byte) {
                     (false, b'\r') => *has_cr = true,
                     (true, b'\n') => self.end_line(complete)?,
                     (true, _) => return Err("a line of a reply has a lone CR".into()),
@@ -121,12 +121,12 @@ impl ReplyReader {
             self.word.clear();
             self.number = None;
         }
-        self.state = State::Line { letter, text: Vec::new(), length: 0, has_cr: false };
+        self.state = ReplyReaderState::Line { letter, text: Vec::new(), length: 0, has_cr: false };
         Ok(())
     }
 
     fn end_line(&mut self, complete: &mut impl FnMut(Reply<'_>)) -> Result<(), Fault> {
-        let State::Line { letter, text, length, .. } = std::mem::take(&mut self.state) else { return Ok(()) };
+        let ReplyReaderState::Line { letter, text, length, .. } = std::mem::take(&mut self.state) else { return Ok(()) };
         let number = || -> Result<Option<u64>, Fault> {
             let written = str::from_utf8(&text).ok().filter(|_| length == text.len());
             match written.and_then(|text| text.parse::<i64>().ok()) {
@@ -143,8 +143,8 @@ impl ReplyReader {
         match letter {
             b'$' | b'!' | b'=' => match number()? {
                 None => self.end_value(complete),
-                Some(0) => self.state = State::End { has_cr: false },
-                Some(left) => self.state = State::Text { left },
+                Some(0) => self.state = ReplyReaderState::End { has_cr: false },
+                Some(left) => self.state = ReplyReaderState::Text { left },
             },
             b'*' | b'~' | b'>' => {
                 let count = aggregate(1)?;
@@ -196,7 +196,7 @@ impl ReplyReader {
 
     /// A value is whole, and with it perhaps the aggregates that it is the last one of.
     fn end_value(&mut self, complete: &mut impl FnMut(Reply<'_>)) {
-        self.state = State::Letter;
+        self.state = ReplyReaderState::Letter;
         while let Some(level) = self.levels.last_mut() {
             level.left -= 1;
             level.index += 1;

@@ -22,7 +22,7 @@ pub(super) trait Arguments {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct RequestReader {
-    state: State,
+    state: RequestReaderState,
     index: usize,
     count: usize,
     kept: Vec<u8>,
@@ -30,7 +30,7 @@ pub(super) struct RequestReader {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum RequestReaderState {
     /// A length behind this letter: the letter itself if no digit was read.
     Number { letter: u8, is_begun: bool, value: u64, digits: usize, has_cr: bool },
     /// So many bytes of an argument are missing.
@@ -39,8 +39,8 @@ enum State {
     End { has_cr: bool },
 }
 
-const fn number(letter: u8) -> State {
-    State::Number { letter, is_begun: false, value: 0, digits: 0, has_cr: false }
+const fn number(letter: u8) -> RequestReaderState {
+    RequestReaderState::Number { letter, is_begun: false, value: 0, digits: 0, has_cr: false }
 }
 
 impl Default for RequestReader {
@@ -61,21 +61,21 @@ impl RequestReader {
     ) -> Result<(), Cow<'static, str>> {
         while let Some((&byte, rest)) = bytes.split_first() {
             match &mut self.state {
-                State::Argument { left } => {
+                RequestReaderState::Argument { left } => {
                     let taken = (*left).min(bytes.len());
                     let kept = taken.min(KEPT_MAX_BYTES - self.kept.len());
                     self.kept.extend_from_slice(&bytes[..kept]);
                     *left -= taken;
                     if *left == 0 {
-                        self.state = State::End { has_cr: false };
+                        self.state = RequestReaderState::End { has_cr: false };
                     }
                     bytes = &bytes[taken..];
                     continue;
                 }
-                State::End { has_cr: false } if byte == b'\r' => self.state = State::End { has_cr: true },
-                State::End { has_cr: true } if byte == b'\n' => self.end_argument(receiver),
-                State::End { .. } => return Err("an argument is longer than its length".into()),
-                State::Number { letter, is_begun, value, digits, has_cr } => match byte {
+                RequestReaderState::End { has_cr: false } if byte == b'\r' => self.state = RequestReaderState::End { has_cr: true },
+                RequestReaderState::End { has_cr: true } if byte == b'\n' => self.end_argument(receiver),
+                RequestReaderState::End { .. } => return Err("an argument is longer than its length".into()),
+                RequestReaderState::Number { letter, is_begun, value, digits, has_cr } => match byte {
                     byte if !*is_begun && byte == *letter => *is_begun = true,
                     _ if !*is_begun => {
                         return Err(match letter {
@@ -115,8 +115,8 @@ impl RequestReader {
         self.length = usize::try_from(value).unwrap_or(usize::MAX);
         self.kept.clear();
         self.state = match self.length {
-            0 => State::End { has_cr: false },
-            left => State::Argument { left },
+            0 => RequestReaderState::End { has_cr: false },
+            left => RequestReaderState::Argument { left },
         };
         Ok(())
     }

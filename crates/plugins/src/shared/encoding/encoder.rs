@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use exchange::plugin::{BodyEncoder, EncoderFailed};
 
-use super::pool::{Pool, State};
+use super::pool::{Pool, PooledCompressor};
 
 /// The state of a coding while it compresses one body.
 pub(crate) trait Compressor: Sized + 'static {
@@ -49,7 +49,7 @@ pub(crate) enum Step {
 /// See the module.
 pub(super) struct Encoder<C: Compressor> {
     /// There is one until the encoder is dropped.
-    state: Option<State<C>>,
+    state: Option<PooledCompressor<C>>,
     settings: C::Settings,
     pool: Rc<Pool<C>>,
     /// The body is a stream, of which the client shall have each piece soon.

@@ -15,7 +15,7 @@ use super::encoder::Compressor;
 const IDLE_MAX: usize = 8;
 
 /// A compressor with the memory that is reserved for it.
-pub(super) struct State<C> {
+pub(super) struct PooledCompressor<C> {
     pub(super) compressor: C,
     reservation: Reservation,
 }
@@ -23,7 +23,7 @@ pub(super) struct State<C> {
 /// See the module.
 pub(super) struct Pool<C: Compressor> {
     shared: Arc<Shared>,
-    idle: RefCell<Vec<(C::Settings, State<C>)>>,
+    idle: RefCell<Vec<(C::Settings, PooledCompressor<C>)>>,
 }
 
 impl<C: Compressor> Pool<C> {
@@ -41,7 +41,7 @@ impl<C: Compressor> Pool<C> {
         &self,
         settings: &C::Settings,
         length: Option<u64>,
-    ) -> Result<State<C>, EncoderFailed> {
+    ) -> Result<PooledCompressor<C>, EncoderFailed> {
         let bytes = C::state_bytes(settings, length);
         let mut idle = self.idle.borrow_mut();
         // The last one that was given is the warmest in the caches.
@@ -53,11 +53,11 @@ impl<C: Compressor> Pool<C> {
         }
         let reservation =
             Reservation::new(&self.shared, bytes).map_err(|_| EncoderFailed("memory is short"))?;
-        Ok(State { compressor: C::new(settings, length)?, reservation })
+        Ok(PooledCompressor { compressor: C::new(settings, length)?, reservation })
     }
 
     /// Keeps a used compressor. The oldest one makes place for it, so that settings that are no longer in use do not stay.
-    pub(super) fn give(&self, settings: &C::Settings, state: State<C>) {
+    pub(super) fn give(&self, settings: &C::Settings, state: PooledCompressor<C>) {
         let mut idle = self.idle.borrow_mut();
         if !C::IS_REUSED {
             return;

@@ -93,7 +93,7 @@ const SKEW_SOUGHT_S: u64 = 3_600;
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::CheckState;
     use super::*;
 
     #[test]
@@ -110,6 +110,6 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         drop(listener);
-        assert_eq!(check_endpoint(&format!("http://{address}")).state, State::Failed);
+        assert_eq!(check_endpoint(&format!("http://{address}")).state, CheckState::Failed);
     }
 }

@@ -169,7 +169,7 @@ fn ending(answer: &Value, now: &str, soon: &str) -> Check {
 mod tests {
     use serde_json::json;
 
-    use super::super::State;
+    use super::super::CheckState;
     use super::*;
 
     #[test]
@@ -177,9 +177,9 @@ mod tests {
         let status = json!({"revision": 3, "workers": [{"worker": 0, "revision": 3}, {"worker": 1, "revision": 2}],
             "faults": [{"key": "/routes/1", "reason": "x"}]});
         assert_eq!(workers(&status).found, "1 of 2 run revision 3");
-        assert_eq!((workers(&status).state, faults(&status).state), (State::Attention, State::Attention));
+        assert_eq!((workers(&status).state, faults(&status).state), (CheckState::Attention, CheckState::Attention));
         let good = json!({"revision": 3, "workers": [{"worker": 0, "revision": 3}], "faults": []});
-        assert_eq!((workers(&good).state, faults(&good).state), (State::Ok, State::Ok));
+        assert_eq!((workers(&good).state, faults(&good).state), (CheckState::Ok, CheckState::Ok));
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         let check = writes(&status).unwrap();
         assert_eq!(
             (check.state, &*check.found),
-            (State::Failed, "fail since 2026-01-01T00:02:10Z: no space left")
+            (CheckState::Failed, "fail since 2026-01-01T00:02:10Z: no space left")
         );
         assert!(writes(&json!({})).is_none());
     }
@@ -197,18 +197,18 @@ mod tests {
     fn certificates_are_judged_by_their_end() {
         let answer = |end: &str| json!({"total": 1, "list": [{"id": "a", "not_after": end}]});
         let state = |end: &str| ending(&answer(end), "2026-01-10T00:00:00Z", "2026-01-24T00:00:00Z").state;
-        assert_eq!(state("2026-03-01T00:00:00Z"), State::Ok);
-        assert_eq!(state("2026-01-12T00:00:00Z"), State::Attention);
-        assert_eq!(state("2026-01-09T00:00:00Z"), State::Failed);
+        assert_eq!(state("2026-03-01T00:00:00Z"), CheckState::Ok);
+        assert_eq!(state("2026-01-12T00:00:00Z"), CheckState::Attention);
+        assert_eq!(state("2026-01-09T00:00:00Z"), CheckState::Failed);
         let early = json!({"total": 1, "list": [{"id": "a", "not_before": "2026-01-11T00:00:00Z",
             "not_after": "2026-03-01T00:00:00Z"}]});
-        assert_eq!(ending(&early, "2026-01-10T00:00:00Z", "2026-01-24T00:00:00Z").state, State::Failed);
+        assert_eq!(ending(&early, "2026-01-10T00:00:00Z", "2026-01-24T00:00:00Z").state, CheckState::Failed);
     }
 
     #[test]
     fn older_instance_is_named() {
-        assert_eq!(same_version(7, Some("0.1.0"), "0.2.0").state, State::Attention);
-        assert_eq!(same_version(7, Some("0.2.0"), "0.2.0").state, State::Ok);
-        assert_eq!(same_version(7, None, "0.2.0").state, State::Ok);
+        assert_eq!(same_version(7, Some("0.1.0"), "0.2.0").state, CheckState::Attention);
+        assert_eq!(same_version(7, Some("0.2.0"), "0.2.0").state, CheckState::Ok);
+        assert_eq!(same_version(7, None, "0.2.0").state, CheckState::Ok);
     }
 }

@@ -148,18 +148,18 @@ fn sysctl(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::CheckState;
     use super::*;
 
     #[test]
     fn limits_that_are_too_low_need_attention() {
-        assert_eq!(enough_descriptors(1_024, 201_000).state, State::Attention);
-        assert_eq!(enough_descriptors(1_048_576, 201_000).state, State::Ok);
-        assert_eq!(port_range("32768\t60999").map(|check| check.state), Some(State::Ok));
-        assert_eq!(port_range("60000 60999").map(|check| check.state), Some(State::Attention));
+        assert_eq!(enough_descriptors(1_024, 201_000).state, CheckState::Attention);
+        assert_eq!(enough_descriptors(1_048_576, 201_000).state, CheckState::Ok);
+        assert_eq!(port_range("32768\t60999").map(|check| check.state), Some(CheckState::Ok));
+        assert_eq!(port_range("60000 60999").map(|check| check.state), Some(CheckState::Attention));
         assert_eq!(port_range("x"), None);
-        assert_eq!(huge_page_mode("always [madvise] never").state, State::Ok);
-        assert_eq!(huge_page_mode("[always] madvise never").state, State::Attention);
-        assert_eq!(clock(0).state, State::Failed);
+        assert_eq!(huge_page_mode("always [madvise] never").state, CheckState::Ok);
+        assert_eq!(huge_page_mode("[always] madvise never").state, CheckState::Attention);
+        assert_eq!(clock(0).state, CheckState::Failed);
     }
 }

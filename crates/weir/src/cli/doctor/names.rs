@@ -66,7 +66,7 @@ fn read(text: &str) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::CheckState;
     use super::*;
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
             question[2] |= 0x80;
             stand_in.send_to(&question[..length], peer).unwrap();
         });
-        assert_eq!(server(address).state, State::Ok);
+        assert_eq!(server(address).state, CheckState::Ok);
         thread.join().unwrap();
     }
 }

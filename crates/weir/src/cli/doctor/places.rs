@@ -155,29 +155,29 @@ fn pem(name: &'static str, path: &Path) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use super::super::State;
+    use super::super::CheckState;
     use super::*;
 
     #[test]
     fn port_in_use_fails() {
         let held = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = held.local_addr().unwrap();
-        assert_eq!(port("proxy", address).state, State::Failed);
+        assert_eq!(port("proxy", address).state, CheckState::Failed);
         drop(held);
-        assert_eq!(port("proxy", "127.0.0.1:0".parse().unwrap()).state, State::Ok);
+        assert_eq!(port("proxy", "127.0.0.1:0".parse().unwrap()).state, CheckState::Ok);
         let held = UdpSocket::bind("127.0.0.1:0").unwrap();
-        assert_eq!(datagram_port("stream_udp", held.local_addr().unwrap()).state, State::Failed);
+        assert_eq!(datagram_port("stream_udp", held.local_addr().unwrap()).state, CheckState::Failed);
     }
 
     #[test]
     fn folder_is_written_and_measured() {
         let folder = tempfile::tempdir().unwrap();
-        assert_ne!(data_folder(folder.path()).state, State::Failed);
+        assert_ne!(data_folder(folder.path()).state, CheckState::Failed);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert_eq!(data_folder(&folder.path().join("new")).state, State::Ok);
-        assert_eq!(data_folder(&folder.path().join("no/new")).state, State::Failed);
-        assert_eq!(space_left(folder.path(), 1 << 20).state, State::Failed);
-        assert_eq!(space_left(folder.path(), 100 << 20).state, State::Attention);
+        assert_eq!(data_folder(&folder.path().join("new")).state, CheckState::Ok);
+        assert_eq!(data_folder(&folder.path().join("no/new")).state, CheckState::Failed);
+        assert_eq!(space_left(folder.path(), 1 << 20).state, CheckState::Failed);
+        assert_eq!(space_left(folder.path(), 100 << 20).state, CheckState::Attention);
     }
 
     #[test]
@@ -186,17 +186,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(data_writers(folder.path()), None);
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o770)).unwrap();
-        assert_eq!(data_writers(folder.path()).unwrap().state, State::Attention);
+        assert_eq!(data_writers(folder.path()).unwrap().state, CheckState::Attention);
     }
 
     #[test]
     fn file_without_a_certificate_fails() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.pem");
-        assert_eq!(pem("admin_ca", &path).state, State::Failed);
+        assert_eq!(pem("admin_ca", &path).state, CheckState::Failed);
         fs::write(&path, "text").unwrap();
-        assert_eq!(pem("admin_ca", &path).state, State::Failed);
+        assert_eq!(pem("admin_ca", &path).state, CheckState::Failed);
         fs::write(&path, "-----BEGIN CERTIFICATE-----\n").unwrap();
-        assert_eq!(pem("admin_ca", &path).state, State::Ok);
+        assert_eq!(pem("admin_ca", &path).state, CheckState::Ok);
     }
 }
