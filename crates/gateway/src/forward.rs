@@ -10,10 +10,10 @@ use exchange::Exchange;
 use exchange::exchange::Scheme;
 use exchange::options::ForwardOptions;
 
-/// Writes the fields of an [`Entry`]. A protocol that always writes them in the same form may keep it.
+/// Writes the fields of an [`IngressInfo`]. A protocol that always writes them in the same form may keep it.
 pub(crate) trait EntrySink: FieldSink + Sized {
     /// Writes the fields of `entry`.
-    fn write_entry(&mut self, _exchange: &Exchange, options: &ForwardOptions, entry: Entry) {
+    fn write_entry(&mut self, _exchange: &Exchange, options: &ForwardOptions, entry: IngressInfo) {
         entry_fields(options, entry, true, true, self);
     }
 }
@@ -41,7 +41,7 @@ pub(crate) fn request_fields(exchange: &Exchange, without: FieldSet, sink: &mut 
     }
     let proto = !is_set(FieldId::XForwardedProto) && !withheld.proto;
     let port = !is_set(FieldId::XForwardedPort) && !withheld.port;
-    let entry = Entry::of(exchange);
+    let entry = IngressInfo::of(exchange);
     // Formatted lines are kept only for ports of this machine, because a client may name any port in Host.
     if proto && port && entry.port == exchange.connection.local.port() {
         sink.write_entry(exchange, options, entry);
@@ -52,16 +52,16 @@ pub(crate) fn request_fields(exchange: &Exchange, without: FieldSet, sink: &mut 
 
 /// How a request came in, as the endpoint is told. A process has a handful of different values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct IngressInfo {
     port: u16,
     scheme: Scheme,
     version: Version,
 }
 
-impl Entry {
-    fn of(exchange: &Exchange) -> Entry {
+impl IngressInfo {
+    fn of(exchange: &Exchange) -> IngressInfo {
         let connection = &exchange.connection;
-        Entry {
+        IngressInfo {
             port: exchange::exchange::forwarded::observed_port(exchange),
             scheme: connection.scheme,
             version: exchange.request.version,
@@ -72,7 +72,7 @@ impl Entry {
 /// The fields `X-Forwarded-Proto`, `X-Forwarded-Port` and `Via` of an entry.
 pub(crate) fn entry_fields(
     options: &ForwardOptions,
-    entry: Entry,
+    entry: IngressInfo,
     proto: bool,
     port: bool,
     sink: &mut impl FieldSink,

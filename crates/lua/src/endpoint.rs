@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use crate::plugin::{Arguments, Begun, LuaPlugin};
 use crate::runtime::call::Call;
 use crate::runtime::engine::Engine;
-use crate::runtime::program::{Entry, LoadedProgram, Program};
+use crate::runtime::program::{EntryPoint, LoadedProgram, Program};
 use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::Tables;
@@ -26,7 +26,7 @@ const CONTENT_TYPE_OF_TABLES: &str = "application/json";
 struct LuaEndpoint {
     plugin: LuaPlugin,
     /// The function that declares it.
-    entry: Entry,
+    entry: EntryPoint,
     /// Its place in the list of that function, and the length of the list.
     index: usize,
     count: usize,
@@ -40,7 +40,7 @@ pub(crate) fn endpoints(
     engine: &Engine,
     program: &Arc<Program>,
     loaded: &LoadedProgram,
-    entry: Entry,
+    entry: EntryPoint,
 ) -> Result<Arc<[LoadedEndpoint]>, String> {
     let instance = program.instance(&format!("/extensions/{}", program.name), Json::Null, None);
     let declared = loaded.endpoints(engine, &instance, entry)?;
@@ -70,7 +70,7 @@ impl LuaEndpoint {
         *call.tables.borrow_mut() = Some(tables.clone());
         // As in APISIX: handlers of the control API get no context.
         let run = match self.entry {
-            Entry::Api => Run::begin(engine, &call, &one.handler, tables.context()?, reach),
+            EntryPoint::Api => Run::begin(engine, &call, &one.handler, tables.context()?, reach),
             _ => Run::begin(engine, &call, &one.handler, (), reach),
         };
         Ok(Begun::new(call, run?))

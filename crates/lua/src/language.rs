@@ -17,7 +17,7 @@ use crate::plugin::stream::{self, LuaStreamPlugin};
 use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{Entry, Form, LoadedProgram, Program};
+use crate::runtime::program::{EntryPoint, Form, LoadedProgram, Program};
 use crate::script::Script;
 
 /// Schemas inside each other in which defaults are looked for.
@@ -31,7 +31,7 @@ pub struct Language;
 struct LuaExtension {
     program: Arc<Program>,
     priority: i64,
-    entries: Vec<Entry>,
+    entries: Vec<EntryPoint>,
     phases: &'static [Phase],
     schema: Json,
     metadata_schema: Option<Json>,
@@ -59,16 +59,16 @@ impl ExtensionLanguage for Language {
         refuse(table)?;
         let priority = table.get::<Option<f64>>("priority").map_err(|error| describe(&error))?;
         let priority = priority.ok_or("the table has no field `priority`, a number")? as i64;
-        let entries: Vec<Entry> =
-            Entry::ALL.into_iter().filter(|entry| loaded.program_function(*entry).is_some()).collect();
+        let entries: Vec<EntryPoint> =
+            EntryPoint::ALL.into_iter().filter(|entry| loaded.program_function(*entry).is_some()).collect();
         Ok(Arc::new(LuaExtension {
             phases: interned_phases(&phases(&entries, reads_body(content))),
             priority,
             entries,
             schema: schema(table, "schema")?.unwrap_or_else(|| json!({ "type": "object" })),
             metadata_schema: schema(table, "metadata_schema")?,
-            public_endpoints: endpoints(&engine, &program, &loaded, Entry::Api)?,
-            control_endpoints: endpoints(&engine, &program, &loaded, Entry::ControlApi)?,
+            public_endpoints: endpoints(&engine, &program, &loaded, EntryPoint::Api)?,
+            control_endpoints: endpoints(&engine, &program, &loaded, EntryPoint::ControlApi)?,
             program,
         }))
     }
@@ -124,7 +124,7 @@ impl Extension for LuaExtension {
     fn check(&self, config: &Json) -> Result<(), String> {
         let engine = Engine::for_checks()?;
         let loaded = engine.program(&self.program)?;
-        let Some(function) = loaded.program_function(Entry::CheckSchema) else { return Ok(()) };
+        let Some(function) = loaded.program_function(EntryPoint::CheckSchema) else { return Ok(()) };
         let mut config = config.clone();
         fill_defaults(&self.schema, &mut config, 0);
         let table = engine.table_of(&config)?;
@@ -132,7 +132,7 @@ impl Extension for LuaExtension {
         let (is_good, reason) = LoadedProgram::call_apart::<(Value, Option<String>)>(
             &engine,
             &instance,
-            Entry::CheckSchema,
+            EntryPoint::CheckSchema,
             function,
             table,
         )?;

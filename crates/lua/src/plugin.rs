@@ -12,7 +12,7 @@ use mlua::{MultiValue, Value};
 
 use crate::runtime::call::Call;
 use crate::runtime::limits::{BODY_MAX_BYTES, OUTPUT_MAX_BYTES};
-use crate::runtime::program::{Entry, Instance, LoadedInstance};
+use crate::runtime::program::{EntryPoint, Instance, LoadedInstance};
 use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::Tables;
@@ -30,7 +30,7 @@ const BODY_NAMES: [&str; 6] =
 /// See the module.
 pub(crate) struct LuaPlugin {
     instance: Arc<Instance>,
-    entries: Vec<Entry>,
+    entries: Vec<EntryPoint>,
     reads_body: bool,
     arguments: Arguments,
     /// Whether the program ends with this plugin.
@@ -53,22 +53,22 @@ pub(crate) fn reads_body(source: &[u8]) -> bool {
 }
 
 /// The phases of a program with these functions.
-pub(crate) fn phases(entries: &[Entry], reads_body: bool) -> Vec<Phase> {
+pub(crate) fn phases(entries: &[EntryPoint], reads_body: bool) -> Vec<Phase> {
     let mut phases: Vec<Phase> = entries
         .iter()
         .filter_map(|entry| match entry {
-            Entry::Rewrite => Some(Phase::Rewrite),
-            Entry::Access => Some(Phase::Access),
-            Entry::BeforeProxy => Some(Phase::BeforeProxy),
-            Entry::HeaderFilter => Some(Phase::ResponseHead),
-            Entry::BodyFilter | Entry::DelayedBodyFilter => Some(Phase::ResponseBody),
-            Entry::Log => Some(Phase::Log),
-            Entry::Preread
-            | Entry::Init
-            | Entry::Destroy
-            | Entry::CheckSchema
-            | Entry::Api
-            | Entry::ControlApi => None,
+            EntryPoint::Rewrite => Some(Phase::Rewrite),
+            EntryPoint::Access => Some(Phase::Access),
+            EntryPoint::BeforeProxy => Some(Phase::BeforeProxy),
+            EntryPoint::HeaderFilter => Some(Phase::ResponseHead),
+            EntryPoint::BodyFilter | EntryPoint::DelayedBodyFilter => Some(Phase::ResponseBody),
+            EntryPoint::Log => Some(Phase::Log),
+            EntryPoint::Preread
+            | EntryPoint::Init
+            | EntryPoint::Destroy
+            | EntryPoint::CheckSchema
+            | EntryPoint::Api
+            | EntryPoint::ControlApi => None,
         })
         .collect();
     if reads_body {
@@ -124,7 +124,7 @@ impl Begun {
 impl LuaPlugin {
     pub(crate) fn new(
         instance: Arc<Instance>,
-        entries: Vec<Entry>,
+        entries: Vec<EntryPoint>,
         arguments: Arguments,
         owns_program: bool,
     ) -> LuaPlugin {
@@ -137,16 +137,16 @@ impl LuaPlugin {
         &self.instance
     }
 
-    fn has(&self, entry: Entry) -> bool {
+    fn has(&self, entry: EntryPoint) -> bool {
         self.entries.contains(&entry)
     }
 
     /// Counts a failed call and tells of it.
-    fn note(&self, exchange: &Exchange, entry: Entry, reason: &str) {
+    fn note(&self, exchange: &Exchange, entry: EntryPoint, reason: &str) {
         self.note_at(exchange.local().now_ms(), entry, reason);
     }
 
-    fn note_at(&self, now_ms: u64, entry: Entry, reason: &str) {
+    fn note_at(&self, now_ms: u64, entry: EntryPoint, reason: &str) {
         self.instance.program.outside.count_error();
         if let Some(times) = self.pace.add(1, now_ms) {
             let (plugin, phase) = (self.instance.name, entry.name());
@@ -158,7 +158,7 @@ impl LuaPlugin {
     fn begin(
         &self,
         tables: &Rc<Tables>,
-        entry: Entry,
+        entry: EntryPoint,
         chunk: Option<(Value, bool)>,
         reach: &mut Reach<'_>,
     ) -> Result<Option<Begun>, String> {
@@ -167,7 +167,7 @@ impl LuaPlugin {
         let Some(function) = loaded.program.function(entry) else { return Ok(None) };
         let place = if self.arguments == Arguments::Context { 1 } else { 2 };
         let wants_context = function.parameters >= place;
-        let may_wait = matches!(entry, Entry::Rewrite | Entry::Access | Entry::BeforeProxy | Entry::Preread);
+        let may_wait = matches!(entry, EntryPoint::Rewrite | EntryPoint::Access | EntryPoint::BeforeProxy | EntryPoint::Preread);
         let call = Call::new(entry.ngx_phase(), may_wait, self.instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         *call.chunk.borrow_mut() = chunk;
@@ -186,7 +186,7 @@ impl LuaPlugin {
     }
 
     /// Runs a phase that may end the request.
-    fn decide<'a>(&'a self, exchange: &'a mut Exchange, entry: Entry) -> Flow<'a> {
+    fn decide<'a>(&'a self, exchange: &'a mut Exchange, entry: EntryPoint) -> Flow<'a> {
         if !self.has(entry) {
             return Flow::Continue;
         }
@@ -213,7 +213,7 @@ impl LuaPlugin {
     }
 
     /// The reply to a request of which a function failed.
-    pub(crate) fn failed(&self, exchange: &Exchange, entry: Entry, reason: &str) -> Reply {
+    pub(crate) fn failed(&self, exchange: &Exchange, entry: EntryPoint, reason: &str) -> Reply {
         self.note(exchange, entry, reason);
         Reply::message(500, &format!("the plugin {} failed", self.instance.name))
     }
@@ -223,7 +223,7 @@ impl LuaPlugin {
     pub(crate) fn outcome(
         &self,
         exchange: &mut Exchange,
-        entry: Entry,
+        entry: EntryPoint,
         call: &Call,
         result: Result<MultiValue, String>,
     ) -> Option<Reply> {
@@ -311,7 +311,7 @@ impl LuaPlugin {
     fn at_once(
         &self,
         tables: &Rc<Tables>,
-        entry: Entry,
+        entry: EntryPoint,
         chunk: Option<(Value, bool)>,
         reach: &mut Reach<'_>,
     ) -> Result<Option<Rc<Call>>, String> {
@@ -323,7 +323,7 @@ impl LuaPlugin {
     }
 
     /// Begins a function before a phase of another plugin; none if it fails, which it logs.
-    pub(crate) fn begin_before(&self, exchange: &mut Exchange, entry: Entry) -> Option<Begun> {
+    pub(crate) fn begin_before(&self, exchange: &mut Exchange, entry: EntryPoint) -> Option<Begun> {
         let begun = Tables::of(exchange)
             .and_then(|tables| self.begin(&tables, entry, None, &mut Reach::Edit(exchange)));
         begun.unwrap_or_else(|reason| {
@@ -333,7 +333,7 @@ impl LuaPlugin {
     }
 
     /// Ends a function before a phase; the reply, if it has ended the request.
-    pub(crate) fn end_before(&self, exchange: &mut Exchange, entry: Entry, begun: Begun) -> Option<Reply> {
+    pub(crate) fn end_before(&self, exchange: &mut Exchange, entry: EntryPoint, begun: Begun) -> Option<Reply> {
         match begun.result? {
             Ok(_) => self.outcome(exchange, entry, &begun.call, Ok(MultiValue::new())),
             Err(reason) => {
@@ -344,7 +344,7 @@ impl LuaPlugin {
     }
 
     /// Runs a function before a phase of the response.
-    pub(crate) fn run_before(&self, exchange: &mut Exchange, entry: Entry) {
+    pub(crate) fn run_before(&self, exchange: &mut Exchange, entry: EntryPoint) {
         let done = Tables::of(exchange)
             .and_then(|tables| self.at_once(&tables, entry, None, &mut Reach::Edit(exchange)));
         if let Err(reason) = done {
@@ -355,16 +355,16 @@ impl LuaPlugin {
     /// Runs a function before the phase `log`.
     pub(crate) fn run_before_log(&self, exchange: &Exchange) {
         let done = Tables::of_ended(exchange)
-            .and_then(|tables| self.at_once(&tables, Entry::Log, None, &mut Reach::Read(exchange)));
+            .and_then(|tables| self.at_once(&tables, EntryPoint::Log, None, &mut Reach::Read(exchange)));
         if let Err(reason) = done {
-            self.note(exchange, Entry::Log, &reason);
+            self.note(exchange, EntryPoint::Log, &reason);
         }
     }
 
     fn filter_body(
         &self,
         exchange: &mut Exchange,
-        entry: Entry,
+        entry: EntryPoint,
         body: &mut Vec<u8>,
         portion: Portion,
     ) -> Result<(), String> {
@@ -399,22 +399,22 @@ impl Drop for LuaPlugin {
 
 impl Plugin for LuaPlugin {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        self.decide(exchange, Entry::Rewrite)
+        self.decide(exchange, EntryPoint::Rewrite)
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        self.decide(exchange, Entry::Access)
+        self.decide(exchange, EntryPoint::Access)
     }
 
     fn before_proxy<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        self.decide(exchange, Entry::BeforeProxy)
+        self.decide(exchange, EntryPoint::BeforeProxy)
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        if !self.has(Entry::HeaderFilter) {
+        if !self.has(EntryPoint::HeaderFilter) {
             return Step::Done;
         }
-        let entry = Entry::HeaderFilter;
+        let entry = EntryPoint::HeaderFilter;
         let done = Tables::of(exchange)
             .and_then(|tables| self.at_once(&tables, entry, None, &mut Reach::Edit(exchange)));
         match done {
@@ -427,7 +427,7 @@ impl Plugin for LuaPlugin {
     }
 
     fn wants_response_body(&self, _: &Exchange) -> BodyNeed {
-        match self.has(Entry::BodyFilter) || self.has(Entry::DelayedBodyFilter) {
+        match self.has(EntryPoint::BodyFilter) || self.has(EntryPoint::DelayedBodyFilter) {
             true => BodyNeed::Stream,
             false => BodyNeed::None,
         }
@@ -443,7 +443,7 @@ impl Plugin for LuaPlugin {
             body.clear();
             return Step::Done;
         }
-        for entry in [Entry::BodyFilter, Entry::DelayedBodyFilter] {
+        for entry in [EntryPoint::BodyFilter, EntryPoint::DelayedBodyFilter] {
             if self.has(entry)
                 && let Err(reason) = self.filter_body(exchange, entry, body, portion)
             {
@@ -455,13 +455,13 @@ impl Plugin for LuaPlugin {
     }
 
     fn log(&self, exchange: &Exchange) {
-        if !self.has(Entry::Log) {
+        if !self.has(EntryPoint::Log) {
             return;
         }
         let done = Tables::of_ended(exchange)
-            .and_then(|tables| self.at_once(&tables, Entry::Log, None, &mut Reach::Read(exchange)));
+            .and_then(|tables| self.at_once(&tables, EntryPoint::Log, None, &mut Reach::Read(exchange)));
         if let Err(reason) = done {
-            self.note(exchange, Entry::Log, &reason);
+            self.note(exchange, EntryPoint::Log, &reason);
         }
     }
 
@@ -473,6 +473,6 @@ impl Plugin for LuaPlugin {
     }
 
     fn reads_body_in_rewrite(&self) -> bool {
-        self.reads_body && self.has(Entry::Rewrite)
+        self.reads_body && self.has(EntryPoint::Rewrite)
     }
 }

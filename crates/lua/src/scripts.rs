@@ -23,7 +23,7 @@ use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::call::Call;
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{Entry, Form, Instance, Program};
+use crate::runtime::program::{EntryPoint, Form, Instance, Program};
 use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::Tables;
@@ -87,8 +87,8 @@ impl Scripts for Language {
             Program::new("script", Form::Plugin, vec![script], Outside::new("script", build.services));
         let loaded = Engine::for_checks()?.program(&program)?;
         // APISIX runs these functions of a script and no others.
-        let run = [Entry::Access, Entry::HeaderFilter, Entry::BodyFilter, Entry::Log];
-        let entries: Vec<Entry> =
+        let run = [EntryPoint::Access, EntryPoint::HeaderFilter, EntryPoint::BodyFilter, EntryPoint::Log];
+        let entries: Vec<EntryPoint> =
             run.into_iter().filter(|entry| loaded.program_function(*entry).is_some()).collect();
         let phases = interned_phases(&phases(&entries, reads_body(source.as_bytes())));
         let instance = program.instance(build.owner, Value::Null, None);
@@ -105,7 +105,7 @@ impl Scripts for Language {
     ) -> Result<Arc<dyn Plugin>, String> {
         let program = functions(name, source, build.services)?;
         let instance = program.instance(build.owner, config.clone(), build.metadata.cloned());
-        let entries = Entry::ALL.to_vec();
+        let entries = EntryPoint::ALL.to_vec();
         let before = LuaPlugin::new(instance, entries, Arguments::ConfigAndContext, true);
         Ok(Arc::new(Preceded { before, plugin }))
     }
@@ -129,7 +129,7 @@ impl LuaCondition {
         let tables = Tables::of_ended(exchange)?;
         let engine = &tables.engine;
         let loaded = engine.instance(&self.instance)?;
-        let function = loaded.program.function(Entry::Access).ok_or("it has no function")?;
+        let function = loaded.program.function(EntryPoint::Access).ok_or("it has no function")?;
         let call = Call::new("access", false, self.instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         let reach = &mut Reach::Read(exchange);
@@ -170,7 +170,7 @@ impl Preceded {
     fn decide<'a>(
         &'a self,
         exchange: &'a mut Exchange,
-        entry: Entry,
+        entry: EntryPoint,
         phase: for<'b> fn(&'b dyn Plugin, &'b mut Exchange) -> Flow<'b>,
     ) -> Flow<'a> {
         let mut begun = match self.before.begin_before(exchange, entry) {
@@ -201,15 +201,15 @@ impl Preceded {
 
 impl Plugin for Preceded {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        self.decide(exchange, Entry::Rewrite, |plugin, exchange| plugin.rewrite(exchange))
+        self.decide(exchange, EntryPoint::Rewrite, |plugin, exchange| plugin.rewrite(exchange))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        self.decide(exchange, Entry::Access, |plugin, exchange| plugin.access(exchange))
+        self.decide(exchange, EntryPoint::Access, |plugin, exchange| plugin.access(exchange))
     }
 
     fn before_proxy<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        self.decide(exchange, Entry::BeforeProxy, |plugin, exchange| plugin.before_proxy(exchange))
+        self.decide(exchange, EntryPoint::BeforeProxy, |plugin, exchange| plugin.before_proxy(exchange))
     }
 
     fn before_attempt(&self, exchange: &mut Exchange, attempt: NextAttempt) {
@@ -225,7 +225,7 @@ impl Plugin for Preceded {
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
-        self.before.run_before(exchange, Entry::HeaderFilter);
+        self.before.run_before(exchange, EntryPoint::HeaderFilter);
         self.plugin.response_head(exchange)
     }
 
@@ -235,7 +235,7 @@ impl Plugin for Preceded {
         body: &'a mut Vec<u8>,
         portion: Portion,
     ) -> Step<'a> {
-        self.before.run_before(exchange, Entry::BodyFilter);
+        self.before.run_before(exchange, EntryPoint::BodyFilter);
         self.plugin.response_body(exchange, body, portion)
     }
 

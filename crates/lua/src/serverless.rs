@@ -8,7 +8,7 @@ use exchange::plugin::{Build, Phase, Plugin};
 use crate::plugin::{Arguments, LuaPlugin};
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{Entry, Form, Program};
+use crate::runtime::program::{EntryPoint, Form, Program};
 use crate::script::Script;
 
 /// The phases that functions may run in, by their names.
@@ -55,7 +55,7 @@ pub fn build(
     phase: &str,
     functions: &[String],
 ) -> Result<Arc<dyn Plugin>, String> {
-    let entry = Entry::ALL.into_iter().find(|entry| entry.name() == phase && PHASES.contains(&phase));
+    let entry = EntryPoint::ALL.into_iter().find(|entry| entry.name() == phase && PHASES.contains(&phase));
     let entry = entry.ok_or_else(|| format!("there is no phase {phase}"))?;
     let texts = functions.iter().map(|text| compile(text)).collect::<Result<Vec<_>, _>>()?;
     let program = Program::new(name, Form::Functions, texts, Outside::new(name, build.services));

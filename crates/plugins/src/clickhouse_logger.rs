@@ -28,7 +28,7 @@
 //! the batch has arrived. [The guide](../guide/logging.md) says when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::Value;
@@ -119,13 +119,13 @@ struct Clickhouse {
 }
 
 impl Clickhouse {
-    fn body(&self, batch: &[Entry]) -> Vec<u8> {
+    fn body(&self, batch: &[BatchEntry]) -> Vec<u8> {
         [self.insert.as_bytes(), &*batch.join(&b' ')].concat()
     }
 }
 
 impl Sink for Clickhouse {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let answer = self.collector.post(client, self.body(batch)).await?;
             Ok(answer.below_400()?)
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn batches_are_inserts_of_rows() {
         let sink = logger::testing::sink::<ClickhouseLogger>(&with(json!({})), None).unwrap();
-        let batch: [Entry; 2] = [b"{\"a\":1}".to_vec().into(), b"{}".to_vec().into()];
+        let batch: [BatchEntry; 2] = [b"{\"a\":1}".to_vec().into(), b"{}".to_vec().into()];
         assert_eq!(sink.body(&batch), b"INSERT INTO t FORMAT JSONEachRow {\"a\":1} {}");
         let headers = sink.collector.headers();
         for (name, value) in [("user", "u"), ("key", "p"), ("database", "d")] {

@@ -26,7 +26,7 @@
 mod metrics;
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::Value;
@@ -117,7 +117,7 @@ impl LogPlugin for Datadog {
 struct Agent(Datagrams);
 
 impl Sink for Agent {
-    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             for (index, entry) in batch.iter().enumerate() {
                 for datagram in datagrams(entry) {

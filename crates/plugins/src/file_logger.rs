@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::batch::{BatchQueue, Delivery, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchQueue, Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::stream::{StreamKind, StreamPhase, StreamPlugin, StreamSession};
 use exchange::plugin::{BodyNeed, Build, Plugin, PluginKind};
@@ -212,7 +212,7 @@ impl FileLogger {
 }
 
 impl Sink for LogFile {
-    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let written = files::append(&self.path, batch.concat()).await;
             let path = self.path.display();

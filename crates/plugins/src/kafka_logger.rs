@@ -37,7 +37,7 @@ mod origin;
 
 use bytes::Bytes;
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::{Map, Value, json};
@@ -218,7 +218,7 @@ impl LogPlugin for KafkaLogger {
 
 impl Topic {
     /// The messages of a batch.
-    fn messages(&self, batch: &[Entry]) -> Vec<Bytes> {
+    fn messages(&self, batch: &[BatchEntry]) -> Vec<Bytes> {
         if self.is_single {
             return batch.iter().map(|entry| Bytes::copy_from_slice(entry)).collect();
         }
@@ -234,7 +234,7 @@ impl Topic {
 }
 
 impl Sink for Topic {
-    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let sent = self.producer.send(self.messages(batch)).await;
             sent.map_err(|failure| match self.is_single {

@@ -24,7 +24,7 @@
 //! than lost, so set `max_retry_count`.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use serde_json::{Map, Value, json};
@@ -135,7 +135,7 @@ impl LogPlugin for LagoLogger {
 struct Lago(Collector);
 
 impl Sink for Lago {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let body = [b"{\"events\":", &*json_list(batch), b"}"].concat();
             let answer = self.0.post(client, body).await?;

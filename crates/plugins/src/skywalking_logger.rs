@@ -21,7 +21,7 @@
 
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD};
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use message::Method;
@@ -118,7 +118,7 @@ fn decoded(text: &str) -> Option<String> {
 struct Skywalking(Collector);
 
 impl Sink for Skywalking {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let (endpoint, headers) = (self.0.endpoint(), self.0.headers().clone());
             let answer =

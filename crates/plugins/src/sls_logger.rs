@@ -21,7 +21,7 @@
 //! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::{HttpClient, OutboundTls};
 use exchange::plugin::{Build, PluginKind};
 use serde_json::Value;
@@ -107,7 +107,7 @@ impl LogPlugin for SlsLogger {
 }
 
 impl Sink for Service {
-    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move { Ok(self.0.send(&batch.concat()).await?) })
     }
 }

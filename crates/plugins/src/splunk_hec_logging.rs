@@ -24,7 +24,7 @@
 //! when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::{Build, PluginKind};
 use jsonx::Bounds;
@@ -155,7 +155,7 @@ const PARTS: [(&str, &str); 10] = [
 struct Splunk(Collector);
 
 impl Sink for Splunk {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let answer = self.0.post(client, batch.concat()).await?;
             if answer.status() == 200 { Ok(()) } else { Err(refusal(&answer).into()) }

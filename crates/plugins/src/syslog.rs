@@ -25,7 +25,7 @@
 //! a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, OutboundTls};
 use exchange::plugin::stream::StreamSession;
 use exchange::plugin::{Build, PluginKind};
@@ -138,7 +138,7 @@ impl SyslogServer {
     ///
     /// # Errors
     /// The first line that could not be sent is left for another attempt, with all entries of the batch behind it.
-    async fn send(&self, lines: &[(usize, &Entry)], count: usize) -> Result<(), DeliveryFailure> {
+    async fn send(&self, lines: &[(usize, &BatchEntry)], count: usize) -> Result<(), DeliveryFailure> {
         let failed = |sent: usize, reason: String| {
             let begin = lines.get(sent).map_or(count, |(index, _)| *index);
             DeliveryFailure::with_left(sent, (begin..count).collect(), reason)
@@ -158,16 +158,16 @@ impl SyslogServer {
     }
 }
 
-fn concatenated(lines: &[(usize, &Entry)]) -> Vec<u8> {
+fn concatenated(lines: &[(usize, &BatchEntry)]) -> Vec<u8> {
     let mut data = Vec::with_capacity(lines.iter().map(|(_, line)| line.len()).sum());
     lines.iter().for_each(|(_, line)| data.extend_from_slice(line));
     data
 }
 
 impl Sink for SyslogServer {
-    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
-            let fits = |line: &Entry| line.len() <= self.line_max_bytes;
+            let fits = |line: &BatchEntry| line.len() <= self.line_max_bytes;
             let lines: Vec<_> = batch.iter().enumerate().filter(|(_, line)| fits(line)).collect();
             self.send(&lines, batch.len()).await?;
             if lines.len() == batch.len() {
@@ -226,7 +226,7 @@ mod tests {
         let datagrams = Datagrams::new(&services, "169.254.169.254", 514, 60_000).unwrap();
         let server = SyslogServer { transport: LogTransport::Datagrams(datagrams), line_max_bytes: 10 };
         // Nothing reaches this address, so that the first entry that fits fails.
-        let batch = [20, 2, 20, 2].map(|bytes| Entry::from(vec![b'x'; bytes]));
+        let batch = [20, 2, 20, 2].map(|bytes| BatchEntry::from(vec![b'x'; bytes]));
         let client = HttpClient::default();
         let failure = net::env::block_on(server.deliver(&client, &batch)).unwrap().unwrap_err();
         assert_eq!((failure.delivered, failure.left), (0, Some(vec![1, 2, 3])));

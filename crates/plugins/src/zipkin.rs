@@ -46,7 +46,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::exchange::TraceContext;
 use exchange::observe::pace::Pace;
-use exchange::plugin::batch::{BatchQueue, Delivery, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{BatchQueue, Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::{HttpClient, check_uri};
 use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
 use net::env::random_u64;
@@ -134,7 +134,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 struct Server(JsonPost);
 
 impl Sink for Server {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move { Ok(self.0.send(client, list(batch)).await?) })
     }
 }

@@ -21,11 +21,11 @@ use crate::vm::Vm;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Pool {
-    entries: RefCell<FastMap<u64, Entry>>,
+    entries: RefCell<FastMap<u64, InstancePoolEntry>>,
     is_swept: Cell<bool>,
 }
 
-struct Entry {
+struct InstancePoolEntry {
     module: Weak<Compiled>,
     cell: Option<Rc<VmCell>>,
     roots: FastMap<u64, Configuration>,
@@ -50,7 +50,7 @@ impl Pool {
     ) -> Result<(Rc<VmCell>, u32), Fault> {
         let module = &configured.module;
         let mut entries = self.entries.borrow_mut();
-        let entry = entries.entry(module.number).or_insert_with(|| Entry::new(module));
+        let entry = entries.entry(module.number).or_insert_with(|| InstancePoolEntry::new(module));
         if let Some(cell) = &entry.cell
             && !cell.is_broken()
             && let Some(Configuration { root: Ok(root), .. }) = entry.roots.get(&configured.number)
@@ -138,9 +138,9 @@ impl Pool {
     }
 }
 
-impl Entry {
-    fn new(module: &Arc<Compiled>) -> Entry {
-        Entry {
+impl InstancePoolEntry {
+    fn new(module: &Arc<Compiled>) -> InstancePoolEntry {
+        InstancePoolEntry {
             module: Arc::downgrade(module),
             cell: None,
             roots: FastMap::default(),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use super::gate::{Entry, Gate};
+use super::gate::{GateEntry, Gate};
 
 /// The limit of one route or consumer.
 #[derive(Clone, Debug)]
@@ -17,8 +17,8 @@ pub struct Bulkhead {
 impl Bulkhead {
     /// Admits a request, until the entry is dropped; `None` if the limit is reached.
     #[inline]
-    pub fn enter(&self) -> Option<Entry> {
-        Entry::new(&self.gate, self.max_requests)
+    pub fn enter(&self) -> Option<GateEntry> {
+        GateEntry::new(&self.gate, self.max_requests)
     }
 }
 

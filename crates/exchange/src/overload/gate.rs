@@ -40,16 +40,16 @@ impl Gate {
 
 /// An entry that leaves when it is dropped.
 #[derive(Debug)]
-pub struct Entry(Arc<Gate>);
+pub struct GateEntry(Arc<Gate>);
 
-impl Entry {
+impl GateEntry {
     /// Enters `gate`, if fewer than `most` have.
-    pub fn new(gate: &Arc<Gate>, most: u32) -> Option<Entry> {
-        gate.try_enter(most).then(|| Entry(gate.clone()))
+    pub fn new(gate: &Arc<Gate>, most: u32) -> Option<GateEntry> {
+        gate.try_enter(most).then(|| GateEntry(gate.clone()))
     }
 }
 
-impl Drop for Entry {
+impl Drop for GateEntry {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -62,11 +62,11 @@ mod tests {
     #[test]
     fn gate_admits_as_many_as_its_limit() {
         let gate = Arc::new(Gate::default());
-        let held: Vec<Entry> = (0..3).filter_map(|_| Entry::new(&gate, 2)).collect();
+        let held: Vec<GateEntry> = (0..3).filter_map(|_| GateEntry::new(&gate, 2)).collect();
         assert_eq!((held.len(), gate.active()), (2, 2));
         drop(held);
         assert_eq!(gate.active(), 0);
-        assert!(Entry::new(&gate, 0).is_none());
+        assert!(GateEntry::new(&gate, 0).is_none());
     }
 
     #[test]

@@ -27,11 +27,11 @@ pub struct WaitQueue {
 struct Waiters {
     /// The number of the next one.
     next: u64,
-    by_turn: BTreeMap<Turn, Entry>,
+    by_turn: BTreeMap<Turn, WaitQueueEntry>,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct WaitQueueEntry {
     /// Taken when the request is woken.
     waker: Option<Waker>,
     /// Whether later ones may try, because the places that this one wants are not those of others.
@@ -81,7 +81,7 @@ impl WaitQueue {
         }
         let turn = (Reverse(priority), waiters.next);
         waiters.next += 1;
-        waiters.by_turn.insert(turn, Entry::default());
+        waiters.by_turn.insert(turn, WaitQueueEntry::default());
         self.count(&waiters);
         drop(waiters);
         if let Some(waker) = removed {

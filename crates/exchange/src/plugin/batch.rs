@@ -42,7 +42,7 @@ pub const ALL_QUEUES_MAX_BYTES: usize = 256 * 1024 * 1024;
 const DELIVERIES_MAX: usize = 16;
 
 /// One thing to report, already in the form in which it is sent.
-pub type Entry = Box<[u8]>;
+pub type BatchEntry = Box<[u8]>;
 
 /// A delivery under way. An error that is only a sentence becomes a [`DeliveryFailure`] of the whole batch.
 pub type Delivery<'a> = Pin<Box<dyn Future<Output = Result<(), DeliveryFailure>> + 'a>>;
@@ -50,13 +50,13 @@ pub type Delivery<'a> = Pin<Box<dyn Future<Output = Result<(), DeliveryFailure>>
 /// Where batches go.
 pub trait Sink: Send + Sync + 'static {
     /// Delivers a batch, on the service thread, by its client.
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a>;
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a>;
 }
 
 /// A worker's way into a queue. Held by plugin instances; what is left when the last is gone is still delivered.
 pub struct BatchQueue {
     shared: Arc<Shared>,
-    entries: UnboundedSender<Entry>,
+    entries: UnboundedSender<BatchEntry>,
 }
 
 /// State that pushers and the delivering task share, without a lock.

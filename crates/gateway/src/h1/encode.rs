@@ -6,7 +6,7 @@ use http1::encode;
 use message::{FieldSet, FieldSink, Headers, Method, Version};
 
 use crate::body::BodyLength;
-use crate::forward::{self, Entry, EntrySink};
+use crate::forward::{self, IngressInfo, EntrySink};
 use exchange::Exchange;
 use exchange::options::ForwardOptions;
 
@@ -42,7 +42,7 @@ impl FieldSink for Lines<'_> {
 }
 
 impl EntrySink for Lines<'_> {
-    fn write_entry(&mut self, exchange: &Exchange, options: &ForwardOptions, entry: Entry) {
+    fn write_entry(&mut self, exchange: &Exchange, options: &ForwardOptions, entry: IngressInfo) {
         exchange.local().resource(EntryLines::default).append(entry, options, self.0);
     }
 }
@@ -52,11 +52,11 @@ const ENTRIES_MAX: usize = 64;
 
 /// The lines of each entry that this thread has seen, formatted once.
 #[derive(Default)]
-struct EntryLines(RefCell<Vec<(Entry, Box<[u8]>)>>);
+struct EntryLines(RefCell<Vec<(IngressInfo, Box<[u8]>)>>);
 
 impl EntryLines {
     /// Appends the lines of `entry`.
-    fn append(&self, entry: Entry, options: &ForwardOptions, out: &mut Vec<u8>) {
+    fn append(&self, entry: IngressInfo, options: &ForwardOptions, out: &mut Vec<u8>) {
         let mut entries = self.0.borrow_mut();
         let index = entries.iter().position(|(known, _)| *known == entry).unwrap_or_else(|| {
             // There are as many as listeners times versions; only listeners that come and go for ever could make more.

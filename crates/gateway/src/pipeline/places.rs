@@ -3,14 +3,14 @@
 
 use crate::upstream::protection::Protection;
 use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};
-use exchange::overload::gate::Entry;
+use exchange::overload::gate::GateEntry;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct HeldPlaces {
     pub(super) upstream: Option<UpstreamPlace>,
-    pub(super) route: Option<Entry>,
-    pub(super) consumer: Option<Entry>,
+    pub(super) route: Option<GateEntry>,
+    pub(super) consumer: Option<GateEntry>,
 }
 
 /// The places that a tunnel holds until it ends.

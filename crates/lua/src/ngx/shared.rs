@@ -24,7 +24,7 @@ enum Item {
     List(VecDeque<Arc<[u8]>>),
 }
 
-struct Entry {
+struct DictEntry {
     item: Item,
     flags: f64,
     /// When it ends, in nanoseconds of the monotonic clock; 0 never.
@@ -35,7 +35,7 @@ struct Entry {
 
 #[derive(Default)]
 struct Dictionary {
-    entries: BTreeMap<Vec<u8>, Entry>,
+    entries: BTreeMap<Vec<u8>, DictEntry>,
     by_use: BTreeMap<u64, Vec<u8>>,
     bytes: usize,
     uses: u64,
@@ -57,7 +57,7 @@ fn dictionary(name: &str) -> mlua::Result<Arc<Mutex<Dictionary>>> {
     Ok(all.entry(name.to_owned()).or_default().clone())
 }
 
-impl Entry {
+impl DictEntry {
     fn bytes(&self, key: &[u8]) -> usize {
         let item = match &self.item {
             Item::Boolean(_) | Item::Number(_) => 8,
@@ -70,7 +70,7 @@ impl Entry {
 
 impl Dictionary {
     /// The entry under `key`, unless its time is over; it counts as used.
-    fn live(&mut self, key: &[u8], now_ns: u64) -> Option<&mut Entry> {
+    fn live(&mut self, key: &[u8], now_ns: u64) -> Option<&mut DictEntry> {
         let entry = self.entries.get(key)?;
         if entry.ends_ns != 0 && entry.ends_ns <= now_ns {
             self.remove(key);
@@ -85,7 +85,7 @@ impl Dictionary {
         Some(entry)
     }
 
-    fn remove(&mut self, key: &[u8]) -> Option<Entry> {
+    fn remove(&mut self, key: &[u8]) -> Option<DictEntry> {
         let entry = self.entries.remove(key)?;
         self.bytes -= entry.bytes(key);
         self.by_use.remove(&entry.used);
@@ -97,7 +97,7 @@ impl Dictionary {
     fn store(&mut self, key: &[u8], item: Item, flags: f64, ends_ns: u64, may_evict: bool) -> Option<bool> {
         self.remove(key);
         self.uses += 1;
-        let entry = Entry { item, flags, ends_ns, used: self.uses };
+        let entry = DictEntry { item, flags, ends_ns, used: self.uses };
         let bytes = entry.bytes(key);
         if bytes > DICTIONARY_MAX_BYTES {
             return None;
@@ -186,7 +186,7 @@ fn get(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)) -> mlu
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
-        Some(Entry { item: Item::List(_), .. }) => (Value::Nil, "value is a list").into_lua_multi(lua),
+        Some(DictEntry { item: Item::List(_), .. }) => (Value::Nil, "value is a list").into_lua_multi(lua),
         Some(entry) if entry.flags != 0.0 => (value_of(lua, &entry.item)?, entry.flags).into_lua_multi(lua),
         Some(entry) => value_of(lua, &entry.item)?.into_lua_multi(lua),
         None => Value::Nil.into_lua_multi(lua),
@@ -202,7 +202,7 @@ fn increment(
     let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
     let mut dictionary = dictionary.lock();
     match (dictionary.live(&key, env::monotonic_ns()), first) {
-        (Some(Entry { item: Item::Number(number), .. }), _) => {
+        (Some(DictEntry { item: Item::Number(number), .. }), _) => {
             *number += step;
             (*number).into_lua_multi(lua)
         }
@@ -258,7 +258,7 @@ fn push(
     let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
     let mut dictionary = dictionary.lock();
     let (mut list, ends_ns) = match dictionary.live(&key, env::monotonic_ns()) {
-        Some(Entry { item: Item::List(list), ends_ns, .. }) => (std::mem::take(list), *ends_ns),
+        Some(DictEntry { item: Item::List(list), ends_ns, .. }) => (std::mem::take(list), *ends_ns),
         Some(_) => return (Value::Nil, "value not a list").into_lua_multi(lua),
         None => (VecDeque::new(), 0),
     };
@@ -282,7 +282,7 @@ fn pop(_: &InterpreterState, lua: &Lua, (name, key, is_front): (String, LuaStrin
     let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
     let mut dictionary = dictionary.lock();
     let popped = match dictionary.live(&key, env::monotonic_ns()) {
-        Some(Entry { item: Item::List(list), .. }) => {
+        Some(DictEntry { item: Item::List(list), .. }) => {
             let popped = if is_front { list.pop_front() } else { list.pop_back() };
             popped.map(|text| (text, list.is_empty()))
         }
@@ -302,7 +302,7 @@ fn list_length(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
-        Some(Entry { item: Item::List(list), .. }) => (list.len() as f64).into_lua_multi(lua),
+        Some(DictEntry { item: Item::List(list), .. }) => (list.len() as f64).into_lua_multi(lua),
         Some(_) => (Value::Nil, "value not a list").into_lua_multi(lua),
         None => 0.into_lua_multi(lua),
     }
@@ -316,7 +316,7 @@ fn keys(state: &InterpreterState, lua: &Lua, (name, most): (String, Option<usize
         0 => usize::MAX,
         most => most,
     };
-    let is_live = |entry: &&Entry| entry.ends_ns == 0 || entry.ends_ns > now_ns;
+    let is_live = |entry: &&DictEntry| entry.ends_ns == 0 || entry.ends_ns > now_ns;
     let live = dictionary.entries.iter().filter(|(_, entry)| is_live(entry)).take(most);
     let keys = live.map(|(key, _)| lua.create_string(key)).collect::<mlua::Result<Vec<_>>>()?;
     state.budget.charge(dictionary.entries.len() as u64)?;
@@ -327,7 +327,7 @@ fn keys(state: &InterpreterState, lua: &Lua, (name, most): (String, Option<usize
 fn flush(_: &InterpreterState, _: &Lua, (name, is_expired_only): (String, bool)) -> mlua::Result<f64> {
     let (dictionary, now_ns) = (dictionary(&name)?, env::monotonic_ns());
     let mut dictionary = dictionary.lock();
-    let is_over = |entry: &Entry| entry.ends_ns != 0 && entry.ends_ns <= now_ns;
+    let is_over = |entry: &DictEntry| entry.ends_ns != 0 && entry.ends_ns <= now_ns;
     let gone: Vec<Vec<u8>> = dictionary
         .entries
         .iter()

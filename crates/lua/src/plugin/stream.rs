@@ -14,7 +14,7 @@ use mlua::{MultiValue, Table, Value};
 use super::{Arguments, Begun, LuaPlugin};
 use crate::ngx::text_of;
 use crate::runtime::call::Call;
-use crate::runtime::program::{Entry, Instance};
+use crate::runtime::program::{EntryPoint, Instance};
 use crate::runtime::state::Reach;
 use crate::runtime::tables::Tables;
 
@@ -35,8 +35,8 @@ struct Suspended {
 
 /// The phases of sessions in which a program with these functions takes part. A program that would be called for requests only,
 /// with `log` beside, is no plugin of sessions: its checks would not run.
-pub(crate) fn stream_phases(entries: &[Entry]) -> &'static [StreamPhase] {
-    match (entries.contains(&Entry::Preread), entries.contains(&Entry::Log)) {
+pub(crate) fn stream_phases(entries: &[EntryPoint]) -> &'static [StreamPhase] {
+    match (entries.contains(&EntryPoint::Preread), entries.contains(&EntryPoint::Log)) {
         (true, true) => &[StreamPhase::Preread, StreamPhase::Log],
         (true, false) => &[StreamPhase::Preread],
         (false, true) if !has_requests(entries) => &[StreamPhase::Log],
@@ -45,30 +45,30 @@ pub(crate) fn stream_phases(entries: &[Entry]) -> &'static [StreamPhase] {
 }
 
 /// Whether a program with these functions may serve requests: not if it decides about sessions alone.
-pub(crate) fn serves_http(entries: &[Entry]) -> bool {
-    has_requests(entries) || !entries.contains(&Entry::Preread)
+pub(crate) fn serves_http(entries: &[EntryPoint]) -> bool {
+    has_requests(entries) || !entries.contains(&EntryPoint::Preread)
 }
 
-fn has_requests(entries: &[Entry]) -> bool {
+fn has_requests(entries: &[EntryPoint]) -> bool {
     entries.iter().any(|entry| match entry {
-        Entry::Rewrite
-        | Entry::Access
-        | Entry::BeforeProxy
-        | Entry::HeaderFilter
-        | Entry::BodyFilter
-        | Entry::DelayedBodyFilter
-        | Entry::Api
-        | Entry::ControlApi => true,
-        Entry::Preread | Entry::Log | Entry::Init | Entry::Destroy | Entry::CheckSchema => false,
+        EntryPoint::Rewrite
+        | EntryPoint::Access
+        | EntryPoint::BeforeProxy
+        | EntryPoint::HeaderFilter
+        | EntryPoint::BodyFilter
+        | EntryPoint::DelayedBodyFilter
+        | EntryPoint::Api
+        | EntryPoint::ControlApi => true,
+        EntryPoint::Preread | EntryPoint::Log | EntryPoint::Init | EntryPoint::Destroy | EntryPoint::CheckSchema => false,
     })
 }
 
 impl LuaStreamPlugin {
-    pub(crate) fn new(instance: Arc<Instance>, entries: Vec<Entry>) -> LuaStreamPlugin {
+    pub(crate) fn new(instance: Arc<Instance>, entries: Vec<EntryPoint>) -> LuaStreamPlugin {
         LuaStreamPlugin(LuaPlugin::new(instance, entries, Arguments::ConfigAndContext, false))
     }
 
-    fn note(&self, session: &StreamSession, entry: Entry, reason: &str) {
+    fn note(&self, session: &StreamSession, entry: EntryPoint, reason: &str) {
         let now_ms = session.find_held::<Local>().map_or(0, |local| local.now_ms());
         self.0.note_at(now_ms, entry, reason);
     }
@@ -79,7 +79,7 @@ impl LuaStreamPlugin {
             return Ok(Some(begun));
         }
         let tables = Tables::of_session(session)?;
-        self.0.begin(&tables, Entry::Preread, None, &mut Reach::EditSession(session))
+        self.0.begin(&tables, EntryPoint::Preread, None, &mut Reach::EditSession(session))
     }
 
     /// The place of this instance for a call that waits.
@@ -99,7 +99,7 @@ impl LuaStreamPlugin {
     }
 
     fn failed(&self, session: &StreamSession, reason: &str) -> StreamFlow<'static> {
-        self.note(session, Entry::Preread, reason);
+        self.note(session, EntryPoint::Preread, reason);
         StreamFlow::Failed(format!("the plugin {} failed: {reason}", self.0.instance.name).into())
     }
 
@@ -161,7 +161,7 @@ fn take_choices(context: &Table, session: &mut StreamSession) {
 
 impl StreamPlugin for LuaStreamPlugin {
     fn preread<'a>(&'a self, session: &'a mut StreamSession) -> StreamFlow<'a> {
-        if !self.0.has(Entry::Preread) {
+        if !self.0.has(EntryPoint::Preread) {
             return StreamFlow::Continue;
         }
         let mut begun = match self.begun(session) {
@@ -193,14 +193,14 @@ impl StreamPlugin for LuaStreamPlugin {
     }
 
     fn log(&self, session: &StreamSession) {
-        if !self.0.has(Entry::Log) {
+        if !self.0.has(EntryPoint::Log) {
             return;
         }
         let reach = &mut Reach::ReadSession(session);
         let done = Tables::of_ended_session(session)
-            .and_then(|tables| self.0.at_once(&tables, Entry::Log, None, reach));
+            .and_then(|tables| self.0.at_once(&tables, EntryPoint::Log, None, reach));
         if let Err(reason) = done {
-            self.note(session, Entry::Log, &reason);
+            self.note(session, EntryPoint::Log, &reason);
         }
     }
 

@@ -8,7 +8,7 @@ use mlua::{Function, Table, Value};
 use model::loaded_endpoint::LOADED_ENDPOINTS_MAX;
 
 use super::engine::Engine;
-use super::program::{Entry, Instance, LoadedProgram};
+use super::program::{EntryPoint, Instance, LoadedProgram};
 use crate::describe;
 
 /// One entry of such a list.
@@ -28,9 +28,9 @@ impl LoadedProgram {
         &self,
         engine: &Engine,
         instance: &Arc<Instance>,
-        entry: Entry,
+        entry: EntryPoint,
     ) -> Result<Rc<[Declared]>, String> {
-        let cell = if entry == Entry::Api { &self.public_endpoints } else { &self.control_endpoints };
+        let cell = if entry == EntryPoint::Api { &self.public_endpoints } else { &self.control_endpoints };
         if let Some(known) = cell.get() {
             return Ok(known.clone());
         }

@@ -51,7 +51,7 @@ pub(crate) struct Instance {
 
 /// The functions of a plugin that Weir calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum EntryPoint {
     Rewrite,
     Access,
     BeforeProxy,
@@ -67,52 +67,52 @@ pub(crate) enum Entry {
     ControlApi,
 }
 
-impl Entry {
-    pub(crate) const ALL: [Entry; 13] = [
-        Entry::Rewrite,
-        Entry::Access,
-        Entry::BeforeProxy,
-        Entry::HeaderFilter,
-        Entry::BodyFilter,
-        Entry::DelayedBodyFilter,
-        Entry::Preread,
-        Entry::Log,
-        Entry::Init,
-        Entry::Destroy,
-        Entry::CheckSchema,
-        Entry::Api,
-        Entry::ControlApi,
+impl EntryPoint {
+    pub(crate) const ALL: [EntryPoint; 13] = [
+        EntryPoint::Rewrite,
+        EntryPoint::Access,
+        EntryPoint::BeforeProxy,
+        EntryPoint::HeaderFilter,
+        EntryPoint::BodyFilter,
+        EntryPoint::DelayedBodyFilter,
+        EntryPoint::Preread,
+        EntryPoint::Log,
+        EntryPoint::Init,
+        EntryPoint::Destroy,
+        EntryPoint::CheckSchema,
+        EntryPoint::Api,
+        EntryPoint::ControlApi,
     ];
 
     /// The name of the field.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Entry::Rewrite => "rewrite",
-            Entry::Access => "access",
-            Entry::BeforeProxy => "before_proxy",
-            Entry::HeaderFilter => "header_filter",
-            Entry::BodyFilter => "body_filter",
-            Entry::DelayedBodyFilter => "delayed_body_filter",
-            Entry::Preread => "preread",
-            Entry::Log => "log",
-            Entry::Init => "init",
-            Entry::Destroy => "destroy",
-            Entry::CheckSchema => "check_schema",
-            Entry::Api => "api",
-            Entry::ControlApi => "control_api",
+            EntryPoint::Rewrite => "rewrite",
+            EntryPoint::Access => "access",
+            EntryPoint::BeforeProxy => "before_proxy",
+            EntryPoint::HeaderFilter => "header_filter",
+            EntryPoint::BodyFilter => "body_filter",
+            EntryPoint::DelayedBodyFilter => "delayed_body_filter",
+            EntryPoint::Preread => "preread",
+            EntryPoint::Log => "log",
+            EntryPoint::Init => "init",
+            EntryPoint::Destroy => "destroy",
+            EntryPoint::CheckSchema => "check_schema",
+            EntryPoint::Api => "api",
+            EntryPoint::ControlApi => "control_api",
         }
     }
 
     /// The phase as `ngx.get_phase` names it: APISIX runs `rewrite` and `before_proxy` in nginx's access phase.
     pub(crate) fn ngx_phase(self) -> &'static str {
         match self {
-            Entry::Rewrite | Entry::Access | Entry::BeforeProxy | Entry::Api => "access",
-            Entry::ControlApi => "content",
-            Entry::HeaderFilter => "header_filter",
-            Entry::BodyFilter | Entry::DelayedBodyFilter => "body_filter",
-            Entry::Preread => "preread",
-            Entry::Log => "log",
-            Entry::Init | Entry::Destroy | Entry::CheckSchema => "init_worker",
+            EntryPoint::Rewrite | EntryPoint::Access | EntryPoint::BeforeProxy | EntryPoint::Api => "access",
+            EntryPoint::ControlApi => "content",
+            EntryPoint::HeaderFilter => "header_filter",
+            EntryPoint::BodyFilter | EntryPoint::DelayedBodyFilter => "body_filter",
+            EntryPoint::Preread => "preread",
+            EntryPoint::Log => "log",
+            EntryPoint::Init | EntryPoint::Destroy | EntryPoint::CheckSchema => "init_worker",
         }
     }
 }
@@ -187,7 +187,7 @@ pub(crate) struct LoadedProgram {
     pub(crate) table: Option<Table>,
     /// The functions of a program of [`Form::Functions`].
     pub(crate) functions: Vec<Called>,
-    entries: [Option<Called>; Entry::ALL.len()],
+    entries: [Option<Called>; EntryPoint::ALL.len()],
     /// The lists of `api` and `control_api`, once they were asked.
     pub(super) public_endpoints: OnceCell<Rc<[Declared]>>,
     pub(super) control_endpoints: OnceCell<Rc<[Declared]>>,
@@ -227,7 +227,7 @@ impl LoadedProgram {
                     ));
                 }
                 (Form::Plugin, Value::Table(table)) => {
-                    for entry in Entry::ALL {
+                    for entry in EntryPoint::ALL {
                         loaded.entries[entry as usize] = match table.get(entry.name()) {
                             Ok(Value::Function(function)) => Some(Called::new(function)),
                             _ => None,
@@ -251,12 +251,12 @@ impl LoadedProgram {
     }
 
     /// The function of the plugin for `entry`; that of the program where it has another form.
-    pub(crate) fn function(&self, entry: Entry) -> Option<&Called> {
+    pub(crate) fn function(&self, entry: EntryPoint) -> Option<&Called> {
         self.entries[entry as usize].as_ref().or_else(|| self.functions.first())
     }
 
     /// The function of the table for `entry`.
-    pub(crate) fn program_function(&self, entry: Entry) -> Option<&Function> {
+    pub(crate) fn program_function(&self, entry: EntryPoint) -> Option<&Function> {
         self.entries[entry as usize].as_ref().map(|called| &called.function)
     }
 
@@ -267,7 +267,7 @@ impl LoadedProgram {
     pub(crate) fn call_apart<R: mlua::FromLuaMulti>(
         engine: &Engine,
         instance: &Arc<Instance>,
-        entry: Entry,
+        entry: EntryPoint,
         function: &Function,
         values: impl mlua::IntoLuaMulti,
     ) -> Result<R, String> {
@@ -278,8 +278,8 @@ impl LoadedProgram {
 
     /// Tells a plugin that it is loaded.
     pub(crate) fn init(&self, engine: &Engine, instance: &Arc<Instance>) {
-        let Some(function) = self.program_function(Entry::Init) else { return };
-        let called = Self::call_apart::<()>(engine, instance, Entry::Init, function, ());
+        let Some(function) = self.program_function(EntryPoint::Init) else { return };
+        let called = Self::call_apart::<()>(engine, instance, EntryPoint::Init, function, ());
         if let Err(reason) = called {
             instance.program.outside.count_error();
             tracing::error!(plugin = instance.name, "init failed: {reason}");
@@ -288,7 +288,7 @@ impl LoadedProgram {
 
     /// Tells a plugin that no configuration uses it any more.
     pub(super) fn destroy(&self, engine: &Engine) {
-        let Some(function) = self.program_function(Entry::Destroy) else { return };
+        let Some(function) = self.program_function(EntryPoint::Destroy) else { return };
         engine.state.budget.begin();
         let called = function.call::<()>(());
         engine.state.budget.end();
@@ -318,11 +318,11 @@ impl LoadedInstance {
         let set = engine.metadata.raw_set(instance.name, &metadata);
         set.map_err(|error| describe(&error))?;
         // A plugin may complete its configuration while it checks it.
-        if let Some(check) = program.program_function(Entry::CheckSchema) {
+        if let Some(check) = program.program_function(EntryPoint::CheckSchema) {
             let checked = LoadedProgram::call_apart::<(Value, Option<String>)>(
                 engine,
                 instance,
-                Entry::CheckSchema,
+                EntryPoint::CheckSchema,
                 check,
                 &config,
             );

@@ -78,12 +78,12 @@ impl Drop for LoopMark<'_> {
 
 /// A descriptor that an event loop waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Entry {
+struct WatchedDescriptor {
     descriptor: RawFd,
     inode: u64,
 }
 
-impl Entry {
+impl WatchedDescriptor {
     /// Another descriptor of the same file; none if the number is another file by now.
     #[allow(unsafe_code)]
     fn duplicate(self) -> Option<OwnedFd> {
@@ -100,7 +100,7 @@ impl Entry {
 const FIRST_DUPLICATE: RawFd = 3;
 
 /// The entries of the event loop that waits for the descriptor `mark`.
-fn entries_with(mark: RawFd) -> io::Result<Vec<Entry>> {
+fn entries_with(mark: RawFd) -> io::Result<Vec<WatchedDescriptor>> {
     for file in fs::read_dir("/proc/self/fd")? {
         let Ok(file) = file else { continue };
         let is_loop =
@@ -111,7 +111,7 @@ fn entries_with(mark: RawFd) -> io::Result<Vec<Entry>> {
         let Ok(text) = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.file_name().display())) else {
             continue;
         };
-        let entries: Vec<Entry> = text.lines().filter_map(entry).collect();
+        let entries: Vec<WatchedDescriptor> = text.lines().filter_map(entry).collect();
         let marked = entries.iter().find(|entry| entry.descriptor == mark);
         if marked.is_some_and(|marked| inode_of(mark) == Some(marked.inode)) {
             return Ok(entries);
@@ -125,10 +125,10 @@ fn inode_of(descriptor: RawFd) -> Option<u64> {
 }
 
 /// Reads a line such as `tfd: 5 events: 1d data: 0 pos:0 ino:61af sdev:7`.
-fn entry(line: &str) -> Option<Entry> {
+fn entry(line: &str) -> Option<WatchedDescriptor> {
     let descriptor = line.strip_prefix("tfd:")?.split_whitespace().next()?.parse().ok()?;
     let inode = line.split_whitespace().find_map(|word| word.strip_prefix("ino:"))?;
-    Some(Entry { descriptor, inode: u64::from_str_radix(inode, 16).ok()? })
+    Some(WatchedDescriptor { descriptor, inode: u64::from_str_radix(inode, 16).ok()? })
 }
 
 /// Whether it is a connection over TCP. Sockets of Unix are left alone: the runtime waits for one that all of
@@ -171,7 +171,7 @@ mod tests {
         let (one, other) =
             (TcpListener::bind("127.0.0.1:0").unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
         let inode = |socket: &TcpListener| inode_of(socket.as_raw_fd()).unwrap();
-        let entry = |inode| Entry { descriptor: one.as_raw_fd(), inode };
+        let entry = |inode| WatchedDescriptor { descriptor: one.as_raw_fd(), inode };
         assert!(entry(inode(&one)).duplicate().is_some());
         assert!(entry(inode(&other)).duplicate().is_none());
     }

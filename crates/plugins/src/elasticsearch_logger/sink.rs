@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 
 use exchange::observe::pace::Pace;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 use jsonx::Bounds;
@@ -97,7 +97,7 @@ impl Elasticsearch {
 }
 
 /// The body of a bulk request: an action and a document a line each.
-fn actions(batch: &[Entry], needs_type: bool) -> Vec<u8> {
+fn actions(batch: &[BatchEntry], needs_type: bool) -> Vec<u8> {
     let mut body = Vec::new();
     for entry in batch {
         let end = entry.iter().position(|byte| *byte == b'\n').unwrap_or(entry.len());
@@ -138,7 +138,7 @@ fn refused(answer: &Answer<'_>, entries: usize) -> Option<DeliveryFailure> {
 }
 
 impl Sink for Elasticsearch {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let body = actions(batch, self.needs_type(client).await);
             let endpoint = self.collector.endpoint();
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn batches_are_lines_of_actions_and_documents() {
-        let batch: [Entry; 2] = [b"\"a\"\n{\"n\":1}".to_vec().into(), b"\"b\"\n{}".to_vec().into()];
+        let batch: [BatchEntry; 2] = [b"\"a\"\n{\"n\":1}".to_vec().into(), b"\"b\"\n{}".to_vec().into()];
         let check = |needs_type, expected: &str| {
             assert_eq!(String::from_utf8(actions(&batch, needs_type)).unwrap(), expected);
         };

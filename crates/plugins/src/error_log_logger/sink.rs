@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use exchange::observe::error_tap;
-use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
 use exchange::plugin::outbound::{HttpClient, OutboundTls};
 use exchange::plugin::services::Services;
 use serde_json::{Value, json};
@@ -99,7 +99,7 @@ impl Destination {
         Producer::new(services, &cluster, topic).map(Destination::Kafka)
     }
 
-    async fn send(&self, client: &HttpClient, lines: &[Entry]) -> Result<(), DeliveryFailure> {
+    async fn send(&self, client: &HttpClient, lines: &[BatchEntry]) -> Result<(), DeliveryFailure> {
         match self {
             Destination::Tcp(stream) => Ok(stream.send(&with_line_feeds(lines)).await?),
             Destination::Skywalking { collector, service, instance } => {
@@ -124,24 +124,24 @@ fn collector(services: &Services, metadata: &Metadata, uri: &str) -> Result<Coll
 }
 
 impl Sink for Destination {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         // A line about a delivery would be delivered next.
         Box::pin(error_tap::muted(self.send(client, batch)))
     }
 }
 
-fn text(line: &Entry) -> String {
+fn text(line: &BatchEntry) -> String {
     String::from_utf8_lossy(line).into_owned()
 }
 
-fn with_line_feeds(lines: &[Entry]) -> Vec<u8> {
+fn with_line_feeds(lines: &[BatchEntry]) -> Vec<u8> {
     let mut data = lines.join(&b'\n');
     data.push(b'\n');
     data
 }
 
-fn skywalking_records(lines: &[Entry], service: &str, instance: &str) -> Vec<u8> {
-    let record = |line: &Entry| {
+fn skywalking_records(lines: &[BatchEntry], service: &str, instance: &str) -> Vec<u8> {
+    let record = |line: &BatchEntry| {
         json!({
             "service": service, "serviceInstance": instance, "endpoint": "",
             "body": { "text": { "text": text(line) } },
@@ -150,7 +150,7 @@ fn skywalking_records(lines: &[Entry], service: &str, instance: &str) -> Vec<u8>
     lines.iter().map(record).collect::<Value>().to_string().into_bytes()
 }
 
-fn clickhouse_insert(lines: &[Entry], table: &str) -> Vec<u8> {
+fn clickhouse_insert(lines: &[BatchEntry], table: &str) -> Vec<u8> {
     let rows: Vec<String> = lines.iter().map(|line| json!({ "data": text(line) }).to_string()).collect();
     format!("INSERT INTO {table} FORMAT JSONEachRow {}", rows.join(" ")).into_bytes()
 }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn lines_take_the_form_of_their_destination() {
-        let lines = [Entry::from(&b"first \"line\""[..]), Entry::from(&b"second"[..])];
+        let lines = [BatchEntry::from(&b"first \"line\""[..]), BatchEntry::from(&b"second"[..])];
         let check = |got: Vec<u8>, expected: &str| assert_eq!(String::from_utf8(got).unwrap(), expected);
         check(with_line_feeds(&lines), "first \"line\"\nsecond\n");
         check(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use exchange::plugin::batch::{Delivery, Entry, Sink};
+use exchange::plugin::batch::{Delivery, BatchEntry, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 use message::Method;
@@ -85,7 +85,7 @@ fn now_s() -> u64 {
 }
 
 impl Sink for CloudLogging {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let authorization = self.authorization(client).await;
             let authorization =

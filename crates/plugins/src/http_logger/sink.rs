@@ -1,6 +1,6 @@
 //! The log server: joins entries into batches and posts them. It knows neither requests nor formats.
 
-use exchange::plugin::batch::{Delivery, Entry, Sink};
+use exchange::plugin::batch::{Delivery, BatchEntry, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 
@@ -34,7 +34,7 @@ impl LogServer {
         Ok(LogServer { collector, concat_method: config.concat_method, is_single })
     }
 
-    fn body(&self, batch: &[Entry]) -> Vec<u8> {
+    fn body(&self, batch: &[BatchEntry]) -> Vec<u8> {
         match (self.concat_method, batch) {
             (_, [entry]) if self.is_single => entry.to_vec(),
             (ConcatMethod::NewLine, _) => batch.join(&b'\n'),
@@ -44,7 +44,7 @@ impl LogServer {
 }
 
 impl Sink for LogServer {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let answer = self.collector.post(client, self.body(batch)).await?;
             Ok(answer.below_400()?)
@@ -70,7 +70,7 @@ mod tests {
     fn batches_are_put_together_as_configured() {
         let check = |method: &str, is_single, entries: &[&str], expected: &str, content_type: &str| {
             let server = server(method, "Basic 123", is_single).unwrap();
-            let batch: Vec<Entry> = entries.iter().map(|entry| entry.as_bytes().into()).collect();
+            let batch: Vec<BatchEntry> = entries.iter().map(|entry| entry.as_bytes().into()).collect();
             assert_eq!(String::from_utf8_lossy(&server.body(&batch)), expected);
             let headers = server.collector.headers();
             assert_eq!(headers.get("content-type"), Some(content_type.as_bytes()));

@@ -85,7 +85,7 @@ fn batch_is_one_message_or_one_each() {
         let size = more["batch_max_size"].as_u64().unwrap_or(1_000) as usize;
         let settings = QueueSettings { batch_max_entries: size, ..settings() };
         let topic = KafkaLogger::compile(&written, None).unwrap().sink(&build, &written, &settings).unwrap();
-        let batch = [Entry::from(&b"{}"[..]), Entry::from(&b"[1]"[..])];
+        let batch = [BatchEntry::from(&b"{}"[..]), BatchEntry::from(&b"[1]"[..])];
         assert_eq!(topic.messages(&batch), expected, "{more}");
     };
     check(json!({}), &["[{},[1]]"]);

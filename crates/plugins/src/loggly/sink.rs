@@ -1,6 +1,6 @@
 //! Loggly over UDP or over HTTP. It knows no requests.
 
-use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
 use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, check_place};
 use exchange::plugin::services::Services;
 use net::endpoint::KeepAlive;
@@ -68,7 +68,7 @@ fn uri(metadata: &Metadata, token: &str) -> String {
 }
 
 impl Sink for Loggly {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             match self {
                 Loggly::Syslog(datagrams) => send_datagrams(datagrams, batch).await,
@@ -78,7 +78,7 @@ impl Sink for Loggly {
     }
 }
 
-async fn send_datagrams(datagrams: &Datagrams, batch: &[Entry]) -> Result<(), DeliveryFailure> {
+async fn send_datagrams(datagrams: &Datagrams, batch: &[BatchEntry]) -> Result<(), DeliveryFailure> {
     let mut too_long = 0;
     for (index, entry) in batch.iter().enumerate() {
         // The kernel would refuse it each time, and the entries behind it would never be sent.
@@ -98,7 +98,7 @@ async fn send_datagrams(datagrams: &Datagrams, batch: &[Entry]) -> Result<(), De
     Err(DeliveryFailure::last_after(batch.len() - too_long, reason))
 }
 
-async fn post(collector: &Collector, client: &HttpClient, batch: &[Entry]) -> Result<(), DeliveryFailure> {
+async fn post(collector: &Collector, client: &HttpClient, batch: &[BatchEntry]) -> Result<(), DeliveryFailure> {
     let answer = collector.post(client, batch.join(&b'\n')).await;
     let answer = answer.map_err(|reason| format!("failed to write log to loggly, {reason}"))?;
     if answer.status() == 200 {
@@ -138,7 +138,7 @@ mod tests {
         let services = exchange::testing::services();
         let port = server.local_addr().unwrap().port();
         let datagrams = Datagrams::new(&services, "127.0.0.1", port, 60_000).unwrap();
-        let batch: [Entry; 3] =
+        let batch: [BatchEntry; 3] =
             [b"a".to_vec().into(), vec![b'x'; DATAGRAM_MAX_BYTES + 1].into(), b"b".to_vec().into()];
         let failure = net::env::block_on(send_datagrams(&datagrams, &batch)).unwrap().unwrap_err();
         assert_eq!((failure.delivered, failure.is_final), (2, true));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use exchange::plugin::batch::{Delivery, Entry, Sink};
+use exchange::plugin::batch::{Delivery, BatchEntry, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 
@@ -36,7 +36,7 @@ impl Loki {
 }
 
 /// The body of a request: one stream for all lines with the same labels, in the order of their first line.
-fn streams(batch: &[Entry]) -> Vec<u8> {
+fn streams(batch: &[BatchEntry]) -> Vec<u8> {
     let mut streams: Vec<(&[u8], Vec<&[u8]>)> = Vec::new();
     let mut known: HashMap<&[u8], usize> = HashMap::new();
     for entry in batch {
@@ -62,7 +62,7 @@ fn streams(batch: &[Entry]) -> Vec<u8> {
 }
 
 impl Sink for Loki {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let answer = self.0.post(client, streams(batch)).await?;
             if answer.status() < 300 {
@@ -85,7 +85,7 @@ mod tests {
     fn lines_with_equal_labels_are_one_stream() {
         let entries =
             ["{\"a\":\"1\"}\n[\"1\",\"x\"]", "{\"a\":\"2\"}\n[\"2\",\"y\"]", "{\"a\":\"1\"}\n[\"3\",\"z\"]"];
-        let batch: Vec<Entry> = entries.iter().map(|entry| entry.as_bytes().into()).collect();
+        let batch: Vec<BatchEntry> = entries.iter().map(|entry| entry.as_bytes().into()).collect();
         let body: Value = serde_json::from_slice(&streams(&batch)).unwrap();
         let expected = json!({"streams": [
             {"stream": {"a": "1"}, "values": [["1", "x"], ["3", "z"]]},

@@ -1,7 +1,7 @@
 //! Sends batches of spans to a collector: OTLP over HTTP or gRPC. What may succeed later is repeated with growing waits,
 //! as the specification of OTLP says; the rest is given up at once. It knows neither requests nor how a span is written.
 
-use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
 use exchange::plugin::outbound::{
     Destination, GrpcCall, GrpcDestination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls,
 };
@@ -119,7 +119,7 @@ impl Exporter {
 }
 
 impl Sink for Exporter {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let body = bytes::Bytes::from(self.frame.request(batch));
             let mut waits = WAITS_MS.iter();

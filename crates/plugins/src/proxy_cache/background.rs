@@ -13,7 +13,7 @@ use message::{FieldId, Method};
 use super::ProxyCache;
 use super::counters::Status;
 use super::directives::Directives;
-use super::entry::Entry;
+use super::entry::CacheEntry;
 use super::flight::Turn;
 use super::visit::{Visit, now_s};
 use super::zone::Found;
@@ -77,7 +77,7 @@ impl BackgroundCounters {
 
 /// Whether a stale `entry` may answer a request with these directives while it is updated. A client that says how old
 /// or stale a response may be has set its own limit (RFC 9111 section 5.2.1).
-pub(super) fn answers_stale(entry: &Entry, request: &Directives, now_s: u64) -> bool {
+pub(super) fn answers_stale(entry: &CacheEntry, request: &Directives, now_s: u64) -> bool {
     let has_limit = request.max_age.is_some() || request.min_fresh.is_some() || request.max_stale.is_some();
     !has_limit && entry.times.may_be_stale(now_s, entry.times.while_revalidate_s)
 }
@@ -89,7 +89,7 @@ impl ProxyCache {
         &self,
         exchange: &Exchange,
         key: &Arc<[u8]>,
-        entry: &Arc<Entry>,
+        entry: &Arc<CacheEntry>,
         now_s: u64,
     ) -> Option<Status> {
         if entry.holds_updates(now_s) {

@@ -10,7 +10,7 @@ use super::disk::DiskFile;
 use super::rules::Freshness;
 
 /// A stored response.
-pub(super) struct Entry {
+pub(super) struct CacheEntry {
     pub(super) status: u16,
     /// The fields to send, without those of one connection, `Content-Length` and `Age`.
     pub(super) headers: Headers,
@@ -86,7 +86,7 @@ impl Times {
 /// are answered from it, and would otherwise send one request after the other to an upstream that fails.
 const HOLD_S: u64 = 1;
 
-impl Entry {
+impl CacheEntry {
     /// Keeps the entry from being updated for a moment.
     pub(super) fn hold_updates(&self, now_s: u64) {
         self.held_until_s.store(now_s + HOLD_S, Ordering::Relaxed);
@@ -116,11 +116,11 @@ impl Entry {
             Body::Memory(bytes) => bytes.len(),
             Body::Disk(_) => size_of::<DiskFile>(),
         };
-        (body + self.headers.memory() + size_of::<Entry>()) as u64
+        (body + self.headers.memory() + size_of::<CacheEntry>()) as u64
     }
 
     /// The entry after a 304 with these fields (RFC 9111 section 3.2): they replace stored fields of the same name.
-    pub(super) fn refreshed(&self, fields: &Headers, times: Times) -> Entry {
+    pub(super) fn refreshed(&self, fields: &Headers, times: Times) -> CacheEntry {
         let mut headers = self.headers.clone();
         let is_newer = |id: FieldId| !KEPT_BY_REFRESH.contains(&id);
         let newer: Vec<_> = kept(fields).filter(|field| is_newer(field.id)).collect();
@@ -130,7 +130,7 @@ impl Entry {
         for field in newer {
             headers.push_raw(field.name, field.value);
         }
-        Entry {
+        CacheEntry {
             status: self.status,
             headers,
             body: self.body.clone(),

@@ -11,7 +11,7 @@ use exchange::plugin::event_stream::is_event_stream;
 use net::env;
 
 use super::disk::{Destination, DiskFill};
-use super::entry::{Body, Entry};
+use super::entry::{Body, CacheEntry};
 use super::flight::Leader;
 use super::zone::Zone;
 
@@ -19,7 +19,7 @@ use super::zone::Zone;
 pub(super) struct Fill {
     destination: Destination,
     /// The entry without its body.
-    entry: Entry,
+    entry: CacheEntry,
     body: Store,
     limit_bytes: u64,
     length: u64,
@@ -51,7 +51,7 @@ impl Fill {
     /// Begins to store `entry`, of which the body comes. `expected` is its length where the head tells it.
     pub(super) fn new(
         destination: Destination,
-        entry: Entry,
+        entry: CacheEntry,
         limit_bytes: u64,
         expected: Option<u64>,
         shared: &Arc<Shared>,
@@ -113,7 +113,7 @@ impl BodyTap for Fill {
                     return;
                 }
                 let bytes = std::mem::take(&mut memory.bytes).into_boxed_slice();
-                let entry = Entry { body: Body::Memory(Bytes::from(bytes)), ..entry };
+                let entry = CacheEntry { body: Body::Memory(Bytes::from(bytes)), ..entry };
                 let Destination { zone, key, fields, signature } = &destination;
                 zone.insert(key, fields, signature, Arc::new(entry));
             }

@@ -10,14 +10,14 @@ use message::{FieldId, Method};
 
 use super::conditions::{Conditions, Portion, portion};
 use super::disk::{DiskBody, PIECE_BYTES};
-use super::entry::{Body, Entry};
+use super::entry::{Body, CacheEntry};
 
 /// Makes the response of `entry` that of the exchange. `conditions` are those of the request where they were taken out of
 /// it. None where the file of the body has to be opened first, unless it `opens_late`: then a file that cannot be read cuts
 /// the response.
 pub(super) fn reply(
     exchange: &mut Exchange,
-    entry: &Arc<Entry>,
+    entry: &Arc<CacheEntry>,
     conditions: Option<&Conditions>,
     opens_late: bool,
     now_s: u64,
@@ -51,7 +51,7 @@ pub(super) fn reply(
 }
 
 /// The bytes `part` of the body; none where its file has to be opened first.
-fn body_of(entry: &Entry, part: Range<u64>, opens_late: bool) -> Option<StoredBody> {
+fn body_of(entry: &CacheEntry, part: Range<u64>, opens_late: bool) -> Option<StoredBody> {
     let file = match &entry.body {
         Body::Memory(bytes) => {
             return Some(StoredBody::Whole(bytes.slice(part.start as usize..part.end as usize)));
@@ -84,7 +84,7 @@ fn body_of(entry: &Entry, part: Range<u64>, opens_late: bool) -> Option<StoredBo
     Some(StoredBody::Stream(Box::new(DiskBody::new(file.clone(), open, part))))
 }
 
-fn set_head(exchange: &mut Exchange, entry: &Entry, portion: &Portion, now_s: u64) {
+fn set_head(exchange: &mut Exchange, entry: &CacheEntry, portion: &Portion, now_s: u64) {
     let response = &mut exchange.response;
     response.clear();
     response.status = entry.status;

@@ -12,7 +12,7 @@ use super::ProxyCache;
 use super::background::no_body;
 use super::counters::Status;
 use super::disk::{Destination, rewrite_head};
-use super::entry::{Body, Entry, Times, stored_fields};
+use super::entry::{Body, CacheEntry, Times, stored_fields};
 use super::fill::Fill;
 use super::rules::{Refusal, has_end};
 use super::serve;
@@ -99,7 +99,7 @@ impl ProxyCache {
         let judged = self.rules.judge(entry.status, &refreshed.headers, true, now_s);
         let refreshed = match judged {
             Ok(freshness) => {
-                let entry = Arc::new(Entry { times: Times::new(&freshness, now_s), ..refreshed });
+                let entry = Arc::new(CacheEntry { times: Times::new(&freshness, now_s), ..refreshed });
                 let fields = fields_of(&entry.headers);
                 let signature = asked_signature(exchange, &fields);
                 let destination =
@@ -163,7 +163,7 @@ impl ProxyCache {
         let headers = stored_fields(&response.headers, &exchange.local().http_date());
         let body = Body::Memory(bytes::Bytes::new());
         let (status, times) = (response.status, Times::new(&freshness, now_s));
-        let entry = Entry { status, headers, body, times, held_until_s: AtomicU64::new(0) };
+        let entry = CacheEntry { status, headers, body, times, held_until_s: AtomicU64::new(0) };
         let destination = Destination { zone: self.zone.clone(), key, fields, signature };
         let shared = exchange.local().shared.clone();
         let fill = Fill::new(destination, entry, self.body_bytes_max, expected, &shared, leader);

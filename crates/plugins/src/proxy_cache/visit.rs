@@ -13,7 +13,7 @@ use super::background::{Outcome, answers_stale};
 use super::conditions::{Conditions, has_precondition};
 use super::counters::Status;
 use super::directives::Directives;
-use super::entry::{Body, Entry};
+use super::entry::{Body, CacheEntry};
 use super::flight::{Leader, Turn};
 use super::serve;
 use super::zone::Found;
@@ -30,7 +30,7 @@ pub(super) struct Visit {
     /// The response may be stored.
     pub(super) stores: bool,
     /// The entry that is stale, or not fresh enough for this client.
-    pub(super) stale: Option<Arc<Entry>>,
+    pub(super) stale: Option<Arc<CacheEntry>>,
     /// The upstream is asked whether the stale entry is still good.
     pub(super) revalidates: bool,
     /// The fields of the request when its entry was looked for: plugins and attempts change them afterwards, and the next
@@ -131,7 +131,7 @@ impl ProxyCache {
     fn hit<'a>(
         &'a self,
         exchange: &'a mut Exchange,
-        entry: Arc<Entry>,
+        entry: Arc<CacheEntry>,
         status: Status,
         now_s: u64,
     ) -> Flow<'a> {
@@ -157,7 +157,7 @@ impl ProxyCache {
     }
 
     /// The response of an entry on disk, once its file is open; none if it cannot be opened.
-    async fn open(&self, exchange: &mut Exchange, entry: &Arc<Entry>) -> Option<Box<StoredReply>> {
+    async fn open(&self, exchange: &mut Exchange, entry: &Arc<CacheEntry>) -> Option<Box<StoredReply>> {
         if let Body::Disk(file) = &entry.body {
             file.open_aside().await.ok()?;
         }
@@ -260,7 +260,7 @@ impl ProxyCache {
     async fn open_or_reply(
         &self,
         exchange: &mut Exchange,
-        entry: &Arc<Entry>,
+        entry: &Arc<CacheEntry>,
         now_s: u64,
     ) -> Option<Box<StoredReply>> {
         match serve::reply(exchange, entry, None, false, now_s) {
@@ -276,7 +276,7 @@ impl ProxyCache {
         &self,
         exchange: &mut Exchange,
         key: Arc<[u8]>,
-        stale: Option<Arc<Entry>>,
+        stale: Option<Arc<CacheEntry>>,
         status: Status,
         keeps_conditions: bool,
     ) {
@@ -311,7 +311,7 @@ fn fills(exchange: &Exchange) -> bool {
     exchange.request.method != Method::Head && !exchange.request.headers.contains_known(FieldId::Range)
 }
 
-fn verdict(entry: &Entry, request: &Directives, now_s: u64) -> Verdict {
+fn verdict(entry: &CacheEntry, request: &Directives, now_s: u64) -> Verdict {
     let times = &entry.times;
     if !times.is_fresh(now_s) {
         let allowed = request.max_stale.is_some_and(|limit_s| times.may_be_stale(now_s, limit_s));

@@ -12,7 +12,7 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use super::background::BackgroundCounters;
 use super::counters::Counters;
 use super::disk::DiskStore;
-use super::entry::{Body, Entry};
+use super::entry::{Body, CacheEntry};
 use super::flight::{Flights, Turn};
 use super::settings::ZoneSettings;
 use super::vary::{Variants, write_signature};
@@ -51,7 +51,7 @@ struct Slot {
 
 #[derive(Clone)]
 enum Kind {
-    Entry(Arc<Entry>),
+    Entry(Arc<CacheEntry>),
     Variants(Arc<Variants>),
     /// The response cannot be stored; until then, in Unix seconds, no request waits for another one.
     Passes(u64),
@@ -68,7 +68,7 @@ impl Weighter<Arc<[u8]>, Slot> for Weights {
 
 /// The entry of a zone for a request, or the lack of one.
 pub(super) enum Found {
-    Entry(Arc<Entry>),
+    Entry(Arc<CacheEntry>),
     Passes,
     Nothing,
 }
@@ -132,7 +132,7 @@ impl Zone {
     }
 
     /// Stores an entry of `key`, for requests with this `signature` of the `fields` that its response varies by.
-    pub(super) fn insert(&self, key: &Arc<[u8]>, fields: &[Box<str>], signature: &[u8], entry: Arc<Entry>) {
+    pub(super) fn insert(&self, key: &Arc<[u8]>, fields: &[Box<str>], signature: &[u8], entry: Arc<CacheEntry>) {
         if fields.is_empty() {
             self.forget_variants(key);
             return self.put(key.clone(), Kind::Entry(entry));

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use exchange::plugin::batch::{Delivery, Entry, QueueSettings, Sink};
+use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 use serde_json::json;
@@ -82,7 +82,7 @@ impl Reporter {
 }
 
 impl Sink for Reporter {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             self.introduce(client).await;
             Ok(self.segments.send(client, list(batch)).await?)

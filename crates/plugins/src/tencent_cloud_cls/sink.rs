@@ -5,7 +5,7 @@ use std::net::ToSocketAddrs;
 use std::ops::Range;
 use std::sync::{Once, OnceLock};
 
-use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 use message::Method;
@@ -87,7 +87,7 @@ impl LogService {
         })
     }
 
-    async fn send(&self, client: &HttpClient, entries: &[Entry]) -> Result<(), DeliveryFailure> {
+    async fn send(&self, client: &HttpClient, entries: &[BatchEntry]) -> Result<(), DeliveryFailure> {
         let source = source().await;
         let now_s = stdx::clock::unix_time();
         let signed = authorization(&self.secret_id, &self.secret_key, now_s.as_secs());
@@ -127,7 +127,7 @@ fn requests(sizes: &[usize]) -> Vec<Range<usize>> {
 }
 
 impl Sink for LogService {
-    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let sizes: Vec<usize> = batch.iter().map(|entry| entry.len()).collect();
             let ranges = requests(&sizes);

@@ -9,14 +9,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::pace::{Due, due};
-use super::{DELIVERIES_MAX, DeliveryFailure, Entry, Shared, Sink, now_ms};
+use super::{DELIVERIES_MAX, DeliveryFailure, BatchEntry, Shared, Sink, now_ms};
 use crate::plugin::outbound::HttpClient;
 use net::env;
 
 /// Runs until no pusher is left and every entry is delivered or given up.
 pub(super) async fn run(
     shared: Arc<Shared>,
-    mut entries: UnboundedReceiver<Entry>,
+    mut entries: UnboundedReceiver<BatchEntry>,
     sink: Rc<dyn Sink>,
     client: Rc<HttpClient>,
 ) {
@@ -57,7 +57,7 @@ pub(super) async fn run(
 /// A batch on its way; the queue has room again when it is gone, however that came about.
 struct Batch {
     shared: Arc<Shared>,
-    entries: Vec<Entry>,
+    entries: Vec<BatchEntry>,
 }
 
 impl Drop for Batch {
@@ -68,7 +68,7 @@ impl Drop for Batch {
 }
 
 /// Takes up to a full batch of what waits.
-async fn take(shared: &Arc<Shared>, receiver: &mut UnboundedReceiver<Entry>) -> Batch {
+async fn take(shared: &Arc<Shared>, receiver: &mut UnboundedReceiver<BatchEntry>) -> Batch {
     let count = shared.waiting.load(Ordering::Acquire).min(shared.settings.batch_max_entries);
     let mut entries = Vec::with_capacity(count);
     while entries.len() < count {

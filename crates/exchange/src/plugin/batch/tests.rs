@@ -39,7 +39,7 @@ struct Recorder {
 }
 
 impl Sink for Recorder {
-    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let attempt = self.attempts.fetch_add(1, Ordering::SeqCst);
             while self.gate.as_ref().is_some_and(|gate| !gate.is_set()) {

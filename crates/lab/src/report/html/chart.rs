@@ -1,7 +1,7 @@
 //! Charts of rows: bars, and ranges on a logarithmic axis, with the parts that rows of all charts share. They take
 //! numbers with names and do not know the figures.
 
-use super::legend::{self, Entry, Shape, Sign};
+use super::legend::{self, LegendEntry, Shape, Sign};
 use super::scale::{Linear, Log};
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
@@ -41,7 +41,7 @@ pub(super) struct Range {
 }
 
 /// Rows of bars. `most` fixes the axis' end (100 for percentages); `colours` explains the colours.
-pub(super) fn bars(bars: &[Bar], most: Option<f64>, mut colours: Vec<Entry>, label: &str) -> String {
+pub(super) fn bars(bars: &[Bar], most: Option<f64>, mut colours: Vec<LegendEntry>, label: &str) -> String {
     let sum = |bar: &Bar| bar.parts.iter().sum::<f64>();
     let greatest = |bar: &Bar| bar.whisker.map_or(0.0, |(_, high)| high).max(sum(bar));
     let left = label_room(bars.iter().map(|bar| &bar.row));
@@ -49,10 +49,10 @@ pub(super) fn bars(bars: &[Bar], most: Option<f64>, mut colours: Vec<Entry>, lab
     let axis =
         Linear::new(most.unwrap_or_else(|| bars.iter().map(greatest).fold(0.0, f64::max)), left, right);
     if bars.iter().any(|bar| bar.parts.len() > 1) {
-        colours.push(Entry::new(Sign::Pale, "pale: in the kernel"));
+        colours.push(LegendEntry::new(Sign::Pale, "pale: in the kernel"));
     }
     if bars.iter().any(|bar| bar.whisker.is_some()) {
-        colours.push(Entry::new(Sign::Whisker, "least to greatest round"));
+        colours.push(LegendEntry::new(Sign::Whisker, "least to greatest round"));
     }
     let mut svg = Svg::new(WIDTH);
     legend::draw(&mut svg, &colours);
@@ -122,16 +122,16 @@ pub(super) fn ranges(ranges: &[Range], label: &str) -> String {
     svg.finish(bottom + GAP, label)
 }
 
-fn range_legend(ranges: &[Range]) -> Vec<Entry> {
+fn range_legend(ranges: &[Range]) -> Vec<LegendEntry> {
     let mut entries = vec![
-        Entry::new(Sign::Dot(4.0, "direct"), "p50"),
-        Entry::new(Sign::Shape(Shape::Diamond, "direct"), "p99"),
+        LegendEntry::new(Sign::Dot(4.0, "direct"), "p50"),
+        LegendEntry::new(Sign::Shape(Shape::Diamond, "direct"), "p99"),
     ];
     if ranges.iter().any(|range| range.p90.is_some() || range.p99_9.is_some()) {
-        entries.push(Entry::new(Sign::Dot(1.8, "direct"), "p90, p99.9"));
+        entries.push(LegendEntry::new(Sign::Dot(1.8, "direct"), "p90, p99.9"));
     }
     if ranges.iter().any(|range| range.max.is_some()) {
-        entries.push(Entry::new(Sign::Stroke, "longest"));
+        entries.push(LegendEntry::new(Sign::Stroke, "longest"));
     }
     entries.extend(legend::colours(ranges.iter().map(|range| &range.row), Sign::Line));
     entries

@@ -2,7 +2,7 @@
 //! below the heading of their group.
 
 use super::chart::{CHARACTER, GAP, Row, TOP, WIDTH, grid, text_width};
-use super::legend::{self, Entry, Shape};
+use super::legend::{self, LegendEntry, Shape};
 use super::scale::Log;
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
@@ -32,7 +32,7 @@ pub(super) struct Dot {
 }
 
 /// Draws the rows. Ratios beyond [`FARTHEST`] are drawn at the edge.
-pub(super) fn dots(rows: &[Line], entries: &[Entry], label: &str) -> String {
+pub(super) fn dots(rows: &[Line], entries: &[LegendEntry], label: &str) -> String {
     let left = text_width(rows.iter().map(|line| line.name.as_str())).min(NAME_WIDTH) + GAP;
     let all =
         || rows.iter().flat_map(|line| line.dots.iter().map(|dot| dot.ratio)).filter(|ratio| *ratio > 0.0);
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn row_without_subject_has_its_note() {
         let rows = [line("a", None), line("b", Some("Weir has no TLS"))];
-        let entries = [Entry::new(Sign::One, "1×: nginx")];
+        let entries = [LegendEntry::new(Sign::One, "1×: nginx")];
         let drawn = dots(&rows, &entries, "chart");
         assert_eq!(drawn.matches("Weir has no TLS</text>").count(), 1);
         assert_eq!(drawn.matches(">Group</text>").count(), 2);

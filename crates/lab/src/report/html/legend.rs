@@ -6,7 +6,7 @@ use super::svg::{Anchor, Mark, Svg};
 
 /// A sign and its meaning.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct LegendEntry {
     sign: Sign,
     meaning: String,
 }
@@ -61,7 +61,7 @@ impl Shape {
     }
 }
 
-impl Entry {
+impl LegendEntry {
     pub(super) fn new(sign: Sign, meaning: impl Into<String>) -> Self {
         Self { sign, meaning: meaning.into() }
     }
@@ -75,26 +75,26 @@ impl Entry {
 pub(super) fn colours<'r>(
     rows: impl Iterator<Item = &'r Row> + Clone,
     sign: impl Fn(&'static str) -> Sign,
-) -> Vec<Entry> {
+) -> Vec<LegendEntry> {
     let titled = |class: &str| rows.clone().find(|row| row.class == class).map(|row| row.title.as_str());
     let mut entries = Vec::new();
     if titled("weir").is_some() {
-        entries.push(Entry::new(sign("weir"), "Weir"));
+        entries.push(LegendEntry::new(sign("weir"), "Weir"));
     }
     if let Some(baseline) = titled("base") {
-        entries.push(Entry::new(sign("base"), format!("{baseline}, the baseline")));
+        entries.push(LegendEntry::new(sign("base"), format!("{baseline}, the baseline")));
     }
     if titled("direct").is_some() {
-        entries.push(Entry::new(sign("direct"), "origin alone"));
+        entries.push(LegendEntry::new(sign("direct"), "origin alone"));
     }
     if titled("peer").is_some() {
-        entries.push(Entry::new(sign("peer"), "other gateways"));
+        entries.push(LegendEntry::new(sign("peer"), "other gateways"));
     }
     entries
 }
 
 /// Draws the entries in as many rows as they need, and moves the following elements below them.
-pub(super) fn draw(svg: &mut Svg, entries: &[Entry]) {
+pub(super) fn draw(svg: &mut Svg, entries: &[LegendEntry]) {
     let (mut x, mut y) = (0.0, ROW_HEIGHT / 2.0);
     for entry in entries {
         if x > 0.0 && x + entry.width() - ENTRY_GAP > svg.width() {
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn entries_that_do_not_fit_begin_a_row() {
-        let entry = || Entry::new(Sign::Bar("weir"), "ten letter");
+        let entry = || LegendEntry::new(Sign::Bar("weir"), "ten letter");
         let rows = [(0, 0.0), (1, 22.0), (2, 22.0), (3, 38.0)];
         for (count, expected) in rows {
             let mut svg = Svg::new(180.0);

@@ -1,7 +1,7 @@
 //! The first charts of the page: one row per scenario, one mark per contender, one figure per chart.
 
 use super::dots::{Dot, FARTHEST, Line, SUBJECT_RADIUS, dots};
-use super::legend::{Entry, Shape, Sign};
+use super::legend::{LegendEntry, Shape, Sign};
 use super::{People, figure, rule, subject};
 use crate::report::figure::Figure;
 use crate::report::group::groups;
@@ -106,11 +106,11 @@ fn marks(
 }
 
 /// The meaning of the marks of these rows.
-fn legend(rows: &[Line], baseline: &str) -> Vec<Entry> {
+fn legend(rows: &[Line], baseline: &str) -> Vec<LegendEntry> {
     let all = || rows.iter().flat_map(|line| &line.dots);
     let mut entries = Vec::new();
     if all().any(|dot| dot.is_subject) {
-        entries.push(Entry::new(Sign::Dot(SUBJECT_RADIUS, "weir"), "Weir"));
+        entries.push(LegendEntry::new(Sign::Dot(SUBJECT_RADIUS, "weir"), "Weir"));
     }
     let mut variants: Vec<(Shape, &str)> = Vec::new();
     for dot in all().filter(|dot| dot.row.class == "weir" && !dot.is_subject) {
@@ -124,12 +124,12 @@ fn legend(rows: &[Line], baseline: &str) -> Vec<Entry> {
             Shape::Ring => "further variants of Weir".to_owned(),
             _ => title.replacen("Weir, ", "Weir with ", 1),
         };
-        entries.push(Entry::new(Sign::Shape(shape, "weir"), meaning));
+        entries.push(LegendEntry::new(Sign::Shape(shape, "weir"), meaning));
     }
     if all().any(|dot| dot.row.class == "peer") {
-        entries.push(Entry::new(Sign::Shape(Shape::Disc, "peer"), "another gateway"));
+        entries.push(LegendEntry::new(Sign::Shape(Shape::Disc, "peer"), "another gateway"));
     }
-    entries.push(Entry::new(Sign::One, format!("1×: {baseline}")));
+    entries.push(LegendEntry::new(Sign::One, format!("1×: {baseline}")));
     entries
 }
 

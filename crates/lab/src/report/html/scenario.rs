@@ -2,7 +2,7 @@
 //! the same in all its charts.
 
 use super::chart::{Bar, Range, Row, bars, ranges};
-use super::legend::{self, Entry, Sign};
+use super::legend::{self, LegendEntry, Sign};
 use super::lines::{Series, lines};
 use super::svg::escape;
 use super::{People, command_line, figure, notes, study, subject};
@@ -309,7 +309,7 @@ fn ratio_cells(summary: &Summary<'_>, of: Figure) -> [Cell; 3] {
     ]
 }
 
-fn colours(bars: &[Bar]) -> Vec<Entry> {
+fn colours(bars: &[Bar]) -> Vec<LegendEntry> {
     legend::colours(bars.iter().map(|bar| &bar.row), Sign::Bar)
 }
 

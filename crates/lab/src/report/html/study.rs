@@ -3,7 +3,7 @@
 
 use super::chart::{Bar, Row, bars};
 use super::figure;
-use super::legend::{Entry, Sign};
+use super::legend::{LegendEntry, Sign};
 use super::scenario::View;
 use crate::contender::Definition;
 use crate::report::figure::Figure;
@@ -85,7 +85,7 @@ fn one(
     let colours = layers
         .into_iter()
         .filter(|(class, _)| drawn_class(class))
-        .map(|(class, meaning)| Entry::new(Sign::Bar(class), meaning))
+        .map(|(class, meaning)| LegendEntry::new(Sign::Bar(class), meaning))
         .collect();
     let drawing = bars(&drawn, None, colours, &format!("{caption}: {}", view.result.scenario.title));
     figure("study", caption, explanation, &drawing, &table, &view.result.command)

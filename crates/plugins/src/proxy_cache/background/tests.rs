@@ -89,7 +89,7 @@ impl Cached {
         let Found::Entry(old) = self.zone.find(&self.key, &request.request.headers, now_s) else {
             panic!("there is an entry")
         };
-        let entry = Entry {
+        let entry = CacheEntry {
             status: old.status,
             headers: old.headers.clone(),
             body: old.body.clone(),

@@ -9,7 +9,7 @@ fn zone(memory_bytes: u64) -> Zone {
     Zone::new(&ZoneSettings { name: "z".into(), memory_bytes, disk: None })
 }
 
-fn entry(body: &[u8]) -> Arc<Entry> {
+fn entry(body: &[u8]) -> Arc<CacheEntry> {
     let times = Times {
         stored_s: 0,
         initial_age_s: 0,
@@ -18,7 +18,7 @@ fn entry(body: &[u8]) -> Arc<Entry> {
         if_error_s: 0,
         must_revalidate: false,
     };
-    Arc::new(Entry {
+    Arc::new(CacheEntry {
         status: 200,
         headers: Headers::new(),
         body: Body::Memory(Bytes::copy_from_slice(body)),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use data_encoding::BASE64;
-use exchange::plugin::batch::Entry;
+use exchange::plugin::batch::BatchEntry;
 use exchange::plugin::outbound::{
     Destination, HttpClient, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
     check_uri,
@@ -232,7 +232,7 @@ pub(crate) fn basic_authorization(username: &str, password: &str) -> String {
 }
 
 /// Entries as a JSON list.
-pub(crate) fn json_list(batch: &[Entry]) -> Vec<u8> {
+pub(crate) fn json_list(batch: &[BatchEntry]) -> Vec<u8> {
     [b"[", &*batch.join(&b','), b"]"].concat()
 }
 

@@ -1,7 +1,7 @@
 //! A log server at a host and a port, over connections or in datagrams, and batches for it as lists of JSON.
 //! It knows no plugin.
 
-use exchange::plugin::batch::{Delivery, DeliveryFailure, Entry, Sink};
+use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
 use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient};
 
 use super::byte_stream::ByteStream;
@@ -42,7 +42,7 @@ impl JsonListServer {
 }
 
 impl Sink for JsonListServer {
-    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             if let ([entry], true) = (batch, self.is_single) {
                 return Ok(self.send(entry).await?);
@@ -70,12 +70,12 @@ impl Sink for JsonListServer {
 }
 
 /// The bytes of a list of these entries: brackets, and a comma between two.
-fn list_bytes(part: &[Entry]) -> usize {
+fn list_bytes(part: &[BatchEntry]) -> usize {
     part.iter().map(|entry| entry.len() + 1).sum::<usize>() + 1
 }
 
 /// A batch in parts of at most `max_bytes` bytes; an entry that is too long stands alone.
-fn parts(batch: &[Entry], max_bytes: usize) -> Vec<&[Entry]> {
+fn parts(batch: &[BatchEntry], max_bytes: usize) -> Vec<&[BatchEntry]> {
     let mut parts = Vec::new();
     let mut left = batch;
     while !left.is_empty() {
@@ -101,7 +101,7 @@ mod tests {
         let datagrams = Datagrams::new(&services, "169.254.169.254", 514, 60_000).unwrap();
         let server = JsonListServer { transport: LogTransport::Datagrams(datagrams), is_single: false };
         // Nothing reaches this address, so that the first entry that fits fails.
-        let batch = [70_000, 2, 2].map(|bytes| Entry::from(vec![b'x'; bytes]));
+        let batch = [70_000, 2, 2].map(|bytes| BatchEntry::from(vec![b'x'; bytes]));
         let client = HttpClient::default();
         let failure = net::env::block_on(server.deliver(&client, &batch)).unwrap().unwrap_err();
         assert_eq!((failure.delivered, failure.left), (0, Some(vec![1, 2])));
@@ -109,9 +109,9 @@ mod tests {
 
     #[test]
     fn batch_is_parted_where_a_datagram_ends() {
-        let entry = |bytes: usize| Entry::from(vec![b'x'; bytes]);
+        let entry = |bytes: usize| BatchEntry::from(vec![b'x'; bytes]);
         let check = |lengths: &[usize], expected: &[usize]| {
-            let batch: Vec<Entry> = lengths.iter().map(|bytes| entry(*bytes)).collect();
+            let batch: Vec<BatchEntry> = lengths.iter().map(|bytes| entry(*bytes)).collect();
             let parts = parts(&batch, DATAGRAM_MAX_BYTES);
             assert_eq!(parts.iter().map(|part| part.len()).collect::<Vec<_>>(), expected, "{lengths:?}");
             for part in parts {

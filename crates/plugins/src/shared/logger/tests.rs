@@ -1,6 +1,6 @@
 //! The skeleton with a plugin that has one field of its own: formats, bodies, the life of queues.
 
-use exchange::plugin::batch::{Delivery, Entry};
+use exchange::plugin::batch::{Delivery, BatchEntry};
 use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::state::StateRegistry;
 use exchange::testing::{Scene, services, with_fields};
@@ -20,7 +20,7 @@ struct Probe;
 struct Nowhere;
 
 impl Sink for Nowhere {
-    fn deliver<'a>(&'a self, _: &'a HttpClient, _: &'a [Entry]) -> Delivery<'a> {
+    fn deliver<'a>(&'a self, _: &'a HttpClient, _: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async { Ok(()) })
     }
 }

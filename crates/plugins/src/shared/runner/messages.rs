@@ -38,13 +38,13 @@ pub(super) mod response_call {
 }
 
 /// A name, and a value unless the entry removes it or has none.
-pub(super) type Entry<'a> = (&'a [u8], Option<&'a [u8]>);
+pub(super) type NameValueEntry<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A reply of a plugin in place of the upstream's response.
 #[derive(Debug, Default)]
 pub(super) struct Stop<'a> {
     pub(super) status: u16,
-    pub(super) headers: Vec<Entry<'a>>,
+    pub(super) headers: Vec<NameValueEntry<'a>>,
     pub(super) body: &'a [u8],
 }
 
@@ -52,9 +52,9 @@ pub(super) struct Stop<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Rewrite<'a> {
     pub(super) path: Option<&'a [u8]>,
-    pub(super) headers: Vec<Entry<'a>>,
-    pub(super) args: Vec<Entry<'a>>,
-    pub(super) response_headers: Vec<Entry<'a>>,
+    pub(super) headers: Vec<NameValueEntry<'a>>,
+    pub(super) args: Vec<NameValueEntry<'a>>,
+    pub(super) response_headers: Vec<NameValueEntry<'a>>,
     pub(super) body: &'a [u8],
 }
 
@@ -73,7 +73,7 @@ pub(super) enum Action<'a> {
 #[derive(Debug, Default)]
 pub(super) struct ResponseChange<'a> {
     pub(super) status: u16,
-    pub(super) headers: Vec<Entry<'a>>,
+    pub(super) headers: Vec<NameValueEntry<'a>>,
     pub(super) body: &'a [u8],
 }
 
@@ -92,7 +92,7 @@ pub(super) enum Question {
 pub(super) fn write_entries<'e>(
     writer: &mut Writer<'_>,
     slot: usize,
-    entries: impl Iterator<Item = Entry<'e>> + Clone,
+    entries: impl Iterator<Item = NameValueEntry<'e>> + Clone,
 ) {
     write_list(writer, slot, entries, Writer::text);
 }
@@ -101,7 +101,7 @@ pub(super) fn write_entries<'e>(
 pub(super) fn write_lower_case<'e>(
     writer: &mut Writer<'_>,
     slot: usize,
-    entries: impl Iterator<Item = Entry<'e>> + Clone,
+    entries: impl Iterator<Item = NameValueEntry<'e>> + Clone,
 ) {
     write_list(writer, slot, entries, Writer::lower_case);
 }
@@ -109,7 +109,7 @@ pub(super) fn write_lower_case<'e>(
 fn write_list<'w, 'e>(
     writer: &mut Writer<'w>,
     slot: usize,
-    entries: impl Iterator<Item = Entry<'e>> + Clone,
+    entries: impl Iterator<Item = NameValueEntry<'e>> + Clone,
     write_name: fn(&mut Writer<'w>, usize, &[u8]),
 ) {
     let list = writer.tables(slot, entries.clone().count());
@@ -133,7 +133,7 @@ impl Budget {
         Budget { entries: ENTRIES_MAX, bytes: ENTRIES_BYTES_MAX }
     }
 
-    fn read<'a>(&mut self, list: &Tables<'a>) -> Result<Vec<Entry<'a>>, Malformed> {
+    fn read<'a>(&mut self, list: &Tables<'a>) -> Result<Vec<NameValueEntry<'a>>, Malformed> {
         let left = self.entries.checked_sub(list.len());
         self.entries = left.ok_or(Malformed("it has more fields and arguments than are allowed"))?;
         let mut entries = Vec::with_capacity(list.len());

@@ -14,7 +14,7 @@ use super::error::CallError;
 use super::extra_info;
 use super::flat::Writer;
 use super::frame;
-use super::messages::{self, Action, Entry, Question, Rewrite, Stop, request_call};
+use super::messages::{self, Action, NameValueEntry, Question, Rewrite, Stop, request_call};
 use super::response::{REFUSED, check_fields, write_fields};
 use super::settings::Caller;
 use crate::shared::uri::encode_path;
@@ -253,7 +253,7 @@ fn host(value: &[u8]) -> Result<&str, CallError> {
 }
 
 /// Sets or removes a field of the request, which was checked.
-fn rewrite_field(exchange: &mut Exchange, (name, value): &Entry<'_>) {
+fn rewrite_field(exchange: &mut Exchange, (name, value): &NameValueEntry<'_>) {
     let id = FieldId::of(name);
     let Ok(name) = std::str::from_utf8(name) else { return };
     // The length and the connection are the gateway's; a request needs a host.

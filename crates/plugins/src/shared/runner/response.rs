@@ -10,7 +10,7 @@ use super::error::CallError;
 use super::extra_info::{self, BODY_BYTES_MAX};
 use super::flat::Writer;
 use super::frame;
-use super::messages::{self, Entry, Question, ResponseChange, response_call};
+use super::messages::{self, NameValueEntry, Question, ResponseChange, response_call};
 use super::settings::Caller;
 use crate::shared::event_stream::is_event_stream;
 
@@ -251,7 +251,7 @@ pub(super) fn write_fields<'e>(
 ///
 /// # Errors
 /// One of them cannot stand in a head.
-pub(super) fn check_fields(fields: &[Entry<'_>]) -> Result<(), CallError> {
+pub(super) fn check_fields(fields: &[NameValueEntry<'_>]) -> Result<(), CallError> {
     let mut room = Headers::new();
     for (name, value) in fields {
         let name = std::str::from_utf8(name).ok();

@@ -1,7 +1,7 @@
 //! A server that takes spans as a list of JSON objects in POST requests. It knows neither spans nor requests.
 
 use bytes::Bytes;
-use exchange::plugin::batch::Entry;
+use exchange::plugin::batch::BatchEntry;
 use exchange::plugin::outbound::{Destination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls};
 use exchange::plugin::services::Services;
 use message::{Headers, Method};
@@ -55,7 +55,7 @@ impl JsonPost {
 }
 
 /// The entries as a JSON list.
-pub(crate) fn list(batch: &[Entry]) -> Bytes {
+pub(crate) fn list(batch: &[BatchEntry]) -> Bytes {
     [b"[", &*batch.join(&b','), b"]"].concat().into()
 }
 

@@ -19,14 +19,14 @@ pub(super) struct Listening {
     pub(super) admin_opened: Option<At>,
     control_off: Option<At>,
     metrics_off: Option<At>,
-    proxy: Option<(At, Vec<Entry>)>,
-    tls: Option<(At, Vec<Entry>)>,
+    proxy: Option<(At, Vec<ListenEntry>)>,
+    tls: Option<(At, Vec<ListenEntry>)>,
     pub(super) tls_off: Option<At>,
     ipv6: Option<At>,
 }
 
 /// One entry of `node_listen` or `ssl.listen`.
-struct Entry {
+struct ListenEntry {
     ip: Option<String>,
     port: String,
     /// HTTP/3 is served beside TLS.
@@ -35,10 +35,10 @@ struct Entry {
     http1_only: bool,
 }
 
-impl Entry {
+impl ListenEntry {
     /// A port on all addresses, with HTTP/1 and HTTP/2.
-    fn of_port(port: &str) -> Entry {
-        Entry { ip: None, port: port.to_owned(), http3: false, http1_only: false }
+    fn of_port(port: &str) -> ListenEntry {
+        ListenEntry { ip: None, port: port.to_owned(), http3: false, http1_only: false }
     }
 
     /// Its addresses: one, or one of IPv6 as well where `enable_ipv6` is on and no address is written.
@@ -55,7 +55,7 @@ pub(super) fn node_listen(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// The entries of a list of ports and of maps, or of one port.
-fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<Entry> {
+fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<ListenEntry> {
     let is_tls = default_port == DEFAULT_TLS_PORT;
     let mut entries = Vec::new();
     let items = match &spot.node.content {
@@ -73,10 +73,10 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<En
                 let text = |name: &str| item.get(name).and_then(Node::text).map(str::to_owned);
                 let port = text("port").unwrap_or_else(|| default_port.to_owned());
                 let http3 = is_tls && is_true(item, "enable_http3");
-                Entry { ip: text("ip"), port, http3, http1_only: is_false(item, "enable_http2") }
+                ListenEntry { ip: text("ip"), port, http3, http1_only: is_false(item, "enable_http2") }
             }
             _ => match draft.text(&spot) {
-                Some(port) => Entry::of_port(port),
+                Some(port) => ListenEntry::of_port(port),
                 None => continue,
             },
         };
@@ -176,7 +176,7 @@ pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     if http3 || http1_only {
         let at = spot.at();
         let (_, entries) =
-            draft.listening.tls.get_or_insert_with(|| (at, vec![Entry::of_port(DEFAULT_TLS_PORT)]));
+            draft.listening.tls.get_or_insert_with(|| (at, vec![ListenEntry::of_port(DEFAULT_TLS_PORT)]));
         for entry in entries {
             entry.http3 |= http3;
             entry.http1_only |= http1_only;
@@ -248,7 +248,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
 }
 
 /// Writes the addresses of the entries with `enable_http2: false`.
-fn set_http1_only(draft: &mut Draft<'_>, lists: [Option<&(At, Vec<Entry>)>; 2], ipv6: bool) {
+fn set_http1_only(draft: &mut Draft<'_>, lists: [Option<&(At, Vec<ListenEntry>)>; 2], ipv6: bool) {
     let lists = || lists.into_iter().flatten();
     let named = lists().find(|(_, entries)| entries.iter().any(|entry| entry.http1_only));
     if let Some((at, _)) = named {
@@ -259,7 +259,7 @@ fn set_http1_only(draft: &mut Draft<'_>, lists: [Option<&(At, Vec<Entry>)>; 2], 
 }
 
 /// Writes the settings of the listeners for TLS: those with HTTP/3 have a list of their own.
-fn set_tls_listeners(draft: &mut Draft<'_>, listening: Option<(At, Vec<Entry>)>, ipv6: Option<&At>) {
+fn set_tls_listeners(draft: &mut Draft<'_>, listening: Option<(At, Vec<ListenEntry>)>, ipv6: Option<&At>) {
     let Some((at, entries)) = listening else {
         return set_listeners(draft, "proxy_tls", None, ipv6, DEFAULT_TLS_PORT);
     };
@@ -277,13 +277,13 @@ fn set_tls_listeners(draft: &mut Draft<'_>, listening: Option<(At, Vec<Entry>)>,
 fn set_listeners(
     draft: &mut Draft<'_>,
     setting: &str,
-    listening: Option<(At, Vec<Entry>)>,
+    listening: Option<(At, Vec<ListenEntry>)>,
     ipv6: Option<&At>,
     default_port: &str,
 ) {
     let (at, entries) = match (listening, ipv6) {
         (Some(listening), _) => listening,
-        (None, Some(at)) => (at.clone(), vec![Entry::of_port(default_port)]),
+        (None, Some(at)) => (at.clone(), vec![ListenEntry::of_port(default_port)]),
         (None, None) => return,
     };
     let mut addresses: Vec<String> =

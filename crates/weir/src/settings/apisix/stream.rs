@@ -15,8 +15,8 @@ pub(super) struct StreamProxy {
     only: Option<(At, bool)>,
     /// `stream_proxy` itself.
     written: Option<At>,
-    tcp: Option<(At, Vec<Entry>)>,
-    udp: Option<(At, Vec<Entry>)>,
+    tcp: Option<(At, Vec<StreamProxyEntry>)>,
+    udp: Option<(At, Vec<StreamProxyEntry>)>,
     /// `proxy_protocol.enable_tcp_pp`.
     pub(super) takes_header: bool,
     /// `proxy_protocol.enable_tcp_pp_to_upstream`.
@@ -34,7 +34,7 @@ enum Mode {
 }
 
 /// One entry of `stream_proxy.tcp` or `stream_proxy.udp`.
-struct Entry {
+struct StreamProxyEntry {
     address: String,
     tls: bool,
     /// Connections begin with a PROXY protocol header; none: as `enable_tcp_pp` says.
@@ -74,7 +74,7 @@ pub(super) fn stream_proxy(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     draft.stream.udp = entries(draft, spot, "udp");
 }
 
-fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str) -> Option<(At, Vec<Entry>)> {
+fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str) -> Option<(At, Vec<StreamProxyEntry>)> {
     let node = spot.node.get(name)?;
     let key = format!("{}.{name}", spot.key);
     let spot = Spot { key: &key, node };
@@ -94,7 +94,7 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, name: &str) -> Option<(At, Ve
 }
 
 /// A port, an address with a port or a range of ports, or for TCP a map with one of them as `addr`.
-fn entry(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tcp: bool) -> Option<Entry> {
+fn entry(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tcp: bool) -> Option<StreamProxyEntry> {
     let is_map = is_tcp && matches!(spot.node.content, Content::Map(_));
     let node = if is_map { spot.node.get("addr") } else { Some(spot.node) };
     let Some(node) = node else {
@@ -113,14 +113,14 @@ fn entry(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tcp: bool) -> Option<Entry> 
         return None;
     }
     if !is_map {
-        return Some(Entry { address, tls: false, takes_header: None, sends_header: None });
+        return Some(StreamProxyEntry { address, tls: false, takes_header: None, sends_header: None });
     }
     names(draft, spot, &ENTRY_KEYS);
     let mut switch = |name: &str| {
         let node = spot.node.get(name)?;
         draft.switch(&Spot { key: &format!("{}.{name}", spot.key), node })
     };
-    Some(Entry {
+    Some(StreamProxyEntry {
         address,
         tls: switch("tls") == Some(true),
         takes_header: switch("proxy_protocol"),
@@ -173,12 +173,12 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
         write(draft, &at, "stream_udp", &entries, |_| true);
     }
     let Some((at, entries)) = stream.tcp else { return };
-    let takes = |entry: &Entry| entry.takes_header.unwrap_or(stream.takes_header);
+    let takes = |entry: &StreamProxyEntry| entry.takes_header.unwrap_or(stream.takes_header);
     write(draft, &at, "stream_tcp", &entries, |entry| !entry.tls && !takes(entry));
     write(draft, &at, "stream_tls", &entries, |entry| entry.tls && !takes(entry));
     write(draft, &at, "stream_proxy_protocol", &entries, |entry| !entry.tls && takes(entry));
     write(draft, &at, "stream_proxy_protocol_tls", &entries, |entry| entry.tls && takes(entry));
-    let sends = |entry: &Entry| entry.sends_header.unwrap_or(stream.sends_header);
+    let sends = |entry: &StreamProxyEntry| entry.sends_header.unwrap_or(stream.sends_header);
     write(draft, &at, "stream_send_proxy_protocol", &entries, sends);
     if entries.iter().any(takes) {
         draft.proxy_protocol.stream = Some(at);
@@ -190,8 +190,8 @@ fn write(
     draft: &mut Draft<'_>,
     at: &At,
     setting: &str,
-    entries: &[Entry],
-    is_meant: impl Fn(&Entry) -> bool,
+    entries: &[StreamProxyEntry],
+    is_meant: impl Fn(&StreamProxyEntry) -> bool,
 ) {
     let addresses: Vec<String> =
         entries.iter().filter(|entry| is_meant(entry)).map(|entry| entry.address.clone()).collect();

@@ -3,14 +3,14 @@
 use message::query::{arguments, decode};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-use super::super::messages::Entry;
+use super::super::messages::NameValueEntry;
 
 /// The bytes that are encoded in names and values: all but the unreserved ones (RFC 3986 section 2.3).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The query after `changes`: the first change of a name takes the place of all its values, each further one adds a value, and
 /// one without a value removes the argument.
-pub(super) fn changed(query: &[u8], changes: &[Entry<'_>]) -> Vec<u8> {
+pub(super) fn changed(query: &[u8], changes: &[NameValueEntry<'_>]) -> Vec<u8> {
     let mut all: Vec<(Vec<u8>, Vec<u8>)> =
         arguments(query).map(|(whole, name, _)| (decode(name).into_owned(), whole.to_vec())).collect();
     let mut seen: Vec<&[u8]> = Vec::new();
@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn arguments_are_replaced_added_and_removed() {
         let check = |query: &str, changes: &[(&str, Option<&str>)], expected: &str| {
-            let changes: Vec<Entry<'_>> =
+            let changes: Vec<NameValueEntry<'_>> =
                 changes.iter().map(|(name, value)| (name.as_bytes(), value.map(str::as_bytes))).collect();
             let new = changed(query.as_bytes(), &changes);
             assert_eq!(String::from_utf8_lossy(&new), expected, "{query} {changes:?}");

@@ -103,7 +103,7 @@ fn new_path_has_the_form_of_a_client_path() {
 fn faulty_changes_leave_the_request_unchanged() {
     let mut scene = Scene::new();
     let mut exchange = scene.exchange(HEAD);
-    let good: Entry<'_> = (b"X-Add", Some(b"1"));
+    let good: NameValueEntry<'_> = (b"X-Add", Some(b"1"));
     let faulty = [
         Rewrite { path: Some(b"new"), headers: vec![good], ..Rewrite::default() },
         Rewrite { path: Some(b"/../../admin"), headers: vec![good], ..Rewrite::default() },
