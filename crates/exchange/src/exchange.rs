@@ -98,7 +98,7 @@ pub struct Exchange {
     /// Sizes and origin of the messages.
     pub stats: Stats,
     /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1 unless a plugin translates.
-    pub grpc: Option<grpc::Call>,
+    pub grpc: Option<grpc::GrpcCallState>,
     /// The target of the request, and how it is forwarded.
     pub target: Target,
     /// The client: the peer, or the one that a trusted peer named.
@@ -493,8 +493,8 @@ impl Exchange {
     /// Makes the request a gRPC call that a plugin translates for a client of another protocol. The fields of the request
     /// are those of the call already: `Content-Type`, and `grpc-timeout` if it has one, which counts from `begun_ns`.
     pub fn translate_call(&mut self, begun_ns: u64) {
-        self.grpc = grpc::Call::of(&self.request.headers, begun_ns)
-            .map(|call| grpc::Call { is_translated: true, ..call });
+        self.grpc = grpc::GrpcCallState::of(&self.request.headers, begun_ns)
+            .map(|call| grpc::GrpcCallState { is_translated: true, ..call });
     }
 
     /// Whether it is a gRPC call of a client that speaks gRPC itself.

@@ -7,7 +7,7 @@ use crate::failure::Cause;
 
 /// The facts of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct GrpcCallState {
     /// The status that the client got, once there is one.
     pub status: Option<u32>,
     /// The time of the monotonic clock at which the client gives the call up; 0 is never.
@@ -16,15 +16,15 @@ pub struct Call {
     pub is_translated: bool,
 }
 
-impl Call {
+impl GrpcCallState {
     /// The call that a request with these fields is, if it began at `started_ns`.
-    pub fn of(headers: &Headers, started_ns: u64) -> Option<Call> {
+    pub fn of(headers: &Headers, started_ns: u64) -> Option<GrpcCallState> {
         if !headers.get_known(FieldId::ContentType).is_some_and(is_call) {
             return None;
         }
         let timeout_ns = headers.get("grpc-timeout").and_then(timeout_ns);
         let deadline_ns = timeout_ns.map_or(0, |timeout_ns| started_ns.saturating_add(timeout_ns).max(1));
-        Some(Call { status: None, deadline_ns, is_translated: false })
+        Some(GrpcCallState { status: None, deadline_ns, is_translated: false })
     }
 
     /// Notes the status among these fields: trailers, or the head of a response without a message.

@@ -51,7 +51,7 @@ fn bring_into_form(
     };
     // Before a request is refused, because the refusal of a call has the form of gRPC.
     if exchange.request.version >= Version::Http2 {
-        exchange.grpc = grpc::Call::of(&exchange.request.headers, exchange.times.started_ns);
+        exchange.grpc = grpc::GrpcCallState::of(&exchange.request.headers, exchange.times.started_ns);
     }
     let Exchange { request, target, .. } = &mut *exchange;
     if request.version >= Version::Http2 {

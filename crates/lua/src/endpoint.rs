@@ -12,7 +12,7 @@ use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::Value as Json;
 
 use crate::plugin::{Arguments, Begun, LuaPlugin};
-use crate::runtime::call::Call;
+use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::Engine;
 use crate::runtime::program::{EntryPoint, LoadedProgram, Program};
 use crate::runtime::run::Run;
@@ -66,7 +66,7 @@ impl LuaEndpoint {
             .get(self.index)
             .filter(|_| declared.len() == self.count)
             .ok_or_else(|| format!("{} returns other routes than when it was loaded", self.entry.name()))?;
-        let call = Call::new(self.entry.ngx_phase(), true, instance.clone(), engine);
+        let call = ProgramCall::new(self.entry.ngx_phase(), true, instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         // As in APISIX: handlers of the control API get no context.
         let run = match self.entry {
@@ -80,7 +80,7 @@ impl LuaEndpoint {
     fn reply(
         &self,
         exchange: &mut Exchange,
-        call: &Call,
+        call: &ProgramCall,
         result: Result<MultiValue, String>,
     ) -> Option<Reply> {
         let is_table = |values: &MultiValue| values.iter().take(2).any(mlua::Value::is_table);

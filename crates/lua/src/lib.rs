@@ -81,7 +81,7 @@ pub struct Interpreter {
 }
 
 /// A call in progress.
-pub struct Call<'a> {
+pub struct ScriptCall<'a> {
     interpreter: &'a Interpreter,
 }
 
@@ -132,7 +132,7 @@ impl Interpreter {
     /// The script's error, or the limit that it has exceeded, as a sentence for the log.
     pub fn call<T>(
         exchange: &Exchange,
-        work: impl FnOnce(&Call<'_>) -> mlua::Result<T>,
+        work: impl FnOnce(&ScriptCall<'_>) -> mlua::Result<T>,
     ) -> Result<T, String> {
         let slot = exchange.local().resource(InterpreterSlot::new);
         let interpreter = slot.get().map_err(|error| describe(&error))?;
@@ -150,7 +150,7 @@ impl Interpreter {
     fn run<T>(
         &self,
         exchange: &Exchange,
-        work: impl FnOnce(&Call<'_>) -> mlua::Result<T>,
+        work: impl FnOnce(&ScriptCall<'_>) -> mlua::Result<T>,
     ) -> mlua::Result<T> {
         self.sandbox.lua.scope(|scope| {
             let ask =
@@ -158,7 +158,7 @@ impl Interpreter {
                     access::answer(lua, exchange, &kind, name.as_ref())
                 })?;
             self.request.raw_set("ask", ask)?;
-            let result = work(&Call { interpreter: self });
+            let result = work(&ScriptCall { interpreter: self });
             self.request.raw_set("ask", Value::Nil)?;
             result
         })
@@ -182,7 +182,7 @@ impl Interpreter {
     }
 }
 
-impl Call<'_> {
+impl ScriptCall<'_> {
     /// The interpreter, to make values in.
     pub fn lua(&self) -> &Lua {
         &self.interpreter.sandbox.lua

@@ -10,7 +10,7 @@ use exchange::observe::pace::Pace;
 use exchange::plugin::{BodyNeed, Decision, Flow, NO_ANSWER, Phase, Plugin, Portion, Reply, Step};
 use mlua::{MultiValue, Value};
 
-use crate::runtime::call::Call;
+use crate::runtime::call::ProgramCall;
 use crate::runtime::limits::{BODY_MAX_BYTES, OUTPUT_MAX_BYTES};
 use crate::runtime::program::{EntryPoint, Instance, LoadedInstance};
 use crate::runtime::run::Run;
@@ -79,17 +79,17 @@ pub(crate) fn phases(entries: &[EntryPoint], reads_body: bool) -> Vec<Phase> {
 
 /// A call that has begun.
 pub(crate) struct Begun {
-    call: Rc<Call>,
+    call: Rc<ProgramCall>,
     run: Run,
     result: Option<Result<MultiValue, String>>,
 }
 
 impl Begun {
-    pub(crate) fn new(call: Rc<Call>, run: Run) -> Begun {
+    pub(crate) fn new(call: Rc<ProgramCall>, run: Run) -> Begun {
         Begun { call, run, result: None }
     }
 
-    pub(crate) fn call(&self) -> &Call {
+    pub(crate) fn call(&self) -> &ProgramCall {
         &self.call
     }
 
@@ -168,7 +168,7 @@ impl LuaPlugin {
         let place = if self.arguments == Arguments::Context { 1 } else { 2 };
         let wants_context = function.parameters >= place;
         let may_wait = matches!(entry, EntryPoint::Rewrite | EntryPoint::Access | EntryPoint::BeforeProxy | EntryPoint::Preread);
-        let call = Call::new(entry.ngx_phase(), may_wait, self.instance.clone(), engine);
+        let call = ProgramCall::new(entry.ngx_phase(), may_wait, self.instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         *call.chunk.borrow_mut() = chunk;
         let function = &function.function;
@@ -224,7 +224,7 @@ impl LuaPlugin {
         &self,
         exchange: &mut Exchange,
         entry: EntryPoint,
-        call: &Call,
+        call: &ProgramCall,
         result: Result<MultiValue, String>,
     ) -> Option<Reply> {
         let ended = result.and_then(|values| self.ended(exchange, call, values));
@@ -234,7 +234,7 @@ impl LuaPlugin {
     fn ended(
         &self,
         exchange: &mut Exchange,
-        call: &Call,
+        call: &ProgramCall,
         values: MultiValue,
     ) -> Result<Option<Reply>, String> {
         // The head was sent with the first text, from the view of the function.
@@ -273,7 +273,7 @@ impl LuaPlugin {
 
     /// The status that a function returned, with its body behind what it has printed; none if it returned nothing that ends
     /// the request by itself.
-    fn returned(&self, call: &Call, mut values: MultiValue) -> Result<Option<u16>, String> {
+    fn returned(&self, call: &ProgramCall, mut values: MultiValue) -> Result<Option<u16>, String> {
         let (code, body) = (values.pop_front(), values.pop_front());
         let code = code.filter(|code| !matches!(code, Value::Nil | Value::Boolean(false)));
         let mut status = None;
@@ -294,7 +294,7 @@ impl LuaPlugin {
     }
 
     /// Appends a body: a table becomes JSON with a line end, as in APISIX.
-    fn append(&self, call: &Call, body: &Value) -> Result<(), String> {
+    fn append(&self, call: &ProgramCall, body: &Value) -> Result<(), String> {
         let text = match body {
             Value::Table(_) => {
                 let engine = call.engine.upgrade().ok_or("the interpreter is gone")?;
@@ -314,7 +314,7 @@ impl LuaPlugin {
         entry: EntryPoint,
         chunk: Option<(Value, bool)>,
         reach: &mut Reach<'_>,
-    ) -> Result<Option<Rc<Call>>, String> {
+    ) -> Result<Option<Rc<ProgramCall>>, String> {
         let Some(mut begun) = self.begin(tables, entry, chunk, reach)? else { return Ok(None) };
         match begun.run.poll(&mut Context::from_waker(Waker::noop()), reach) {
             Poll::Ready(result) => result.map(|_| Some(begun.call)),

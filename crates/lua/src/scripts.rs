@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::language::Language;
 use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
-use crate::runtime::call::Call;
+use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, Form, Instance, Program};
@@ -130,7 +130,7 @@ impl LuaCondition {
         let engine = &tables.engine;
         let loaded = engine.instance(&self.instance)?;
         let function = loaded.program.function(EntryPoint::Access).ok_or("it has no function")?;
-        let call = Call::new("access", false, self.instance.clone(), engine);
+        let call = ProgramCall::new("access", false, self.instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         let reach = &mut Reach::Read(exchange);
         let variables = tables.variables().map_err(|error| crate::describe(&error))?;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use mlua::{MultiValue, Table, Value};
 
-use crate::runtime::call::Call;
+use crate::runtime::call::ProgramCall;
 use crate::runtime::engine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{Form, Program};
@@ -57,7 +57,7 @@ impl Engine {
         let program = Program::new("test", Form::Functions, vec![script], Outside::new("test", &services));
         let loaded = self.0.program(&program)?;
         let instance = program.instance("/routes/1", serde_json::Value::Null, None);
-        let call = Call::new("access", true, instance, &self.0);
+        let call = ProgramCall::new("access", true, instance, &self.0);
         let function = loaded.functions[0].function.clone();
         let mut run = Run::begin(&self.0, &call, &function, (), &mut Reach::None)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

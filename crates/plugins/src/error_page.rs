@@ -243,7 +243,7 @@ mod tests {
         let mut is_paged = |content_type: &str| {
             let head = format!("POST /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: {content_type}\r\n\r\n");
             let mut exchange = scene.exchange(head.as_bytes());
-            exchange.grpc = exchange::grpc::Call::of(&exchange.request.headers, 0);
+            exchange.grpc = exchange::grpc::GrpcCallState::of(&exchange.request.headers, 0);
             exchange.stats.answered_locally = true;
             respond(&mut exchange, 503, &[]);
             finish(plugin.response_head(&mut exchange));

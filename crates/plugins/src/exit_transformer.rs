@@ -43,7 +43,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use lua::{Call, DecodingBudget, Interpreter, Script, describe};
+use lua::{ScriptCall, DecodingBudget, Interpreter, Script, describe};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -127,7 +127,7 @@ impl Functions {
     }
 
     /// Runs the functions one behind the other. One that fails changes nothing.
-    fn run(&self, exchange: &Exchange, call: &Call<'_>, reply: &Reply) -> mlua::Result<Changed> {
+    fn run(&self, exchange: &Exchange, call: &ScriptCall<'_>, reply: &Reply) -> mlua::Result<Changed> {
         let old_body = read_body(call, reply)?;
         // The functions do not pay for the decoding.
         call.restart_budget();
@@ -155,7 +155,7 @@ impl Functions {
 }
 
 /// The body as the functions see it.
-fn read_body(call: &Call<'_>, reply: &Reply) -> mlua::Result<Lua> {
+fn read_body(call: &ScriptCall<'_>, reply: &Reply) -> mlua::Result<Lua> {
     if reply.body.is_empty() {
         return Ok(Lua::Nil);
     }
@@ -221,7 +221,7 @@ fn read_fields(fields: Option<Table>) -> mlua::Result<Vec<(String, Vec<u8>)>> {
     Ok(read)
 }
 
-fn write_body(call: &Call<'_>, body: Lua) -> mlua::Result<Vec<u8>> {
+fn write_body(call: &ScriptCall<'_>, body: Lua) -> mlua::Result<Vec<u8>> {
     match body {
         Lua::Nil => Ok(Vec::new()),
         Lua::String(text) => Ok(text.as_bytes().to_vec()),

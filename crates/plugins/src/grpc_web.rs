@@ -81,7 +81,7 @@ enum Encoding {
 
 /// A call that is translated.
 #[derive(Default)]
-struct Call {
+struct GrpcWebCall {
     /// None for a request that is no call, or was refused.
     encoding: Option<Encoding>,
     /// The content type of the request.
@@ -177,7 +177,7 @@ impl Plugin for GrpcWeb {
         if !self.forward(exchange) {
             return refuse(exchange, 400, "a path or fields that cannot be sent on");
         }
-        let call = exchange.state::<Call>();
+        let call = exchange.state::<GrpcWebCall>();
         (call.encoding, call.content_type) = (Some(encoding), content_type);
         Flow::Continue
     }
@@ -188,7 +188,7 @@ impl Plugin for GrpcWeb {
         let is_messages = exchange.response.headers.get_known(FieldId::ContentType).is_some_and(is_call);
         let failed = exchange.failure.as_ref().map(|failure| code_of_cause(failure.cause));
         let has_status = exchange.response.headers.contains("grpc-status");
-        let call = exchange.state::<Call>();
+        let call = exchange.state::<GrpcWebCall>();
         if call.encoding.is_none() {
             return Step::Done;
         }
@@ -213,14 +213,14 @@ impl Plugin for GrpcWeb {
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
-        match exchange.peek_state::<Call>() {
-            Some(Call { encoding: Some(_), .. }) => BodyNeed::Stream,
+        match exchange.peek_state::<GrpcWebCall>() {
+            Some(GrpcWebCall { encoding: Some(_), .. }) => BodyNeed::Stream,
             _ => BodyNeed::None,
         }
     }
 
     fn response_trailers(&self, exchange: &mut Exchange, trailers: &mut Headers) {
-        let call = exchange.state::<Call>();
+        let call = exchange.state::<GrpcWebCall>();
         if call.encoding.is_none() {
             return;
         }
@@ -236,7 +236,7 @@ impl Plugin for GrpcWeb {
         body: &'a mut Vec<u8>,
         portion: Portion,
     ) -> Step<'a> {
-        let call = exchange.state::<Call>();
+        let call = exchange.state::<GrpcWebCall>();
         let is_text = call.encoding == Some(Encoding::Text);
         if call.drops_body {
             body.clear();

@@ -125,11 +125,11 @@ pub(crate) struct Root {
     pub tick: u32,
     /// Queues that it is told of.
     pub queues: Vec<u32>,
-    pub calls: Vec<Call>,
+    pub calls: Vec<PendingCall>,
 }
 
 /// A call under way: dropping it ends the call.
-pub(crate) struct Call {
+pub(crate) struct PendingCall {
     pub token: u32,
     pub _cancel: oneshot::Sender<()>,
 }
@@ -145,7 +145,7 @@ pub(crate) struct Stream {
     pub awaits_done: bool,
     pub inbox: VecDeque<Arrival>,
     pub waker: Option<Waker>,
-    pub calls: Vec<Call>,
+    pub calls: Vec<PendingCall>,
 }
 
 impl Stream {
@@ -270,7 +270,7 @@ impl Host {
     }
 
     /// The calls under way of a context.
-    pub(crate) fn calls_of(&mut self, context: u32) -> Option<&mut Vec<Call>> {
+    pub(crate) fn calls_of(&mut self, context: u32) -> Option<&mut Vec<PendingCall>> {
         match self.streams.get_mut(&context) {
             Some(stream) => Some(&mut stream.calls),
             None => self.roots.get_mut(&context).map(|root| &mut root.calls),

@@ -16,7 +16,7 @@ use stdx::hash::FastMap;
 use tokio::sync::oneshot;
 
 use crate::abi::{Pairs, Status};
-use crate::host::{Answer, Arrival, Call, CallKind, Host};
+use crate::host::{Answer, Arrival, PendingCall, CallKind, Host};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALLS_PER_CONTEXT_MAX, CALLS_PER_INSTANCE_MAX, DESTINATIONS_MAX};
 
 /// `UNAVAILABLE` of gRPC, for a call without an answer.
@@ -68,7 +68,7 @@ pub(crate) fn start(host: &mut Host, outgoing: Outgoing, kind: CallKind) -> Resu
         return Ok(token);
     };
     let local = home.local.upgrade().ok_or(Status::InternalFailure)?;
-    calls.push(Call { token, _cancel: cancel });
+    calls.push(PendingCall { token, _cancel: cancel });
     host.calls += 1;
     host.last_call = token;
     let plugin = host.identity.name;

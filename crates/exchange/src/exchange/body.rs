@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use message::Headers;
 
-use super::variables::graphql::Call;
+use super::variables::graphql::GraphqlSummary;
 
 /// See the module.
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub struct Parsed {
     /// The body as JSON; nothing if it is none, or a form that could not be read.
     pub json: OnceCell<Option<jsonx::Value>>,
     /// The GraphQL operation; nothing if there is none.
-    pub graphql: OnceCell<Option<Call>>,
+    pub graphql: OnceCell<Option<GraphqlSummary>>,
 }
 
 impl ReadBody {

@@ -6,7 +6,7 @@ use mlua::{Error, IntoLuaMulti, Lua, LuaString, Table, Value};
 
 use super::Adder;
 use super::texts::{push, text_of};
-use crate::runtime::call::Call;
+use crate::runtime::call::ProgramCall;
 use crate::runtime::state::InterpreterState;
 
 /// Tables inside each other that `ngx.print` writes.
@@ -98,12 +98,12 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 }
 
 /// Whether the phase has the response before it.
-fn has_response(call: &Call) -> bool {
+fn has_response(call: &ProgramCall) -> bool {
     matches!(call.phase, "header_filter" | "body_filter" | "log")
 }
 
 /// Whether functions have begun to write the reply of the request, so that its head is fixed.
-fn is_begun(state: &InterpreterState, call: &Call) -> bool {
+fn is_begun(state: &InterpreterState, call: &ProgramCall) -> bool {
     let is_before = matches!(call.phase, "rewrite" | "access" | "content");
     is_before
         && (call.has_output.get()
@@ -111,7 +111,7 @@ fn is_begun(state: &InterpreterState, call: &Call) -> bool {
 }
 
 /// Tells that a change of the head has no effect, as in OpenResty.
-fn refuse_late(changed: &str, call: &Call) {
+fn refuse_late(changed: &str, call: &ProgramCall) {
     tracing::error!(
         plugin = call.instance.name,
         phase = call.phase,
@@ -119,7 +119,7 @@ fn refuse_late(changed: &str, call: &Call) {
     );
 }
 
-fn may_print(call: &Call) -> mlua::Result<()> {
+fn may_print(call: &ProgramCall) -> mlua::Result<()> {
     match call.phase {
         "access" | "content" => Ok(()),
         phase => Err(Error::runtime(format!("API disabled in the context of {phase}"))),
@@ -232,7 +232,7 @@ fn set_early(
     texts.iter().try_for_each(|value| exchange.add_response_field(name, value))
 }
 
-fn print(call: &Call, value: &Value, depth: usize) -> mlua::Result<()> {
+fn print(call: &ProgramCall, value: &Value, depth: usize) -> mlua::Result<()> {
     match value {
         Value::Nil => call.write(b"nil"),
         Value::Boolean(value) => call.write(value.to_string().as_bytes()),

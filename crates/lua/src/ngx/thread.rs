@@ -7,7 +7,7 @@ use std::task::Poll;
 use mlua::{Error, IntoLuaMulti, Lua, MultiValue, Value, Variadic};
 
 use super::Adder;
-use crate::runtime::call::{Call, ThreadEnd};
+use crate::runtime::call::{ProgramCall, ThreadEnd};
 
 pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     add.add("spawn", |state, _, values: MultiValue| {
@@ -53,7 +53,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 }
 
 /// The results of the first of these threads that has ended; it is taken off the call.
-fn take_ended(call: &Rc<Call>, lua: &Lua, numbers: &[u64]) -> Option<mlua::Result<MultiValue>> {
+fn take_ended(call: &Rc<ProgramCall>, lua: &Lua, numbers: &[u64]) -> Option<mlua::Result<MultiValue>> {
     let mut threads = call.threads.borrow_mut();
     for number in numbers {
         match threads.get(number) {

@@ -8,7 +8,7 @@ use mlua::{Error, Function, IntoLuaMulti, MultiValue, Value};
 use net::env;
 
 use super::Adder;
-use crate::runtime::call::Call;
+use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::Engine;
 use crate::runtime::limits::{DELAY_MAX_SECONDS, TIMER_RUN_MS, TIMERS_MAX};
 use crate::runtime::run::Run;
@@ -41,7 +41,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
             let _held = held;
             loop {
                 env::sleep_ms(delay_ms).await;
-                let call = Call::new("timer", true, instance.clone(), &engine);
+                let call = ProgramCall::new("timer", true, instance.clone(), &engine);
                 run(&engine, &call, &function, values.clone()).await;
                 if !is_repeated || instance.program.is_retired() {
                     return;
@@ -62,7 +62,7 @@ impl Drop for Held {
     }
 }
 
-async fn run(engine: &Rc<Engine>, call: &Rc<Call>, function: &Function, mut values: MultiValue) {
+async fn run(engine: &Rc<Engine>, call: &Rc<ProgramCall>, function: &Function, mut values: MultiValue) {
     // `premature` is true only where a worker of nginx ends.
     values.push_front(Value::Boolean(false));
     let failed = |reason: String| {

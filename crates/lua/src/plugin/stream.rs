@@ -13,7 +13,7 @@ use mlua::{MultiValue, Table, Value};
 
 use super::{Arguments, Begun, LuaPlugin};
 use crate::ngx::text_of;
-use crate::runtime::call::Call;
+use crate::runtime::call::ProgramCall;
 use crate::runtime::program::{EntryPoint, Instance};
 use crate::runtime::state::Reach;
 use crate::runtime::tables::Tables;
@@ -107,7 +107,7 @@ impl LuaStreamPlugin {
     fn outcome(
         &self,
         session: &mut StreamSession,
-        call: &Call,
+        call: &ProgramCall,
         result: Result<MultiValue, String>,
     ) -> StreamFlow<'static> {
         let mut values = match result {

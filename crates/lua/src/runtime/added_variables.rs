@@ -14,7 +14,7 @@ use mlua::Value;
 use router::vars::Value as Found;
 use serde_json::Value as Json;
 
-use super::call::Call;
+use super::call::ProgramCall;
 use super::engine::Engine;
 use super::limits::VARIABLES_MAX;
 use super::program::{Form, Instance, Program};
@@ -42,7 +42,7 @@ thread_local! {
 
 /// Remembers that a function of `call` has added the variable `name`. Beyond [`VARIABLES_MAX`] names a
 /// further one is for scripts alone.
-pub(crate) fn register(call: &Call, name: &str) {
+pub(crate) fn register(call: &ProgramCall, name: &str) {
     let is_of_call = |added: &&Rc<AddedByPrograms>| added.engine.ptr_eq(&call.engine);
     let known = ADDED.with_borrow(|added| added.as_ref().filter(is_of_call).cloned());
     let added = known.unwrap_or_else(|| {
@@ -86,7 +86,7 @@ impl AddedByPrograms {
         if engine.state.is_running() {
             return Ok(None);
         }
-        let call = Call::new("access", false, self.instance.clone(), engine);
+        let call = ProgramCall::new("access", false, self.instance.clone(), engine);
         *call.tables.borrow_mut() = Some(tables.clone());
         let variables = tables.variables().map_err(|error| describe(&error))?;
         let reach = &mut Reach::Read(exchange);

@@ -13,7 +13,7 @@ use super::limits::{CALL_STEPS_MAX, OUTPUT_MAX_BYTES, THREADS_MAX};
 use super::program::Instance;
 
 /// See the module.
-pub(crate) struct Call {
+pub(crate) struct ProgramCall {
     /// The phase as messages and `ngx.get_phase` name it.
     pub(crate) phase: &'static str,
     /// Whether its functions may wait.
@@ -60,15 +60,15 @@ pub(crate) enum ThreadEnd {
     Gone,
 }
 
-impl Call {
+impl ProgramCall {
     /// A call of a function of `instance` in `phase`.
     pub(crate) fn new(
         phase: &'static str,
         may_wait: bool,
         instance: Arc<Instance>,
         engine: &Engine,
-    ) -> Rc<Call> {
-        Rc::new(Call {
+    ) -> Rc<ProgramCall> {
+        Rc::new(ProgramCall {
             phase,
             may_wait,
             instance,
@@ -119,7 +119,7 @@ impl Call {
     ///
     /// # Errors
     /// The call has too many.
-    pub(crate) fn spawn(self: &Rc<Call>, values: MultiValue) -> mlua::Result<u64> {
+    pub(crate) fn spawn(self: &Rc<ProgramCall>, values: MultiValue) -> mlua::Result<u64> {
         let engine = self.engine.upgrade().ok_or_else(|| mlua::Error::runtime("the interpreter is gone"))?;
         let number = self.threads.borrow().len() as u64 + 1;
         if number > THREADS_MAX as u64 {

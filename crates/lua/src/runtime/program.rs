@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 use mlua::{Function, Table, Value};
 use serde_json::Value as Json;
 
-use super::call::Call;
+use super::call::ProgramCall;
 use super::endpoints::Declared;
 use super::engine::Engine;
 use super::outside::Outside;
@@ -199,7 +199,7 @@ impl LoadedProgram {
     /// # Errors
     /// The error of a text, or another value than its form wants, as a sentence.
     pub(super) fn load(engine: &Engine, program: &Arc<Program>) -> Result<LoadedProgram, String> {
-        let call = Call::new("init_worker", false, program.instance("", Json::Null, None), engine);
+        let call = ProgramCall::new("init_worker", false, program.instance("", Json::Null, None), engine);
         let run = || -> mlua::Result<Vec<Value>> {
             let environment = engine.environment(program.name)?;
             let load = |text: &Arc<Script>| text.load(&engine.lua, Some(&environment))?.call(());
@@ -271,7 +271,7 @@ impl LoadedProgram {
         function: &Function,
         values: impl mlua::IntoLuaMulti,
     ) -> Result<R, String> {
-        let call = Call::new(entry.ngx_phase(), false, instance.clone(), engine);
+        let call = ProgramCall::new(entry.ngx_phase(), false, instance.clone(), engine);
         let result = engine.state.enter(&call, &mut Reach::None, || function.call(values));
         result.map_err(|error| describe(&error))
     }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 
 use mlua::{Function, IntoLuaMulti, MultiValue, Thread, Value};
 
-use super::call::{Call, ThreadEnd};
+use super::call::{ProgramCall, ThreadEnd};
 use super::engine::Engine;
 use super::state::{Operation, Reach};
 use crate::describe;
@@ -13,7 +13,7 @@ use crate::describe;
 /// A call on its way. Dropping it ends its coroutines.
 pub(crate) struct Run {
     engine: Rc<Engine>,
-    call: Rc<Call>,
+    call: Rc<ProgramCall>,
     main: Option<Task>,
     others: Vec<Task>,
     result: Option<Result<MultiValue, String>>,
@@ -40,7 +40,7 @@ impl Run {
     /// There is no memory for it, as a sentence.
     pub(crate) fn begin(
         engine: &Rc<Engine>,
-        call: &Rc<Call>,
+        call: &Rc<ProgramCall>,
         function: &Function,
         values: impl IntoLuaMulti,
         reach: &mut Reach<'_>,
@@ -157,7 +157,7 @@ impl Run {
 impl Engine {
     fn resume(
         &self,
-        call: &Rc<Call>,
+        call: &Rc<ProgramCall>,
         thread: &Thread,
         values: impl IntoLuaMulti,
         reach: &mut Reach<'_>,

@@ -13,7 +13,7 @@ use mlua::{Error, MultiValue};
 use router::vars::Variable;
 use stdx::lent::Lent;
 
-use super::call::Call;
+use super::call::ProgramCall;
 use super::limits::VARIABLES_MAX;
 use crate::budget::Budget;
 use crate::ngx::Sockets;
@@ -29,7 +29,7 @@ pub(crate) struct InterpreterState {
     pub(crate) budget: Rc<Budget>,
     exchange: Lent<Exchange>,
     session: Lent<StreamSession>,
-    call: RefCell<Option<Rc<Call>>>,
+    call: RefCell<Option<Rc<ProgramCall>>>,
     operation: RefCell<Option<Operation>>,
     variables: RefCell<Variables>,
     /// Timers that wait or run.
@@ -53,7 +53,7 @@ impl InterpreterState {
     }
 
     /// Runs `work` as a part of `call`, with the request or session within reach of functions.
-    pub(super) fn enter<R>(&self, call: &Rc<Call>, lent: &mut Reach<'_>, work: impl FnOnce() -> R) -> R {
+    pub(super) fn enter<R>(&self, call: &Rc<ProgramCall>, lent: &mut Reach<'_>, work: impl FnOnce() -> R) -> R {
         let former = self.call.replace(Some(call.clone()));
         self.budget.begin_with(call.steps_left.get().min(crate::budget::STEPS_MAX));
         let begun = self.budget.left();
@@ -112,7 +112,7 @@ impl InterpreterState {
     ///
     /// # Errors
     /// None runs: the code is being loaded.
-    pub(crate) fn call(&self) -> mlua::Result<Rc<Call>> {
+    pub(crate) fn call(&self) -> mlua::Result<Rc<ProgramCall>> {
         self.call
             .borrow()
             .clone()

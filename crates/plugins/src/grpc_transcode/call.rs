@@ -10,7 +10,7 @@ use crate::shared::side_thread;
 
 /// A call that is translated.
 #[derive(Default)]
-pub(super) struct Call {
+pub(super) struct TranscodeCall {
     pub(super) stage: Stage,
     /// The details of a failed call, in base64.
     details: Option<Vec<u8>>,
@@ -40,7 +40,7 @@ pub(super) enum Stage {
 impl GrpcTranscode {
     /// Decides how the response is converted, and changes its head.
     pub(super) fn begin_response(&self, exchange: &mut Exchange) {
-        if exchange.peek_state::<Call>().is_none_or(|call| call.stage == Stage::Nothing) {
+        if exchange.peek_state::<TranscodeCall>().is_none_or(|call| call.stage == Stage::Nothing) {
             return;
         }
         let is_of_upstream = !exchange.stats.answered_locally && exchange.failure.is_none();
@@ -56,7 +56,7 @@ impl GrpcTranscode {
             Stage::Messages
         };
         let details = head.headers.get(status::DETAILS).map(<[u8]>::to_vec);
-        let call = exchange.state::<Call>();
+        let call = exchange.state::<TranscodeCall>();
         (call.stage, call.details) = (stage, details);
         if stage != Stage::Nothing {
             self.change_head(exchange, stage, status.as_deref());
@@ -66,7 +66,7 @@ impl GrpcTranscode {
     /// Takes the status of the call from its trailers, before the last piece of the body.
     pub(super) fn end_call(&self, exchange: &mut Exchange, trailers: &mut Headers) {
         let has_status = exchange.response.headers.contains("grpc-status");
-        let call = exchange.state::<Call>();
+        let call = exchange.state::<TranscodeCall>();
         if call.stage != Stage::Messages || has_status {
             return;
         }
@@ -96,7 +96,7 @@ impl GrpcTranscode {
 
     /// Converts the body of a response with one message.
     pub(super) fn convert_whole<'a>(&'a self, exchange: &'a mut Exchange, body: &'a mut Vec<u8>) -> Step<'a> {
-        let call = exchange.state::<Call>();
+        let call = exchange.state::<TranscodeCall>();
         match call.stage {
             Stage::Nothing | Stage::Asked => return Step::Done,
             Stage::Failed => {
@@ -143,7 +143,7 @@ impl GrpcTranscode {
     }
 
     /// The body of a failed call.
-    fn details(&self, call: &Call) -> Vec<u8> {
+    fn details(&self, call: &TranscodeCall) -> Vec<u8> {
         match &call.details {
             Some(details) if self.shows_details => {
                 status::body(details, &self.detail_type, self.converter.form)
@@ -170,7 +170,7 @@ impl GrpcTranscode {
 
     /// Converts the messages that have arrived whole; the rest waits for the next piece.
     pub(super) fn convert_piece(&self, exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) {
-        let call = exchange.state::<Call>();
+        let call = exchange.state::<TranscodeCall>();
         if matches!(call.stage, Stage::Nothing | Stage::Asked) {
             return;
         }
@@ -195,7 +195,7 @@ impl GrpcTranscode {
 
     /// Ends a stream with a message that cannot be converted: later messages are dropped.
     fn end_broken(&self, exchange: &mut Exchange, body: &mut Vec<u8>, reason: &'static str) {
-        let call = exchange.state::<Call>();
+        let call = exchange.state::<TranscodeCall>();
         (call.held, call.stage) = (Vec::new(), Stage::Broken(reason));
         if !std::mem::replace(&mut call.is_told, true) {
             body.extend_from_slice(&status::line(b"13", b"failed to decode response data by protobuf"));

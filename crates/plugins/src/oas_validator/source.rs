@@ -17,13 +17,13 @@ use crate::shared::side_thread;
 
 /// See the module.
 pub(super) struct Source {
-    call: Arc<Call>,
+    call: Arc<DocumentCall>,
     kept_ms: u64,
     document: Arc<Fetched<Document>>,
 }
 
 /// The call that fetches the document.
-struct Call {
+struct DocumentCall {
     destination: Destination,
     headers: Headers,
     limits: OutboundLimits,
@@ -58,7 +58,7 @@ impl Source {
             max_body_bytes: DOCUMENT_BYTES_MAX,
         };
         let document = build.states.keep(&key, Fetched::default);
-        Ok(Source { call: Arc::new(Call { destination, headers: fields, limits }), kept_ms, document })
+        Ok(Source { call: Arc::new(DocumentCall { destination, headers: fields, limits }), kept_ms, document })
     }
 
     /// The document; an older one until a new one is fetched.
@@ -74,7 +74,7 @@ impl Source {
     }
 }
 
-impl Call {
+impl DocumentCall {
     async fn fetch(&self, local: &Local) -> Result<Document, String> {
         let request =
             OutboundRequest { method: Method::Get, headers: self.headers.clone(), body: Vec::new().into() };

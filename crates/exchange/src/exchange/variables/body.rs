@@ -5,7 +5,7 @@ use jsonx::{Bounds, Object, Value as Json};
 use message::{FieldId, Method};
 use router::vars::{GraphqlVariable, JsonPath, Value};
 
-use super::graphql::Call;
+use super::graphql::GraphqlSummary;
 use super::{forms, multipart};
 use crate::exchange::Exchange;
 
@@ -65,18 +65,18 @@ pub(super) fn graphql(exchange: &Exchange, part: GraphqlVariable) -> Option<Valu
     })
 }
 
-fn in_query(query: &[u8]) -> Option<Call> {
+fn in_query(query: &[u8]) -> Option<GraphqlSummary> {
     let text = |name: &str| String::from_utf8(forms::argument(query, name)?.text().into_owned()).ok();
-    Call::parse(&text("query")?, text("operationName").as_deref())
+    GraphqlSummary::parse(&text("query")?, text("operationName").as_deref())
 }
 
-fn in_json(body: &[u8]) -> Option<Call> {
+fn in_json(body: &[u8]) -> Option<GraphqlSummary> {
     let request = jsonx::parse(body, Bounds::BODY).ok()?.value;
-    Call::parse(request.get("query")?.as_str()?, request.get("operationName").and_then(Json::as_str))
+    GraphqlSummary::parse(request.get("query")?.as_str()?, request.get("operationName").and_then(Json::as_str))
 }
 
-fn in_text(body: &[u8]) -> Option<Call> {
-    Call::parse(str::from_utf8(body).ok()?, None)
+fn in_text(body: &[u8]) -> Option<GraphqlSummary> {
+    GraphqlSummary::parse(str::from_utf8(body).ok()?, None)
 }
 
 /// The body, if it was read; if not, that it was wanted is noted.

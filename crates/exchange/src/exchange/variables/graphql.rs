@@ -16,7 +16,7 @@ const TOKENS_MAX: usize = 15_000;
 
 /// The values of variables about a GraphQL request.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Call {
+pub struct GraphqlSummary {
     /// `query`, `mutation` or `subscription`.
     pub operation: &'static str,
     /// Its name; empty if it has none.
@@ -25,22 +25,22 @@ pub struct Call {
     pub root_fields: Vec<String>,
 }
 
-impl Call {
+impl GraphqlSummary {
     /// The operation called `wanted`, else the first. Nothing if the document is malformed, beyond a limit or holds no
     /// operation.
-    pub fn parse(document: &str, wanted: Option<&str>) -> Option<Call> {
+    pub fn parse(document: &str, wanted: Option<&str>) -> Option<GraphqlSummary> {
         // The parser asserts invariants of its own. None is known to break, and none may cost the worker if one does.
-        catch_unwind(|| Call::parse_unguarded(document, wanted)).ok().flatten()
+        catch_unwind(|| GraphqlSummary::parse_unguarded(document, wanted)).ok().flatten()
     }
 
-    fn parse_unguarded(document: &str, wanted: Option<&str>) -> Option<Call> {
+    fn parse_unguarded(document: &str, wanted: Option<&str>) -> Option<GraphqlSummary> {
         let tree = Parser::new(document).recursion_limit(DEPTH_MAX).token_limit(TOKENS_MAX).parse();
         if tree.errors().len() > 0 {
             return None;
         }
         let document = tree.document();
         let operation = chosen(&document, wanted)?;
-        Some(Call {
+        Some(GraphqlSummary {
             operation: match operation.operation_type() {
                 None => "query",
                 Some(kind) if kind.mutation_token().is_some() => "mutation",
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     fn check(document: &str, wanted: Option<&str>, expected: Option<(&str, &str, &str)>) {
-        let found = Call::parse(document, wanted);
+        let found = GraphqlSummary::parse(document, wanted);
         let found = found.as_ref().map(|call| (call.operation, &*call.name, call.root_fields.join(" ")));
         let expected = expected.map(|(operation, name, fields)| (operation, name, fields.to_owned()));
         assert_eq!(found, expected, "{document}");
@@ -179,15 +179,15 @@ mod tests {
         #[test]
         fn garbage_never_panics(words in proptest::collection::vec(0..WORDS.len(), 0..60), noise in ".{0,8}") {
             let text: String = words.iter().map(|word| WORDS[*word]).collect();
-            let _ = Call::parse_unguarded(&text, None);
-            let _ = Call::parse_unguarded(&format!("{text}{noise}{text}"), Some("a"));
+            let _ = GraphqlSummary::parse_unguarded(&text, None);
+            let _ = GraphqlSummary::parse_unguarded(&format!("{text}{noise}{text}"), Some("a"));
         }
 
         /// A document that ends early is no operation, or the same one with fewer definitions behind it.
         #[test]
         fn a_cut_document_never_panics(length in 0..DOCUMENT.len()) {
             if let Some(cut) = DOCUMENT.get(..length) {
-                let _ = Call::parse_unguarded(cut, None);
+                let _ = GraphqlSummary::parse_unguarded(cut, None);
             }
         }
     }
@@ -253,7 +253,7 @@ mod tests {
             .stack_size(1 << 20)
             .spawn(move || {
                 for bomb in &bombs {
-                    assert_eq!(Call::parse(bomb, None), None, "{}…", &bomb[..16]);
+                    assert_eq!(GraphqlSummary::parse(bomb, None), None, "{}…", &bomb[..16]);
                 }
             })
             .unwrap()

@@ -56,14 +56,14 @@ pub trait ProtocolSession {
     ///
     /// # Errors
     /// As for [`ProtocolSession::client_sent`].
-    fn node_sent(&mut self, bytes: &[u8], ended: &mut dyn FnMut(Call)) -> Result<(), Cow<'static, str>>;
+    fn node_sent(&mut self, bytes: &[u8], ended: &mut dyn FnMut(ProtocolCall)) -> Result<(), Cow<'static, str>>;
 
     /// The session is over. `ended` gets the calls that have had no end.
-    fn close(&mut self, ended: &mut dyn FnMut(Call));
+    fn close(&mut self, ended: &mut dyn FnMut(ProtocolCall));
 }
 
 /// A call that has ended: the variables that loggers and their filters see in addition to those of the session.
-pub struct Call {
+pub struct ProtocolCall {
     /// Names and values.
     pub variables: Vec<(&'static str, Box<str>)>,
 }

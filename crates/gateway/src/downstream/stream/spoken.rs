@@ -15,7 +15,7 @@ use crate::runtime::stream_route::SpokenProtocol;
 use crate::tunnel::TunnelEnd;
 use exchange::plugin::stream::StreamSession;
 use exchange::plugin::stream::chain::StreamChain;
-use exchange::plugin::stream::protocol::{Call, ProtocolSession};
+use exchange::plugin::stream::protocol::{ProtocolCall, ProtocolSession};
 use net::env;
 
 /// The protocol of one session. Both ends of its tunnel share it.
@@ -83,7 +83,7 @@ impl Spoken {
 }
 
 impl Calls {
-    fn log(&mut self, call: Call) {
+    fn log(&mut self, call: ProtocolCall) {
         let Some(session) = &mut self.session else { return };
         for (name, value) in call.variables {
             session.set_variable(name, value);

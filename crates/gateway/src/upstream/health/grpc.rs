@@ -29,7 +29,7 @@ pub(super) async fn ask(
     host: &str,
     service: &str,
 ) -> io::Result<CheckOutcome> {
-    let mut call = Call::begin(scheme, host, service);
+    let mut call = GrpcHealthCall::begin(scheme, host, service);
     let mut input = Vec::new();
     loop {
         while !call.connection.output().is_empty() {
@@ -54,15 +54,15 @@ pub(super) async fn ask(
 }
 
 /// The call on its connection.
-struct Call {
+struct GrpcHealthCall {
     connection: Connection,
     key: Option<StreamKey>,
     head: ResponseHead,
     body: Vec<u8>,
 }
 
-impl Call {
-    fn begin(scheme: &str, host: &str, service: &str) -> Call {
+impl GrpcHealthCall {
+    fn begin(scheme: &str, host: &str, service: &str) -> GrpcHealthCall {
         let mut connection = Connection::client(Config { max_streams: 1, ..Config::default() });
         let authority = host.as_bytes();
         let target =
@@ -78,7 +78,7 @@ impl Call {
             // Shorter than every window (the schema bounds the name).
             connection.write_data(key, &request(service), true);
         }
-        Call { connection, key, head: ResponseHead::new(), body: Vec::new() }
+        GrpcHealthCall { connection, key, head: ResponseHead::new(), body: Vec::new() }
     }
 
     /// Takes in what has arrived; the outcome once it is certain.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use exchange::plugin::stream::protocol::{Call, ProtocolSession};
+use exchange::plugin::stream::protocol::{ProtocolCall, ProtocolSession};
 use net::env;
 
 use super::faults::Faults;
@@ -83,12 +83,12 @@ impl ProtocolSession for RedisSession {
         Ok(std::mem::take(&mut self.commands.delay_ms))
     }
 
-    fn node_sent(&mut self, bytes: &[u8], ended: &mut dyn FnMut(Call)) -> Result<(), Cow<'static, str>> {
+    fn node_sent(&mut self, bytes: &[u8], ended: &mut dyn FnMut(ProtocolCall)) -> Result<(), Cow<'static, str>> {
         let commands = &mut self.commands;
         self.replies.feed(bytes, &mut |reply| commands.replied(reply, ended))
     }
 
-    fn close(&mut self, ended: &mut dyn FnMut(Call)) {
+    fn close(&mut self, ended: &mut dyn FnMut(ProtocolCall)) {
         let now_ns = env::monotonic_ns();
         while let Some(pending) = self.commands.pending.pop_front() {
             self.commands.end(pending, now_ns, ended);
@@ -150,7 +150,7 @@ impl Arguments for Commands {
 }
 
 impl Commands {
-    fn replied(&mut self, reply: Reply<'_>, ended: &mut dyn FnMut(Call)) {
+    fn replied(&mut self, reply: Reply<'_>, ended: &mut dyn FnMut(ProtocolCall)) {
         if self.is_subscribed || reply.is_push {
             match reply.word {
                 b"message" | b"pmessage" | b"smessage" => return,
@@ -173,14 +173,14 @@ impl Commands {
     }
 
     /// Ends the oldest command. A reply without one is a line of `MONITOR`, for example.
-    fn end_next(&mut self, ended: &mut dyn FnMut(Call)) {
+    fn end_next(&mut self, ended: &mut dyn FnMut(ProtocolCall)) {
         if let Some(pending) = self.pending.pop_front() {
             self.lines_bytes -= pending.line.len();
             self.end(pending, env::monotonic_ns(), ended);
         }
     }
 
-    fn end(&mut self, pending: Pending, now_ns: u64, ended: &mut dyn FnMut(Call)) {
+    fn end(&mut self, pending: Pending, now_ns: u64, ended: &mut dyn FnMut(ProtocolCall)) {
         let us = now_ns.saturating_sub(pending.began_ns) / 1_000;
         if let Some(counts) = &mut self.counts {
             counts.count(&pending.name, us);
@@ -188,7 +188,7 @@ impl Commands {
         if self.is_logged {
             let seconds = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
             let line = String::from_utf8_lossy(&pending.line).into_owned();
-            ended(Call {
+            ended(ProtocolCall {
                 variables: vec![
                     ("rpc_time", seconds.into()),
                     ("redis_cmd", pending.name),

@@ -1,7 +1,7 @@
 //! Sessions from commands to replies, without sockets.
 
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::stream::protocol::Call;
+use exchange::plugin::stream::protocol::ProtocolCall;
 use serde_json::{Value, json};
 
 use super::*;
@@ -30,7 +30,7 @@ fn replied(session: &mut dyn ProtocolSession, bytes: &[u8]) -> Vec<String> {
     lines
 }
 
-fn line(call: &Call) -> String {
+fn line(call: &ProtocolCall) -> String {
     let (_, text) = call.variables.iter().find(|(name, _)| *name == "redis_cmd_line").unwrap();
     text.to_string()
 }

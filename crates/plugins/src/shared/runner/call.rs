@@ -37,7 +37,7 @@ const PREPARE_CONF: CallKind = CallKind {
 };
 
 /// A call that the runner has and has not answered. Dropping it closes the connection.
-pub(super) struct Call {
+pub(super) struct RunnerCall {
     connection: Connection,
     buffer: Vec<u8>,
     kind: CallKind,
@@ -51,20 +51,20 @@ pub(super) struct Call {
 
 /// A message of the runner.
 pub(super) enum Told {
-    /// The answer, which [`Call::message`] gives.
+    /// The answer, which [`RunnerCall::message`] gives.
     Answer,
-    /// A question, which [`Call::answer`] answers.
+    /// A question, which [`RunnerCall::answer`] answers.
     Question(Question),
 }
 
-impl Call {
+impl RunnerCall {
     /// Sends the message that `write` writes for a number and a token.
     pub(super) async fn begin(
         caller: &Caller,
         worker: &Rc<Local>,
         kind: CallKind,
         write: impl FnOnce(&mut Writer<'_>, u32, u32) -> Result<(), CallError>,
-    ) -> Result<Call, CallError> {
+    ) -> Result<RunnerCall, CallError> {
         let pool = Pool::of(worker);
         let place = pool.place()?;
         let (mut connection, mut buffer) = pool.checkout(&caller.runner, worker.now_ms()).await?;
@@ -74,7 +74,7 @@ impl Call {
         write(&mut Writer::new(&mut buffer), id, token)?;
         frame::finish(&mut buffer, kind.frame)?;
         connection.send(&buffer, kind.send).await?;
-        Ok(Call { connection, buffer, kind, id, token, questions: 0, pool, _place: place })
+        Ok(RunnerCall { connection, buffer, kind, id, token, questions: 0, pool, _place: place })
     }
 
     /// Waits for the next message of the runner.
@@ -116,7 +116,7 @@ impl Call {
 
     /// Keeps the connection for another call; the answer was read.
     pub(super) fn end(self, worker: &Local) {
-        let Call { connection, buffer, pool, .. } = self;
+        let RunnerCall { connection, buffer, pool, .. } = self;
         pool.checkin(connection, buffer, worker.now_ms());
     }
 }

@@ -9,7 +9,7 @@ use exchange::plugin::{Decision, Flow, Reply, Step};
 use message::FieldId;
 use message::query::decode;
 
-use super::call::{Budget, Call, CallKind, TRIES, Told};
+use super::call::{Budget, RunnerCall, CallKind, TRIES, Told};
 use super::error::CallError;
 use super::extra_info;
 use super::flat::Writer;
@@ -88,7 +88,7 @@ async fn once(caller: &Caller, exchange: &mut Exchange, budget: &Budget) -> Resu
     let mut call = {
         let exchange = &*exchange;
         let begin =
-            Call::begin(caller, &worker, CALL, |writer, id, token| write(writer, exchange, id, token));
+            RunnerCall::begin(caller, &worker, CALL, |writer, id, token| write(writer, exchange, id, token));
         budget.spend(begin).await?
     };
     loop {

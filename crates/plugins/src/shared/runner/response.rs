@@ -5,7 +5,7 @@ use exchange::Exchange;
 use exchange::plugin::{BodyNeed, Portion, Step};
 use message::{FieldId, Headers, Method};
 
-use super::call::{Budget, Call, CallKind, TRIES, Told};
+use super::call::{Budget, RunnerCall, CallKind, TRIES, Told};
 use super::error::CallError;
 use super::extra_info::{self, BODY_BYTES_MAX};
 use super::flat::Writer;
@@ -27,7 +27,7 @@ pub(super) const REFUSED: u16 = 503;
 #[derive(Default)]
 struct Visit {
     /// A call in which the runner waits for the body.
-    waiting: Option<Call>,
+    waiting: Option<RunnerCall>,
     /// The new body.
     replaced: Option<Vec<u8>>,
 }
@@ -37,7 +37,7 @@ enum Begun {
     /// The runner has answered; a new body, if there is one.
     Answered(Option<Vec<u8>>),
     /// The runner waits for the body.
-    WantsBody(Call),
+    WantsBody(RunnerCall),
 }
 
 /// Calls the runner for the head of the response.
@@ -122,7 +122,7 @@ async fn once(caller: &Caller, exchange: &mut Exchange) -> Result<Begun, CallErr
     let worker = exchange.local().clone();
     let mut call = {
         let exchange = &*exchange;
-        Call::begin(caller, &worker, CALL, |writer, id, token| {
+        RunnerCall::begin(caller, &worker, CALL, |writer, id, token| {
             write(writer, exchange, id, token);
             Ok(())
         })
@@ -142,7 +142,7 @@ async fn once(caller: &Caller, exchange: &mut Exchange) -> Result<Begun, CallErr
 async fn questions(
     caller: &Caller,
     exchange: &mut Exchange,
-    call: &mut Call,
+    call: &mut RunnerCall,
     body: Option<&[u8]>,
 ) -> Result<bool, CallError> {
     let worker = exchange.local().clone();
@@ -174,7 +174,7 @@ async fn questions(
 async fn finish(
     caller: &Caller,
     exchange: &mut Exchange,
-    mut call: Call,
+    mut call: RunnerCall,
     body: &[u8],
 ) -> Result<Option<Vec<u8>>, CallError> {
     call.answer(Some(body).filter(|body| !body.is_empty())).await?;
