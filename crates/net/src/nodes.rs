@@ -14,7 +14,7 @@ use crate::tls::client::ClientTls;
 pub type Derive = fn(&[Node]) -> Arc<dyn Any + Send + Sync>;
 
 /// The marks of a node that a user wrote or a registry gave, such as its zone or its version.
-pub type Metadata = BTreeMap<Box<str>, Box<str>>;
+pub type NodeMetadata = BTreeMap<Box<str>, Box<str>>;
 
 /// Completes "the address is …" for an address that no connection may be opened to. Every address of a set
 /// was held against it, those of names too and again after each lookup, so that no endpoint of a refused
@@ -53,8 +53,8 @@ pub struct Node {
     pub weight: u32,
     /// Nodes of a lower priority are used when no higher one is left.
     pub priority: i64,
-    /// See [`Metadata`]; none where it is empty.
-    pub metadata: Option<Arc<Metadata>>,
+    /// See [`NodeMetadata`]; none where it is empty.
+    pub metadata: Option<Arc<NodeMetadata>>,
     /// Whether it may be selected.
     pub state: Arc<NodeState>,
 }
@@ -72,8 +72,8 @@ pub struct PlannedNode {
     pub weight: u32,
     /// Its priority.
     pub priority: i64,
-    /// See [`Metadata`]; none where it is empty.
-    pub metadata: Option<Arc<Metadata>>,
+    /// See [`NodeMetadata`]; none where it is empty.
+    pub metadata: Option<Arc<NodeMetadata>>,
 }
 
 /// The nodes of an upstream as they are written.

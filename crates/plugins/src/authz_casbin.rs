@@ -71,7 +71,7 @@ use policy::{Policy, Question};
 pub(crate) const KIND: PluginKind =
     PluginKind::new("authz-casbin", 2560, &[Phase::Rewrite], config_schema, build)
         .checked(check)
-        .with_metadata(Metadata::schema)
+        .with_metadata(AuthzCasbinMetadata::schema)
         .checked_metadata(check_metadata)
         .documented(include_str!("authz_casbin.rs"));
 
@@ -92,7 +92,7 @@ attributes! {
 }
 
 attributes! {
-    struct Metadata {
+    struct AuthzCasbinMetadata {
         /// The model of instances without one.
         model: String;
         /// The policy of instances without one.
@@ -155,7 +155,7 @@ fn check(config: &Value) -> Result<(), String> {
 }
 
 fn check_metadata(metadata: &Value) -> Result<(), String> {
-    let metadata: Metadata = config::parse(metadata)?;
+    let metadata: AuthzCasbinMetadata = config::parse(metadata)?;
     check_texts(&metadata.model, &metadata.policy)
 }
 
@@ -175,7 +175,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         (_, _, Some(model), Some(policy)) => Some((model, policy)),
         _ => match build.metadata {
             Some(metadata) => {
-                let metadata: Metadata = config::parse(metadata)?;
+                let metadata: AuthzCasbinMetadata = config::parse(metadata)?;
                 Some((metadata.model, metadata.policy))
             }
             None => None,

@@ -60,7 +60,7 @@ use output::Responses;
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("batch-requests", 4010, NO_PHASES, schema, build)
     .global()
-    .with_metadata(Metadata::schema)
+    .with_metadata(BatchRequestsMetadata::schema)
     .with_apis(&[PluginApi { method: Method::Post, path: "/apisix/batch-requests" }])
     .documented(include_str!("batch_requests.rs"));
 
@@ -72,7 +72,7 @@ fn schema() -> Value {
 }
 
 attributes! {
-    struct Metadata {
+    struct BatchRequestsMetadata {
         /// The longest body of a batch, in bytes.
         max_body_size: usize = MAX_BODY_BYTES_DEFAULT, { "exclusiveMinimum": 0 };
         /// The most requests of one batch.
@@ -82,7 +82,7 @@ attributes! {
 
 /// The compiled plugin.
 struct BatchRequests {
-    limits: Metadata,
+    limits: BatchRequestsMetadata,
 }
 
 fn build(build: &Build<'_>, _config: &Value) -> Result<Arc<dyn Plugin>, String> {

@@ -66,7 +66,7 @@ attributes! {
 }
 
 attributes! {
-    pub(crate) struct Metadata {
+    pub(crate) struct DatadogMetadata {
         /// The host of the agent.
         host: String = "127.0.0.1".to_owned();
         /// The port of the agent.
@@ -95,7 +95,7 @@ impl LogPlugin for Datadog {
     const COMMON: CommonFields = CommonFields::None;
 
     fn compile(config: &DatadogConfig, metadata: Option<&Value>) -> Result<Datadog, String> {
-        let metadata = fields_of::<Metadata>(metadata)?;
+        let metadata = fields_of::<DatadogMetadata>(metadata)?;
         let metrics = Metrics::new(config, &metadata);
         Ok(Datadog { metrics, host: metadata.host, port: metadata.port })
     }
@@ -109,7 +109,7 @@ impl LogPlugin for Datadog {
     }
 
     fn metadata_properties() -> Value {
-        Metadata::schema()["properties"].take()
+        DatadogMetadata::schema()["properties"].take()
     }
 }
 

@@ -43,7 +43,7 @@ use exchange::plugin::{Build, Plugin, PluginKind};
 use serde_json::{Value, json};
 
 use crate::shared::config;
-use metadata::Metadata;
+use metadata::ErrorLogLoggerMetadata;
 use sink::Destination;
 
 /// The plugin.
@@ -87,7 +87,7 @@ fn build(build: &Build<'_>, _config: &Value) -> Result<Arc<dyn Plugin>, String> 
     Ok(Arc::new(ErrorLogLogger { _reader: Some(reader(queue, &metadata)) }))
 }
 
-fn reader(queue: Arc<Result<BatchQueue, String>>, metadata: &Metadata) -> Reader {
+fn reader(queue: Arc<Result<BatchQueue, String>>, metadata: &ErrorLogLoggerMetadata) -> Reader {
     let take = move |line: &[u8]| {
         if let Ok(queue) = &*queue {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -97,7 +97,7 @@ fn reader(queue: Arc<Result<BatchQueue, String>>, metadata: &Metadata) -> Reader
     Reader::open(OWNER, metadata.level.severity(), Box::new(take))
 }
 
-fn settings(metadata: &Metadata) -> QueueSettings {
+fn settings(metadata: &ErrorLogLoggerMetadata) -> QueueSettings {
     let ms = |seconds: u64| seconds.saturating_mul(1_000);
     QueueSettings {
         name: metadata.name.clone(),

@@ -46,7 +46,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     build,
 )
 .checked(|config| node(&config::parse(config)?).map(drop))
-.with_metadata(Metadata::schema)
+.with_metadata(ExamplePluginMetadata::schema)
 .with_control_endpoints(&[ControlEndpoint { path: "/v1/plugin/example-plugin/hello", answer: hello }])
 .documented(include_str!("example_plugin.rs"));
 
@@ -66,7 +66,7 @@ attributes! {
 }
 
 attributes! {
-    struct Metadata {
+    struct ExamplePluginMetadata {
         /// A number.
         ikey: f64, { "minimum": 0 };
         /// A text.

@@ -79,7 +79,7 @@ attributes! {
 }
 
 attributes! {
-    pub(crate) struct Metadata {
+    pub(crate) struct LogglyMetadata {
         /// The host of the server; over HTTP it may have a scheme, a port and a path.
         host: String = "logs-01.loggly.com".to_owned();
         /// The port of the server, for syslog.
@@ -93,12 +93,12 @@ attributes! {
 
 fn check_metadata(metadata: &Value) -> Result<(), String> {
     logger::check_metadata(metadata)?;
-    sink::check(&fields_of::<Metadata>(Some(metadata))?)
+    sink::check(&fields_of::<LogglyMetadata>(Some(metadata))?)
 }
 
 /// The compiled plugin: an entry is a JSON object, behind the head of a syslog message if it is sent as such.
 struct LogglyLogger {
-    metadata: Metadata,
+    metadata: LogglyMetadata,
     syslog: Option<Syslog>,
 }
 
@@ -109,7 +109,7 @@ impl LogPlugin for LogglyLogger {
     const NAME: &'static str = "loggly";
 
     fn compile(config: &LogglyConfig, metadata: Option<&Value>) -> Result<LogglyLogger, String> {
-        let metadata = fields_of::<Metadata>(metadata)?;
+        let metadata = fields_of::<LogglyMetadata>(metadata)?;
         let is_syslog = metadata.protocol == Protocol::Syslog;
         let mut by_status = Vec::new();
         for (status, severity) in config.severity_map.iter().flatten() {
@@ -134,7 +134,7 @@ impl LogPlugin for LogglyLogger {
     }
 
     fn metadata_properties() -> Value {
-        Metadata::schema()["properties"].take()
+        LogglyMetadata::schema()["properties"].take()
     }
 }
 

@@ -65,7 +65,7 @@ use source::Source;
 pub(crate) const KIND: PluginKind =
     PluginKind::new("oas-validator", 512, &[Phase::RequestBody, Phase::Access], OasValidatorConfig::schema, build)
         .checked(check)
-        .with_metadata(Metadata::schema)
+        .with_metadata(OasValidatorMetadata::schema)
         .documented(include_str!("oas_validator.rs"));
 
 attributes! {
@@ -101,7 +101,7 @@ attributes! {
 }
 
 attributes! {
-    struct Metadata {
+    struct OasValidatorMetadata {
         /// Seconds for which a document from a URL is kept.
         spec_url_ttl: u64 = 3_600, { "minimum": 1 };
     }
@@ -143,7 +143,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         (Some(spec), _) if config::is_reference(spec) => Origin::Unresolved,
         (Some(spec), _) => Origin::Written(Arc::new(Document::read(spec).map_err(in_spec)?)),
         (None, Some(url)) => {
-            let metadata: Metadata = config::parse(build.metadata.unwrap_or(&Map::new().into()))?;
+            let metadata: OasValidatorMetadata = config::parse(build.metadata.unwrap_or(&Map::new().into()))?;
             let headers = config.spec_url_request_headers.clone().unwrap_or_default();
             let kept_ms = metadata.spec_url_ttl.saturating_mul(1_000);
             Origin::Url(Source::new(build, url, &headers, config.ssl_verify, config.timeout, kept_ms)?)

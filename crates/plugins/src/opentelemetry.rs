@@ -96,15 +96,15 @@ use crate::shared::tracing::ids;
 use crate::shared::tracing::sampler::{RootSampler, Sampler};
 use crate::shared::tracing::w3c;
 use exporter::Exporter;
-use metadata::{Metadata, TraceIdSource};
+use metadata::{OpentelemetryMetadata, TraceIdSource};
 use spans::{Additional, Below, Recording};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
     PluginKind::new("opentelemetry", 12009, &[Phase::Rewrite, Phase::Log], OpentelemetryConfig::schema, build)
         .checked(|config| compile(config).map(drop))
-        .with_metadata(Metadata::schema)
-        .checked_metadata(|metadata| exporter::check(&Metadata::read(metadata.clone())?.collector))
+        .with_metadata(OpentelemetryMetadata::schema)
+        .checked_metadata(|metadata| exporter::check(&OpentelemetryMetadata::read(metadata.clone())?.collector))
         .documented(include_str!("opentelemetry.rs"));
 
 attributes! {
@@ -253,7 +253,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Tracer {
     fn new(build: &Build<'_>, written: &Value) -> Result<Tracer, String> {
-        let metadata = Metadata::read(written.clone())?;
+        let metadata = OpentelemetryMetadata::read(written.clone())?;
         let exporter = Exporter::new(build.services, &metadata.collector, frame(&metadata))?;
         let key = format!("opentelemetry/{}", config::identity(written));
         let settings = metadata.batch_span_processor.queue();
@@ -291,7 +291,7 @@ impl Tracer {
 }
 
 /// The parts of every batch.
-fn frame(metadata: &Metadata) -> otlp::Frame {
+fn frame(metadata: &OpentelemetryMetadata) -> otlp::Frame {
     let hostname = host::name();
     let own = [
         ("telemetry.sdk.language", "rust"),

@@ -58,9 +58,9 @@ use segment::Recording;
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
     PluginKind::new("skywalking", 12010, &[Phase::Rewrite, Phase::Log], SkywalkingConfig::schema, build)
-        .with_metadata(Metadata::schema)
+        .with_metadata(SkywalkingMetadata::schema)
         .checked_metadata(|metadata| {
-            let address = Metadata::read(metadata.clone())?.endpoint_addr;
+            let address = SkywalkingMetadata::read(metadata.clone())?.endpoint_addr;
             check_uri(&address).map_err(|reason| format!("endpoint_addr: {reason}"))
         })
         .prefers_route()
@@ -75,7 +75,7 @@ attributes! {
 }
 
 attributes! {
-    struct Metadata {
+    struct SkywalkingMetadata {
         /// The name of the service.
         service_name: String = "APISIX".to_owned();
         /// The name of this instance of the service; $hostname is the name of the machine.
@@ -98,7 +98,7 @@ struct Skywalking {
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let parsed: SkywalkingConfig = config::parse(config)?;
     let written = build.metadata.cloned().unwrap_or_else(|| Value::Object(Default::default()));
-    let metadata = Metadata::read(written.clone())?;
+    let metadata = SkywalkingMetadata::read(written.clone())?;
     let instance = match &*metadata.service_instance_name {
         "$hostname" => host::name(),
         name => name.to_owned(),

@@ -18,7 +18,7 @@ use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::original::OriginalPolicy;
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
-use net::nodes::{Metadata, NodeSet, Plan, PlannedNode};
+use net::nodes::{NodeMetadata, NodeSet, Plan, PlannedNode};
 use serde_json::Value;
 
 impl Compiler {
@@ -201,7 +201,7 @@ fn planned(node: &model::resource::Node) -> PlannedNode {
 }
 
 /// The marks of a node that are a text, a number or a boolean; others cannot be compared.
-fn metadata(written: &Value) -> Option<Arc<Metadata>> {
+fn metadata(written: &Value) -> Option<Arc<NodeMetadata>> {
     let mark = |(name, value): (&String, &Value)| {
         let value = match value {
             Value::String(text) => text.clone(),
@@ -210,7 +210,7 @@ fn metadata(written: &Value) -> Option<Arc<Metadata>> {
         };
         Some((name.as_str().into(), value.into()))
     };
-    let marks: Metadata = written.as_object()?.iter().filter_map(mark).collect();
+    let marks: NodeMetadata = written.as_object()?.iter().filter_map(mark).collect();
     (!marks.is_empty()).then(|| Arc::new(marks))
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use exchange::Exchange;
 
-use super::{DatadogConfig, Metadata};
+use super::{DatadogConfig, DatadogMetadata};
 
 /// The parts that an instance decides.
 pub(super) struct Metrics {
@@ -17,7 +17,7 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn new(config: &DatadogConfig, metadata: &Metadata) -> Metrics {
+    pub(super) fn new(config: &DatadogConfig, metadata: &DatadogMetadata) -> Metrics {
         let namespace = &metadata.namespace;
         let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}.") };
         let constant_tags = metadata.constant_tags.iter().chain(&config.constant_tags);
@@ -123,7 +123,7 @@ mod tests {
     use crate::shared::attributes::Attribute;
 
     fn metrics(config: Value, metadata: Value) -> Metrics {
-        Metrics::new(&DatadogConfig::read(config).unwrap(), &Metadata::read(metadata).unwrap())
+        Metrics::new(&DatadogConfig::read(config).unwrap(), &DatadogMetadata::read(metadata).unwrap())
     }
 
     fn lines(metrics: &Metrics, head: &str, change: impl FnOnce(&mut Exchange)) -> Vec<String> {

@@ -106,7 +106,7 @@ attributes! {
 
 attributes! {
     /// See the module.
-    pub(super) struct Metadata {
+    pub(super) struct ErrorLogLoggerMetadata {
         /// A TCP server.
         tcp: Option<Tcp>;
         /// SkyWalking.
@@ -156,23 +156,23 @@ attributes! {
 
 /// The schema.
 pub(super) fn schema() -> Value {
-    Metadata::schema()
+    ErrorLogLoggerMetadata::schema()
 }
 
 /// Reads metadata; the older form of `tcp` becomes the present one.
 ///
 /// # Errors
 /// The misfit, a sentence.
-pub(super) fn read(written: &Value) -> Result<Metadata, String> {
-    let mut metadata: Metadata = config::parse(written)?;
-    let Metadata { host, port, tls, tls_server_name, .. } = &mut metadata;
+pub(super) fn read(written: &Value) -> Result<ErrorLogLoggerMetadata, String> {
+    let mut metadata: ErrorLogLoggerMetadata = config::parse(written)?;
+    let ErrorLogLoggerMetadata { host, port, tls, tls_server_name, .. } = &mut metadata;
     if let (Some(host), Some(port)) = (host.take(), *port) {
         metadata.tcp = Some(Tcp { host, port, tls: *tls, tls_server_name: tls_server_name.take() });
     }
     Ok(metadata)
 }
 
-impl Metadata {
+impl ErrorLogLoggerMetadata {
     /// Checks what the schema cannot express.
     ///
     /// # Errors

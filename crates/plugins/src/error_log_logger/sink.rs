@@ -7,7 +7,7 @@ use exchange::plugin::outbound::{HttpClient, OutboundTls};
 use exchange::plugin::services::Services;
 use serde_json::{Value, json};
 
-use super::metadata::{Clickhouse, Kafka, Metadata, Skywalking, Tcp};
+use super::metadata::{Clickhouse, Kafka, ErrorLogLoggerMetadata, Skywalking, Tcp};
 use crate::shared::kafka::{ClusterSettings, Producer, TlsFields, TopicSettings};
 use crate::shared::log_entry;
 use crate::shared::logger::byte_stream::{ByteStream, Reaching};
@@ -31,7 +31,7 @@ impl Destination {
     ///
     /// # Errors
     /// Why it cannot be reached, a sentence.
-    pub(super) fn new(services: &Services, metadata: &Metadata) -> Result<Destination, String> {
+    pub(super) fn new(services: &Services, metadata: &ErrorLogLoggerMetadata) -> Result<Destination, String> {
         if let Some(skywalking) = &metadata.skywalking {
             return Destination::skywalking(services, metadata, skywalking);
         }
@@ -45,7 +45,7 @@ impl Destination {
         Destination::tcp(services, metadata, tcp)
     }
 
-    fn tcp(services: &Services, metadata: &Metadata, tcp: &Tcp) -> Result<Destination, String> {
+    fn tcp(services: &Services, metadata: &ErrorLogLoggerMetadata, tcp: &Tcp) -> Result<Destination, String> {
         let tls = OutboundTls { server_name: tcp.tls_server_name.clone(), ..OutboundTls::default() };
         let reaching = Reaching {
             host: &tcp.host,
@@ -60,7 +60,7 @@ impl Destination {
 
     fn skywalking(
         services: &Services,
-        metadata: &Metadata,
+        metadata: &ErrorLogLoggerMetadata,
         skywalking: &Skywalking,
     ) -> Result<Destination, String> {
         let instance = match &*skywalking.service_instance_name {
@@ -73,7 +73,7 @@ impl Destination {
 
     fn clickhouse(
         services: &Services,
-        metadata: &Metadata,
+        metadata: &ErrorLogLoggerMetadata,
         clickhouse: &Clickhouse,
     ) -> Result<Destination, String> {
         let mut collector = collector(services, metadata, &clickhouse.endpoint_addr)?;
@@ -83,7 +83,7 @@ impl Destination {
         Ok(Destination::Clickhouse { collector, table: clickhouse.logtable.clone() })
     }
 
-    fn kafka(services: &Services, metadata: &Metadata, kafka: &Kafka) -> Result<Destination, String> {
+    fn kafka(services: &Services, metadata: &ErrorLogLoggerMetadata, kafka: &Kafka) -> Result<Destination, String> {
         let cluster = ClusterSettings {
             brokers: kafka.brokers.clone(),
             tls: kafka.tls.as_ref().map(|tls| TlsFields { verify: tls.verify }),
@@ -117,7 +117,7 @@ impl Destination {
     }
 }
 
-fn collector(services: &Services, metadata: &Metadata, uri: &str) -> Result<Collector, String> {
+fn collector(services: &Services, metadata: &ErrorLogLoggerMetadata, uri: &str) -> Result<Collector, String> {
     let mut collector = Collector::new(services, [uri], Calling::within_s(metadata.timeout, false))?;
     collector.set("endpoint_addr", "Content-Type", "application/json")?;
     Ok(collector)

@@ -5,7 +5,7 @@ use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, check_place};
 use exchange::plugin::services::Services;
 use net::endpoint::KeepAlive;
 
-use super::{LogglyConfig, Metadata, Protocol};
+use super::{LogglyConfig, LogglyMetadata, Protocol};
 use crate::shared::logger::collector::{self, Calling, Collector};
 use crate::shared::logger::datagrams::Datagrams;
 use crate::shared::redis::settings::place;
@@ -23,9 +23,9 @@ impl Loggly {
     ///
     /// # Errors
     /// Why it cannot be reached, or which text cannot be sent as a field.
-    pub(super) fn new(services: &Services, config: &LogglyConfig, metadata: &Metadata) -> Result<Loggly, String> {
+    pub(super) fn new(services: &Services, config: &LogglyConfig, metadata: &LogglyMetadata) -> Result<Loggly, String> {
         if metadata.protocol == Protocol::Syslog {
-            let Metadata { host, port, timeout, .. } = metadata;
+            let LogglyMetadata { host, port, timeout, .. } = metadata;
             return Ok(Loggly::Syslog(Datagrams::new(services, host, *port, *timeout)?));
         }
         let calling = Calling {
@@ -47,7 +47,7 @@ impl Loggly {
 ///
 /// # Errors
 /// Why it cannot be reached, with the field.
-pub(super) fn check(metadata: &Metadata) -> Result<(), String> {
+pub(super) fn check(metadata: &LogglyMetadata) -> Result<(), String> {
     match metadata.protocol {
         Protocol::Syslog => {
             check_place(&place(&metadata.host, metadata.port)).map_err(|reason| format!("host: {reason}"))
@@ -57,7 +57,7 @@ pub(super) fn check(metadata: &Metadata) -> Result<(), String> {
 }
 
 /// The bulk endpoint; the host may have a scheme.
-fn uri(metadata: &Metadata, token: &str) -> String {
+fn uri(metadata: &LogglyMetadata, token: &str) -> String {
     let host = metadata.host.trim_end_matches('/');
     let scheme = match metadata.protocol {
         _ if host.starts_with("http") && host.contains("://") => "",
@@ -118,8 +118,8 @@ mod tests {
 
     use super::*;
 
-    fn metadata(written: Value) -> Metadata {
-        crate::shared::config::fields_of::<Metadata>(Some(&written)).unwrap()
+    fn metadata(written: Value) -> LogglyMetadata {
+        crate::shared::config::fields_of::<LogglyMetadata>(Some(&written)).unwrap()
     }
 
     #[test]

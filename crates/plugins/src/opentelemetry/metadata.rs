@@ -8,7 +8,7 @@ use crate::shared::attributes::{attributes, words};
 
 attributes! {
     /// The metadata as it is written.
-    pub(super) struct Metadata {
+    pub(super) struct OpentelemetryMetadata {
         /// Where the id of a new trace comes from: the field X-Request-Id of the request, if that is 32 hexadecimal digits, or random numbers.
         trace_id_source: TraceIdSource = TraceIdSource::Random;
         /// Attributes of the resource that all spans belong to: texts, numbers and truth values. Without service.name the service is called APISIX.

@@ -162,7 +162,7 @@ mod tests {
     use std::sync::Arc;
 
     use net::node_state::Unusable;
-    use net::nodes::Metadata;
+    use net::nodes::NodeMetadata;
 
     use super::super::super::balance::testing::{set, transition};
     use super::super::zone::ZonePreference;
@@ -178,7 +178,7 @@ mod tests {
         let mut set = set(&weights);
         for (node, (_, priority, zone)) in set.nodes.iter_mut().zip(nodes) {
             node.priority = *priority;
-            let metadata: Metadata = [("zone".into(), Box::from(*zone))].into();
+            let metadata: NodeMetadata = [("zone".into(), Box::from(*zone))].into();
             node.metadata = Some(Arc::new(metadata));
         }
         for index in down {

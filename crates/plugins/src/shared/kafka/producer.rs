@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::connection::{BrokerFault, Node};
 use super::settings::{ClusterSettings, TopicSettings};
-use super::wire::{self, Metadata, Request};
+use super::wire::{self, KafkaMetadata, Request};
 use crate::shared::redis::settings::place;
 
 /// How often messages that a broker did not take are sent again, with fresh metadata, before the batch has failed.
@@ -241,7 +241,7 @@ impl Producer {
     }
 
     /// Metadata from the first broker of the configuration that gives it.
-    async fn metadata(&self) -> Result<(Arc<Node>, Metadata), Failed> {
+    async fn metadata(&self) -> Result<(Arc<Node>, KafkaMetadata), Failed> {
         let request = Request::metadata(&self.topic.topic);
         let first = self.next_seed.load(Ordering::Relaxed);
         let mut failed = None;
@@ -260,7 +260,7 @@ impl Producer {
     }
 
     /// The leaders that metadata names; brokers that are known keep their connections.
-    fn follow(&self, seed: &Node, metadata: &Metadata, now_ms: u64) -> Result<Leaders, Failed> {
+    fn follow(&self, seed: &Node, metadata: &KafkaMetadata, now_ms: u64) -> Result<Leaders, Failed> {
         let known = self.known_nodes();
         let mut nodes = BTreeMap::new();
         let mut by_number = BTreeMap::new();

@@ -27,7 +27,7 @@ pub(super) struct Request {
 
 /// The leaders of a topic.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Metadata {
+pub(super) struct KafkaMetadata {
     /// Host and port of each broker, by its number.
     pub(super) brokers: BTreeMap<i32, (String, u16)>,
     /// The number of the leader of each partition; none while there is none.
@@ -164,7 +164,7 @@ fn record_batch(values: &[(usize, Bytes)], key: Option<&Bytes>, now_ms: i64) -> 
 }
 
 /// The reply to [`Request::metadata`].
-pub(super) fn read_metadata(reply: &[u8], topic: &str) -> Result<Metadata, ReplyFault> {
+pub(super) fn read_metadata(reply: &[u8], topic: &str) -> Result<KafkaMetadata, ReplyFault> {
     let mut fields = Fields(reply);
     fields.i32()?;
     let mut brokers = BTreeMap::new();
@@ -187,7 +187,7 @@ pub(super) fn read_metadata(reply: &[u8], topic: &str) -> Result<Metadata, Reply
         }
         return match Refusal::of(code, None) {
             Some(refusal) => Err(ReplyFault::Refused(refusal)),
-            None => Ok(Metadata { brokers, leaders }),
+            None => Ok(KafkaMetadata { brokers, leaders }),
         };
     }
     Err(ReplyFault::Malformed)

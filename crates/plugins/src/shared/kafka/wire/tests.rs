@@ -43,7 +43,7 @@ fn metadata(code: i16) -> Vec<u8> {
 
 #[test]
 fn metadata_gives_leaders_or_the_refusal() {
-    let expected = Metadata {
+    let expected = KafkaMetadata {
         brokers: BTreeMap::from([(2, ("kafka.example".to_owned(), 9_092))]),
         leaders: BTreeMap::from([(0, Some(2)), (1, None)]),
     };
