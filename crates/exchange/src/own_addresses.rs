@@ -19,12 +19,12 @@ pub const CONNECTIONS_MAX: usize = 200_000;
 pub struct OwnAddresses {
     proxy: Mutex<Vec<SocketAddr>>,
     others: Mutex<Vec<SocketAddr>>,
-    connections: Arc<Mutex<Table>>,
+    connections: Arc<Mutex<OwnConnectionTable>>,
 }
 
 /// The connections by the addresses of their sender and of their destination. The number is that of sessions that are not
 /// over: the kernel gives both addresses to another connection as soon as the first one is closed.
-type Table = HashMap<(SocketAddr, SocketAddr), (Side, u32)>;
+type OwnConnectionTable = HashMap<(SocketAddr, SocketAddr), (Side, u32)>;
 
 /// The side of this process that a connection belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub enum EntryFault {
 /// A place in the table, given back when it is dropped.
 #[derive(Debug)]
 pub struct ConnectionEntry {
-    table: Arc<Mutex<Table>>,
+    table: Arc<Mutex<OwnConnectionTable>>,
     ends: (SocketAddr, SocketAddr),
 }
 

@@ -82,13 +82,13 @@ pub struct Resolver {
 }
 
 struct Shared {
-    table: Mutex<Table>,
+    table: Mutex<NameTable>,
     changed: Notify,
     settled: Condvar,
 }
 
 #[derive(Default)]
-struct Table {
+struct NameTable {
     ttl: TtlBounds,
     names: BTreeMap<Box<str>, Name>,
     followers: Vec<Follower>,
@@ -135,7 +135,7 @@ impl Resolver {
     /// # Errors
     /// When the thread or its event loop cannot be made.
     pub fn start(lookup: Arc<dyn Lookup>, ttl: TtlBounds) -> std::io::Result<Resolver> {
-        let table = Mutex::new(Table { ttl, ..Table::default() });
+        let table = Mutex::new(NameTable { ttl, ..NameTable::default() });
         let shared = Arc::new(Shared { table, changed: Notify::new(), settled: Condvar::new() });
         let endpoints = Arc::new(Endpoints::default());
         let (known, interned) = (shared.clone(), endpoints.clone());
@@ -194,7 +194,7 @@ impl Resolver {
 
     fn settle_round(&self, round: u64) {
         let unsettled =
-            |table: &mut Table| table.names.values().any(|name| !name.tried && name.round == round);
+            |table: &mut NameTable| table.names.values().any(|name| !name.tried && name.round == round);
         env::wait_while(&self.shared.table, &self.shared.settled, SETTLE_MAX, unsettled);
     }
 }
@@ -207,7 +207,7 @@ impl Drop for Resolver {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, NameTable> {
         self.table.lock()
     }
 }
@@ -273,9 +273,9 @@ async fn first_answer(asking: &mut Vec<PendingLookup>) -> (Box<str>, Result<Answ
 }
 
 /// Removes names without a follower, so that they are not asked for again.
-fn forget_unused(table: &mut Table) {
+fn forget_unused(table: &mut NameTable) {
     table.followers.retain(|follower| follower.cell.strong_count() > 0);
-    let Table { names: known, followers, .. } = table;
+    let NameTable { names: known, followers, .. } = table;
     let used: std::collections::HashSet<&str> =
         followers.iter().flat_map(|follower| names(&follower.plan)).collect();
     known.retain(|name, state| state.asking || !state.tried || used.contains(&**name));
@@ -283,7 +283,7 @@ fn forget_unused(table: &mut Table) {
 
 /// Up to `room` names that are due, marked as being asked for; and how long nothing else will be, in nanoseconds. The
 /// follower with the fewest pending lookups comes first, and of its names the one that has been due longest.
-fn take_due(table: &mut Table, room: usize) -> (Vec<Box<str>>, u64) {
+fn take_due(table: &mut NameTable, room: usize) -> (Vec<Box<str>>, u64) {
     let now_ns = env::monotonic_ns();
     let mut shares: BTreeMap<u64, Share<'_>> = BTreeMap::new();
     let mut pause_ns = nanoseconds(SWEEP_AFTER);
@@ -323,7 +323,7 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn take_in(table: &mut Table, endpoints: &Endpoints, name: &str, answer: Result<Answer, String>) {
+fn take_in(table: &mut NameTable, endpoints: &Endpoints, name: &str, answer: Result<Answer, String>) {
     let ttl = table.ttl;
     let Some(state) = table.names.get_mut(name) else { return };
     let was_failing = state.error.is_some();

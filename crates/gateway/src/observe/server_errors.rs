@@ -53,7 +53,7 @@ impl fmt::Display for Endpoint {
 }
 
 #[derive(Debug, Default)]
-struct Table {
+struct ServerErrorTable {
     series: FastMap<Labels, Count>,
     swept_ms: u64,
 }
@@ -66,7 +66,7 @@ struct Count {
 
 /// The counters of one worker. The lock is held by a scrape for a copy of at most `ALL_SERIES_MAX` numbers.
 #[derive(Debug, Default)]
-pub struct ServerErrors(Mutex<Table>);
+pub struct ServerErrors(Mutex<ServerErrorTable>);
 
 impl ServerErrors {
     /// Counts an ended exchange, if it ended with an error of the server.
@@ -96,7 +96,7 @@ impl ServerErrors {
     }
 }
 
-impl Table {
+impl ServerErrorTable {
     fn count(&mut self, labels: Labels, now_ms: u64) {
         let place = self.place_for(labels, now_ms);
         let count = self.series.entry(place).or_default();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn series_are_bounded() {
-        let mut table = Table::default();
+        let mut table = ServerErrorTable::default();
         (0..3 * SERIES_MAX as u16).for_each(|port| table.count(at(port, 502), 1));
         assert_eq!(table.series.len(), SERIES_MAX + 1);
         let other = Labels { endpoint: Endpoint::Other, ..at(0, 502) };
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn idle_series_give_their_place_up() {
-        let mut table = Table::default();
+        let mut table = ServerErrorTable::default();
         (0..SERIES_MAX as u16).for_each(|port| table.count(at(port, 502), 1));
         let later_ms = IDLE_MS + 2;
         table.count(at(5, 502), later_ms - 1);

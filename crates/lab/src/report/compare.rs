@@ -7,7 +7,7 @@ use super::figure::Figure;
 use super::number;
 use super::statistics::{CONFIDENCE_PERCENT, Ratio, Spread, Verdict, unpaired};
 use super::summary;
-use super::table::{Cell, Table, Tone, wrapped};
+use super::table::{Cell, TextTable, Tone, wrapped};
 use crate::result::{ContenderResult, Report, ScenarioResult};
 use crate::terminal::Paint;
 
@@ -107,7 +107,7 @@ impl Comparison {
                 None => "  changes are of the numbers themselves: the runs share no baseline\n".to_owned(),
             };
             let mut table =
-                Table::with_numbers(std::iter::once("").chain(FIGURES.iter().map(|figure| figure.title())));
+                TextTable::with_numbers(std::iter::once("").chain(FIGURES.iter().map(|figure| figure.title())));
             table.rows = scenario.contenders.iter().map(row).collect();
             out += &table.aligned(paint, WIDTH);
             for sentence in &scenario.differences {

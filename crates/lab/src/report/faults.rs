@@ -1,7 +1,7 @@
 //! The runs with faulty endpoints as tables, for the terminal and the page. It measures nothing.
 
 use super::number;
-use super::table::{Cell, Table, Tone, wrapped};
+use super::table::{Cell, TextTable, Tone, wrapped};
 use crate::faults::Fault;
 use crate::result::{FaultResults, FaultRun, PeriodOutcome, Report};
 use crate::terminal::Paint;
@@ -56,8 +56,8 @@ pub fn runs(faults: &FaultResults, fault: Fault) -> Vec<&FaultRun> {
 }
 
 /// A row for each run.
-pub fn table(runs: &[&FaultRun]) -> Table {
-    let mut table = Table::with_numbers([
+pub fn table(runs: &[&FaultRun]) -> TextTable {
+    let mut table = TextTable::with_numbers([
         "",
         "requests",
         "failed",

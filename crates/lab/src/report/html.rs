@@ -26,7 +26,7 @@ use super::headline;
 use super::number;
 use super::statistics::{CONFIDENCE_PERCENT, LEAST_EFFECT};
 use super::summary;
-use super::table::{Table, Tone};
+use super::table::{TextTable, Tone};
 use crate::result::Report;
 
 /// The whole page.
@@ -165,7 +165,7 @@ fn figure(
     caption: &str,
     explanation: &str,
     drawing: &str,
-    table: &Table,
+    table: &TextTable,
     command: &str,
 ) -> String {
     format!(
@@ -184,7 +184,7 @@ fn command_line(command: &str) -> String {
     )
 }
 
-fn html_table(table: &Table) -> String {
+fn html_table(table: &TextTable) -> String {
     let headings: String = table
         .columns
         .iter()

@@ -4,7 +4,7 @@ use crate::terminal::Paint;
 
 /// Columns and rows of text.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Table {
+pub struct TextTable {
     /// From the left; the first names the row.
     pub columns: Vec<Column>,
     /// Each as long as `columns`.
@@ -47,7 +47,7 @@ pub enum Tone {
     Faint,
 }
 
-impl Table {
+impl TextTable {
     /// An empty table with these headings; all columns after the first hold numbers.
     pub fn with_numbers<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Self {
         let column = |(index, heading): (usize, T)| Column { heading: heading.into(), numeric: index > 0 };
@@ -157,8 +157,8 @@ const LEAST_NAME: usize = 10;
 mod tests {
     use super::*;
 
-    fn table(name: &str) -> Table {
-        let mut table = Table::with_numbers(["", "req/s", "×"]);
+    fn table(name: &str) -> TextTable {
+        let mut table = TextTable::with_numbers(["", "req/s", "×"]);
         table.rows.push(vec![
             Cell::text(name),
             Cell::number("12,345", Some(12_345.0)),

@@ -6,7 +6,7 @@ use super::libraries;
 use super::number;
 use super::statistics::{LEAST_ROUNDS, SCATTERED_SHARE, Spread, Verdict};
 use super::summary::{self, OWN_PERCENT, SATURATED_PERCENT, Summary};
-use super::table::{Cell, Table, Tone, wrapped};
+use super::table::{Cell, TextTable, Tone, wrapped};
 use crate::result::{Report, ScenarioResult};
 use crate::terminal::Paint;
 
@@ -88,9 +88,9 @@ pub fn whole_painted(report: &Report, paint: Paint) -> String {
     out
 }
 
-fn table(result: &ScenarioResult, measured: &[&Summary<'_>]) -> Table {
+fn table(result: &ScenarioResult, measured: &[&Summary<'_>]) -> TextTable {
     let ratio_heading = result.baseline.as_ref().map_or_else(String::new, |name| format!("CPU ×{name}"));
-    let mut table = Table::with_numbers([
+    let mut table = TextTable::with_numbers([
         "",
         "req/s",
         "loss %",

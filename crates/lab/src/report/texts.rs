@@ -11,7 +11,7 @@ use self::published::{Ask, TEXTS, Text};
 use super::figure::Figure;
 use super::number;
 use super::summary::{self, DIRECT, Summary};
-use super::table::{Cell, Table, wrapped};
+use super::table::{Cell, TextTable, wrapped};
 use crate::result::{Report, ScenarioResult};
 use crate::scenario::Load;
 use crate::terminal::Paint;
@@ -58,7 +58,7 @@ fn one(report: &Report, text: &Text) -> String {
         "p99 ms",
         "CPU µs/req",
     ];
-    let mut table = Table::with_numbers(headings);
+    let mut table = TextTable::with_numbers(headings);
     let origin = text.origin.map_or_else(Vec::new, |origin| vec![origin]);
     table.rows.push(cells("origin alone", &origin, None, text.origin, find(DIRECT)));
     for row in text.rows {
@@ -87,7 +87,7 @@ fn paragraph(text: &str) -> String {
     format!("{}\n", wrapped(&clean, WIDTH, 0))
 }
 
-fn aligned(table: &Table) -> String {
+fn aligned(table: &TextTable) -> String {
     format!("\n{}\n", table.aligned(Paint::Plain, WIDTH))
 }
 
@@ -195,7 +195,7 @@ pub(super) fn thread_models(report: &Report) -> String {
         }
         told = true;
         let headings = ["", "layer", "model", "buffers", "req/s", "loss %", "CPU µs/req", "switches/req"];
-        let mut table = Table::with_numbers(headings);
+        let mut table = TextTable::with_numbers(headings);
         let findings = findings::table(report, &measured);
         for summary in measured {
             let text = |name: &str| variable(summary.name, name).unwrap_or(number::MISSING).to_owned();

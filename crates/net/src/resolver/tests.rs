@@ -101,7 +101,7 @@ fn an_equal_set_is_not_published_again() {
 
 #[test]
 fn the_last_good_answer_outlives_failures() {
-    let mut table = Table::default();
+    let mut table = NameTable::default();
     let (cell, endpoints) = (cell(), Endpoints::default());
     table.names.insert("node.test".into(), unknown());
     table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
@@ -119,7 +119,7 @@ fn the_last_good_answer_outlives_failures() {
 
 #[test]
 fn names_nobody_follows_are_forgotten() {
-    let mut table = Table::default();
+    let mut table = NameTable::default();
     let held = cell();
     for name in ["used.test", "unused.test"] {
         table.names.insert(name.into(), Name { tried: true, ..unknown() });
@@ -135,7 +135,7 @@ fn names_nobody_follows_are_forgotten() {
 fn an_answer_holds_for_its_time_within_bounds() {
     let check = |ttl_s: u64, least_s: u64, most_s: u64| {
         let ttl = TtlBounds { min: Duration::from_secs(60), max: Duration::from_secs(600) };
-        let mut table = Table { ttl, ..Table::default() };
+        let mut table = NameTable { ttl, ..NameTable::default() };
         table.names.insert("node.test".into(), unknown());
         let before_ns = env::monotonic_ns();
         let given = Answer { ttl: Duration::from_secs(ttl_s), ..answer(&["10.0.0.1"]).unwrap() };
@@ -151,7 +151,7 @@ fn an_answer_holds_for_its_time_within_bounds() {
 
 #[test]
 fn names_of_one_upstream_leave_room_for_others() {
-    let mut table = Table::default();
+    let mut table = NameTable::default();
     for number in 0..20_000 {
         let name = Name::unknown(0, Payer { number: 1, names: 20_000 });
         table.names.insert(format!("a{number:05}.test").into(), name);
@@ -172,7 +172,7 @@ fn names_of_one_upstream_leave_room_for_others() {
 
 #[test]
 fn name_that_was_never_asked_for_comes_before_a_retry() {
-    let mut table = Table::default();
+    let mut table = NameTable::default();
     let payer = Payer { number: 1, names: 100 };
     for number in 0..100 {
         table.names.insert(format!("n{number:02}.test").into(), Name::unknown(0, payer));
@@ -209,7 +209,7 @@ fn new_names_settle_while_old_ones_never_answer() {
     resolver.follow(&good, plan(&["good.test"]));
     resolver.settle();
     testkit::wait_until("the good name has its address", || addresses(&good) == ["10.0.0.1"]);
-    let untried = |table: &Table| table.names.values().filter(|name| !name.tried).count();
+    let untried = |table: &NameTable| table.names.values().filter(|name| !name.tried).count();
     assert_eq!(untried(&resolver.shared.lock()), 2_000);
 }
 
@@ -228,7 +228,7 @@ fn addresses_of_a_name_share_its_weight() {
 
 #[test]
 fn half_an_answer_does_not_change_the_family() {
-    let mut table = Table::default();
+    let mut table = NameTable::default();
     let (cell, endpoints) = (cell(), Endpoints::default());
     table.names.insert("node.test".into(), unknown());
     table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
@@ -246,7 +246,7 @@ fn half_an_answer_does_not_change_the_family() {
 
 #[test]
 fn refused_address_is_no_node_after_any_lookup() {
-    let mut table = Table::default();
+    let mut table = NameTable::default();
     let (cell, endpoints) = (cell(), Endpoints::default());
     table.names.insert("node.test".into(), unknown());
     let refuses =

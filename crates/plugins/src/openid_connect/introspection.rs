@@ -24,10 +24,10 @@ const KEPT_SECONDS_MAX: u64 = 86_400;
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Introspections(Mutex<Table>);
+pub(super) struct Introspections(Mutex<IntrospectionTable>);
 
 #[derive(Default)]
-struct Table {
+struct IntrospectionTable {
     tokens: HashMap<[u8; 32], Active>,
     bytes: usize,
 }
@@ -60,7 +60,7 @@ impl Introspections {
         }
         // Full of valid tokens: it begins anew, which costs one call for each of them.
         if table.tokens.len() >= TOKENS_MAX || table.bytes + bytes > BYTES_MAX {
-            *table = Table::default();
+            *table = IntrospectionTable::default();
         }
         table.bytes += bytes;
         if let Some(before) = table.tokens.insert(key, Active { claims, bytes, until_s }) {

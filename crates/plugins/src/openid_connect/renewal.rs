@@ -35,10 +35,10 @@ type Answer = Arc<Fetched<Value>>;
 
 /// The answers for recent refresh tokens, by the tokens' SHA-256. The table is shared by all workers.
 #[derive(Default)]
-pub(super) struct Renewals(Mutex<Table>);
+pub(super) struct Renewals(Mutex<RenewalTable>);
 
 #[derive(Default)]
-struct Table {
+struct RenewalTable {
     answers: HashMap<[u8; 32], (Answer, u64)>,
 }
 

@@ -31,10 +31,10 @@ struct StreamPrometheus {
 
 /// See the module.
 #[derive(Default)]
-struct StreamMetrics(Mutex<Table>);
+struct StreamMetrics(Mutex<StreamMetricTable>);
 
 #[derive(Default)]
-struct Table {
+struct StreamMetricTable {
     routes: BTreeMap<Box<str>, RouteSeries>,
     listeners: BTreeMap<Box<str>, ListenerSeries>,
     /// By listener, node and code.
@@ -100,7 +100,7 @@ impl Drop for Active {
     }
 }
 
-impl Table {
+impl StreamMetricTable {
     /// Counts an active session; gives the label of its listener.
     fn enter(&mut self, listener: SocketAddr) -> Box<str> {
         let label = place(&self.listeners, listener.to_string().into());
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn series_beyond_the_limit_are_counted_as_other() {
-        let mut table = Table::default();
+        let mut table = StreamMetricTable::default();
         for number in 0..SERIES_MAX + 5 {
             let mut session = session(9100, SessionEnd::Closed);
             session.local.set_port(u16::try_from(number).unwrap());

@@ -33,9 +33,9 @@ pub(crate) struct WorkerTraffic {
 struct Tables {
     /// Sweeps so far.
     seconds: u32,
-    routes: Table,
-    consumers: Table,
-    endpoints: Table,
+    routes: CounterTable,
+    consumers: CounterTable,
+    endpoints: CounterTable,
 }
 
 impl WorkerTraffic {
@@ -44,9 +44,9 @@ impl WorkerTraffic {
         let counts = &status.traffic;
         let tables = Tables {
             seconds: 0,
-            routes: Table::new(&counts.routes),
-            consumers: Table::new(&counts.consumers),
-            endpoints: Table::new(&counts.endpoints),
+            routes: CounterTable::new(&counts.routes),
+            consumers: CounterTable::new(&counts.consumers),
+            endpoints: CounterTable::new(&counts.endpoints),
         };
         WorkerTraffic { tables: RefCell::new(tables), status }
     }
@@ -141,7 +141,7 @@ impl<'a> Named<'a, ()> {
 }
 
 /// The counters of one kind.
-struct Table {
+struct CounterTable {
     by_key: FastMap<(usize, u64), Known>,
     by_label: FastMap<Label, Arc<TrafficCell>>,
     /// How many of them count durations.
@@ -153,12 +153,12 @@ struct Known {
     _keeps: Arc<str>,
 }
 
-impl Table {
-    fn new(list: &CellList) -> Table {
+impl CounterTable {
+    fn new(list: &CellList) -> CounterTable {
         let cells = list.cells();
         let timed = cells.iter().filter(|cell| cell.has_times()).count();
         let by_label = cells.into_iter().map(|cell| (cell.label.clone(), cell)).collect();
-        Table { by_key: FastMap::default(), by_label, timed }
+        CounterTable { by_key: FastMap::default(), by_label, timed }
     }
 
     #[inline]
@@ -261,7 +261,7 @@ mod tests {
 
     #[test]
     fn new_form_of_an_object_keeps_its_counters() {
-        let (list, mut table) = (CellList::default(), Table::new(&CellList::default()));
+        let (list, mut table) = (CellList::default(), CounterTable::new(&CellList::default()));
         let (old, new): (Arc<str>, Arc<str>) = ("shop".into(), "shop".into());
         for id in [&old, &old, &new] {
             table.record(&list, Named::only(id), SAMPLE, false);
@@ -278,14 +278,14 @@ mod tests {
         let list = CellList::default();
         let id: Arc<str> = "a".into();
         for _ in 0..2 {
-            Table::new(&list).record(&list, Named::only(&id), SAMPLE, false);
+            CounterTable::new(&list).record(&list, Named::only(&id), SAMPLE, false);
         }
         assert_eq!(requests(&list), [("a".to_owned(), 2)]);
     }
 
     #[test]
     fn durations_are_counted_while_asked_for() {
-        let (list, mut table) = (CellList::default(), Table::new(&CellList::default()));
+        let (list, mut table) = (CellList::default(), CounterTable::new(&CellList::default()));
         let id: Arc<str> = "a".into();
         table.record(&list, Named::only(&id), SAMPLE, false);
         assert!(!list.cells()[0].has_times());
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn counters_are_bounded() {
-        let (list, mut table) = (CellList::default(), Table::new(&CellList::default()));
+        let (list, mut table) = (CellList::default(), CounterTable::new(&CellList::default()));
         for number in 0..CELLS_MAX + 3 {
             let id: Arc<str> = number.to_string().into();
             table.record(&list, Named::only(&id), SAMPLE, true);

@@ -5,7 +5,7 @@ use super::{command_line, html_table, notes};
 use crate::report::machine_line;
 use crate::report::statistics::{CONFIDENCE_PERCENT, LEAST_EFFECT};
 use crate::report::summary::DIRECT;
-use crate::report::table::{Cell, Table, Tone};
+use crate::report::table::{Cell, TextTable, Tone};
 use crate::result::{Report, ScenarioResult};
 
 /// Reasons to be careful with this run; empty if there are none.
@@ -62,7 +62,7 @@ pub(super) fn contenders_line(report: &Report) -> String {
 /// The last section of the page.
 pub(super) fn section(report: &Report) -> String {
     let mut contenders =
-        Table::with_numbers(["contender", "what it is", "language", "version", "told", "absent because"]);
+        TextTable::with_numbers(["contender", "what it is", "language", "version", "told", "absent because"]);
     contenders.columns.iter_mut().for_each(|column| column.numeric = false);
     for facts in &report.contenders {
         let definition = &facts.definition;

@@ -8,7 +8,7 @@ use crate::report::group::groups;
 use crate::report::headline::{self, SUBJECT};
 use crate::report::number;
 use crate::report::summary::{self, DIRECT};
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Cell, TextTable};
 use crate::result::{Report, ScenarioResult};
 
 /// Ratios to the baseline over all scenarios, and scenarios in which the subject is not first.
@@ -34,7 +34,7 @@ fn chart(
     caption: &str,
     direction: &str,
 ) -> Option<String> {
-    let mut table = Table::with_numbers(["scenario", "contender", "ratio", "interval", "verdict"]);
+    let mut table = TextTable::with_numbers(["scenario", "contender", "ratio", "interval", "verdict"]);
     table.columns[1].numeric = false;
     table.columns[4].numeric = false;
     let mut rows = Vec::new();
@@ -77,7 +77,7 @@ fn marks(
     people: &People<'_>,
     baseline: &str,
     kind: Figure,
-    table: &mut Table,
+    table: &mut TextTable,
 ) -> Vec<Dot> {
     let mut dots: Vec<Dot> = Vec::new();
     let summaries = summary::of_scenario(result);
@@ -139,7 +139,7 @@ fn not_first(report: &Report) -> String {
         return String::new();
     }
     let mut table =
-        Table::with_numbers(["scenario", "place", "of", "least CPU", "× the least", "loss %", "failed"]);
+        TextTable::with_numbers(["scenario", "place", "of", "least CPU", "× the least", "loss %", "failed"]);
     table.columns[3].numeric = false;
     for one in &standings {
         table.rows.push(vec![

@@ -10,7 +10,7 @@ use crate::report::figure::Figure;
 use crate::report::number;
 use crate::report::statistics::Spread;
 use crate::report::summary::{self, Summary};
-use crate::report::table::{Cell, Table, Tone};
+use crate::report::table::{Cell, TextTable, Tone};
 use crate::result::{Report, Run, ScenarioResult};
 
 /// The whole section with the anchor `anchor`.
@@ -126,7 +126,7 @@ impl View<'_> {
         if drawn.is_empty() {
             return String::new();
         }
-        let mut table = Table::with_numbers(["contender", "loss %", "least", "most"]);
+        let mut table = TextTable::with_numbers(["contender", "loss %", "least", "most"]);
         for (summary, loss) in
             self.measured.iter().filter_map(|summary| Some((summary, summary.loss_percent?)))
         {
@@ -226,7 +226,7 @@ impl View<'_> {
             return String::new();
         }
         let steps = drawn.iter().map(|one| one.values.len()).max().unwrap_or_default();
-        let mut table = Table::with_numbers(
+        let mut table = TextTable::with_numbers(
             std::iter::once("contender".to_owned())
                 .chain((0..steps).map(|step| format!("{} s", number::axis(step as f64 * interval_s)))),
         );
@@ -246,7 +246,7 @@ impl View<'_> {
     }
 
     /// The numbers behind a chart: spread, ratio to the baseline, verdict.
-    pub(super) fn table(&self, figures: &[Figure]) -> Table {
+    pub(super) fn table(&self, figures: &[Figure]) -> TextTable {
         let mut headings = vec!["contender".to_owned(), "rounds".to_owned()];
         let lead = figures[0];
         for of in figures {
@@ -260,7 +260,7 @@ impl View<'_> {
             ]);
         }
         headings.push("failed".to_owned());
-        let mut table = Table::with_numbers(headings);
+        let mut table = TextTable::with_numbers(headings);
         table.rows = self.measured.iter().map(|summary| self.cells(summary, figures)).collect();
         table
     }

@@ -9,7 +9,7 @@ use crate::contender::Definition;
 use crate::report::figure::Figure;
 use crate::report::number;
 use crate::report::summary::Summary;
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Cell, TextTable};
 use crate::result::Report;
 
 /// The properties of one contender of the study.
@@ -50,7 +50,7 @@ fn one(
     explanation: &str,
 ) -> String {
     let mut table =
-        Table::with_numbers(["contender", "layer", "model", "buffers", kind.title(), "least", "most"]);
+        TextTable::with_numbers(["contender", "layer", "model", "buffers", kind.title(), "least", "most"]);
     for column in &mut table.columns[1..4] {
         column.numeric = false;
     }

@@ -5,7 +5,7 @@ use crate::contender::Definition;
 use crate::report::figure::Figure;
 use crate::report::number;
 use crate::report::summary::Summary;
-use crate::report::table::{Cell, Table};
+use crate::report::table::{Cell, TextTable};
 use crate::result::Report;
 
 /// A finding: the words for it, the number of the text, and how it follows from the forms of one forwarder.
@@ -84,7 +84,7 @@ impl Forms<'_> {
 }
 
 /// The table of a scenario of the study: one column for each forwarder that has several forms in it. `None` without one.
-pub(super) fn table(report: &Report, measured: &[&Summary<'_>]) -> Option<Table> {
+pub(super) fn table(report: &Report, measured: &[&Summary<'_>]) -> Option<TextTable> {
     let mut all: Vec<Forms<'_>> = Vec::new();
     let mut is_layer4 = true;
     for summary in measured {
@@ -103,7 +103,7 @@ pub(super) fn table(report: &Report, measured: &[&Summary<'_>]) -> Option<Table>
     }
     let mut headings = vec!["".to_owned(), "the text".to_owned()];
     headings.extend(all.iter().map(|forms| format!("ours: {}", shown(forms.program))));
-    let mut table = Table::with_numbers(headings);
+    let mut table = TextTable::with_numbers(headings);
     for finding in FINDINGS.iter().filter(|finding| is_layer4 || !finding.layer4_only) {
         let ours: Vec<Option<String>> = all.iter().map(finding.of).collect();
         // A forwarder with other models has nothing to say about this one.
@@ -127,7 +127,7 @@ mod tests {
     use crate::report::{sample, summary};
 
     /// The table of the sample's study at layer 4, with these names of its models.
-    fn rows(models: &[(&str, &str)]) -> Option<Table> {
+    fn rows(models: &[(&str, &str)]) -> Option<TextTable> {
         let mut report = sample::report();
         for facts in &mut report.contenders {
             if let Some(model) = facts.definition.environment.get_mut("THREAD_MODEL") {

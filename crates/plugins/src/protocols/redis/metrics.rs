@@ -23,10 +23,10 @@ const BOUNDS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct CommandMetrics(Mutex<Table>);
+pub(super) struct CommandMetrics(Mutex<CommandSeriesTable>);
 
 /// By route and command.
-type Table = BTreeMap<(Arc<str>, Box<str>), Arc<Series>>;
+type CommandSeriesTable = BTreeMap<(Arc<str>, Box<str>), Arc<Series>>;
 
 #[derive(Default)]
 struct Series {

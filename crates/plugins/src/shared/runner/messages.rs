@@ -1,7 +1,7 @@
 //! The messages of the protocol: the numbers of their fields, and how the answers of the runner are read. It knows no socket.
 
 use super::error::CallError;
-use super::flat::{Malformed, Slots, Table, Tables, Writer};
+use super::flat::{Malformed, Slots, FlatTable, Tables, Writer};
 
 /// Fields and arguments that one answer may have: as many as a request head can hold, which has 64 KiB by default.
 const ENTRIES_MAX: usize = 1_000;
@@ -151,13 +151,13 @@ impl Budget {
 
 /// The token in an answer to a configuration.
 pub(super) fn read_token(message: &[u8]) -> Result<u32, CallError> {
-    Ok(Table::root(message)?.u32(prepare_conf::TOKEN)?)
+    Ok(FlatTable::root(message)?.u32(prepare_conf::TOKEN)?)
 }
 
 /// The error in a message of that type.
 pub(super) fn read_error(message: &[u8]) -> CallError {
     const TOKEN_NOT_FOUND: u8 = 2;
-    match Table::root(message).and_then(|error| error.u8(0)) {
+    match FlatTable::root(message).and_then(|error| error.u8(0)) {
         Ok(TOKEN_NOT_FOUND) => CallError::TokenUnknown,
         Ok(code) => CallError::Runner(code),
         Err(malformed) => malformed.into(),
@@ -166,7 +166,7 @@ pub(super) fn read_error(message: &[u8]) -> CallError {
 
 /// The question in a message of that type.
 pub(super) fn read_question(message: &[u8]) -> Result<Question, CallError> {
-    let question = Table::root(message)?;
+    let question = FlatTable::root(message)?;
     match question.u8(0)? {
         1 => {
             let variable = question.table(1)?.ok_or(Malformed("a question has no content"))?;
@@ -190,7 +190,7 @@ pub(super) fn write_answer(writer: &mut Writer<'_>, value: Option<&[u8]>) {
 }
 
 /// Checks that an answer belongs to the call `asked`. Some runners leave the number out.
-fn check_id(answer: &Table<'_>, asked: u32) -> Result<(), CallError> {
+fn check_id(answer: &FlatTable<'_>, asked: u32) -> Result<(), CallError> {
     match answer.u32(0)? {
         0 => Ok(()),
         answered if answered == asked => Ok(()),
@@ -200,7 +200,7 @@ fn check_id(answer: &Table<'_>, asked: u32) -> Result<(), CallError> {
 
 /// The answer to the request `id`.
 pub(super) fn read_action(message: &[u8], id: u32) -> Result<Action<'_>, CallError> {
-    let answer = Table::root(message)?;
+    let answer = FlatTable::root(message)?;
     check_id(&answer, id)?;
     let kind = answer.u8(1)?;
     if kind == 0 {
@@ -227,7 +227,7 @@ pub(super) fn read_action(message: &[u8], id: u32) -> Result<Action<'_>, CallErr
 
 /// The answer to the response of the call `id`.
 pub(super) fn read_response_change(message: &[u8], id: u32) -> Result<ResponseChange<'_>, CallError> {
-    let answer = Table::root(message)?;
+    let answer = FlatTable::root(message)?;
     check_id(&answer, id)?;
     Ok(ResponseChange {
         status: answer.u16(1)?,

@@ -7,7 +7,7 @@ pub(crate) struct Malformed(pub(crate) &'static str);
 
 /// A table in a buffer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table<'a> {
+pub(crate) struct FlatTable<'a> {
     buffer: &'a [u8],
     at: usize,
     /// The offsets of the fields, 2 bytes each.
@@ -62,13 +62,13 @@ fn counted(buffer: &[u8], at: usize, unit: usize) -> Result<(usize, usize), Malf
     }
 }
 
-impl<'a> Table<'a> {
+impl<'a> FlatTable<'a> {
     /// The table that a message begins with.
-    pub(crate) fn root(buffer: &'a [u8]) -> Result<Table<'a>, Malformed> {
-        Table::new(buffer, follow(buffer, 0)?)
+    pub(crate) fn root(buffer: &'a [u8]) -> Result<FlatTable<'a>, Malformed> {
+        FlatTable::new(buffer, follow(buffer, 0)?)
     }
 
-    fn new(buffer: &'a [u8], at: usize) -> Result<Table<'a>, Malformed> {
+    fn new(buffer: &'a [u8], at: usize) -> Result<FlatTable<'a>, Malformed> {
         let back = i64::from(i32::from_le_bytes(array(buffer, at)?));
         let vtable = i64::try_from(at).ok().and_then(|at| usize::try_from(at - back).ok());
         let vtable = vtable.ok_or(Malformed("a vtable lies outside of the message"))?;
@@ -78,7 +78,7 @@ impl<'a> Table<'a> {
         let offsets = offsets.ok_or(Malformed("a vtable lies outside of the message"))?;
         let is_inside = size >= WORD && at.checked_add(size).is_some_and(|end| end <= buffer.len());
         match is_inside && vtable_size.is_multiple_of(2) {
-            true => Ok(Table { buffer, at, offsets, size }),
+            true => Ok(FlatTable { buffer, at, offsets, size }),
             false => Err(Malformed("a table lies outside of the message")),
         }
     }
@@ -118,9 +118,9 @@ impl<'a> Table<'a> {
     }
 
     /// A table inside this one.
-    pub(crate) fn table(&self, field: usize) -> Result<Option<Table<'a>>, Malformed> {
+    pub(crate) fn table(&self, field: usize) -> Result<Option<FlatTable<'a>>, Malformed> {
         let Some(at) = self.place(field, WORD)? else { return Ok(None) };
-        Table::new(self.buffer, follow(self.buffer, at)?).map(Some)
+        FlatTable::new(self.buffer, follow(self.buffer, at)?).map(Some)
     }
 
     /// A list of tables; an empty one if it is not set.
@@ -140,9 +140,9 @@ impl<'a> Tables<'a> {
     }
 
     /// Each table.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Table<'a>, Malformed>> + use<'a> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<FlatTable<'a>, Malformed>> + use<'a> {
         let Tables { buffer, at, count } = *self;
-        (0..count).map(move |index| Table::new(buffer, follow(buffer, at + index * WORD)?))
+        (0..count).map(move |index| FlatTable::new(buffer, follow(buffer, at + index * WORD)?))
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
     type Content = ((u8, u16, u32), Vec<u8>, u32, Vec<Vec<u8>>);
 
     fn read(bytes: &[u8]) -> Result<Content, Malformed> {
-        let root = Table::root(bytes)?;
+        let root = FlatTable::root(bytes)?;
         let inner = root.table(4)?.ok_or(Malformed("no table"))?;
         let texts =
             root.tables(5)?.iter().take(100).map(|entry| Ok(entry?.bytes(0)?.unwrap_or_default().to_vec()));
@@ -188,7 +188,7 @@ mod tests {
         let expected = ((7, 700, 70_000), b"text".to_vec(), 5, vec![b"a".to_vec(), b"aa".to_vec()]);
         assert_eq!(read(&message()), Ok(expected));
         let root = message();
-        let root = Table::root(&root).unwrap();
+        let root = FlatTable::root(&root).unwrap();
         assert_eq!(
             (root.u32(9), root.bytes(9), root.tables(9).map(|list| list.len())),
             (Ok(0), Ok(None), Ok(0))

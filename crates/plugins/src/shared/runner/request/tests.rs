@@ -24,14 +24,14 @@ fn request_is_written_as_apisix_does() {
     let exchange = scene.exchange(HEAD);
     let mut bytes = Vec::new();
     write(&mut Writer::new(&mut bytes), &exchange, 7, 233).unwrap();
-    let request = super::super::flat::Table::root(&bytes).unwrap();
+    let request = super::super::flat::FlatTable::root(&bytes).unwrap();
     assert_eq!((request.u32(0).unwrap(), request.u32(6).unwrap(), request.u8(2).unwrap()), (7, 233, 3));
     assert_eq!(request.bytes(3).unwrap(), Some(&b"/a b"[..]));
     assert_eq!(request.bytes(1).unwrap().map(<[u8]>::len), Some(4));
     let entries = |field| -> Vec<(String, Option<String>)> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let list = request.tables(field).unwrap();
-        let entry = |entry: super::super::flat::Table<'_>| {
+        let entry = |entry: super::super::flat::FlatTable<'_>| {
             (text(entry.bytes(0).unwrap().unwrap()), entry.bytes(1).unwrap().map(text))
         };
         list.iter().map(|one| entry(one.unwrap())).collect()
