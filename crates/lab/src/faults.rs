@@ -22,7 +22,7 @@ use crate::process::cores;
 use crate::process::guard::raise_descriptor_limit;
 use crate::report::{faults as tables, json, number};
 use crate::result::{FORMAT, FaultResults, FaultRun, Protection, Report};
-use crate::run::{self, Binaries, INTERRUPTED, Interrupt, Interrupted, Stage};
+use crate::run::{self, Binaries, INTERRUPTED, Interrupt, Interrupted, RunningPrograms};
 use crate::terminal::{Paint, print, print_error};
 use crate::{machine, tools};
 use course::{CONNECTIONS, Course, TIMEOUT};
@@ -87,7 +87,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
     };
     let (program, files) = (std::env::current_exe()?, settings.files.clone());
     let measured = settings.measured.clone();
-    let mut stage = Stage::new(program, files, measured, Ports::default(), pinned, interrupt.clone())?;
+    let mut stage = RunningPrograms::new(program, files, measured, Ports::default(), pinned, interrupt.clone())?;
     let began = Instant::now();
     let outcome = measure(settings, &mut stage, &mut report, &interrupt, began);
     report.seconds = began.elapsed().as_secs_f64();
@@ -117,7 +117,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
 
 fn measure(
     settings: &Settings,
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     report: &mut Report,
     interrupt: &Interrupt,
     began: Instant,

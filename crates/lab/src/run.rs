@@ -31,7 +31,7 @@ pub use interrupt::{Interrupt, Interrupted};
 pub use plan::{Binaries, Wishes};
 use plan::{Step, estimated_seconds};
 use progress::Progress;
-pub use stage::Stage;
+pub use stage::RunningPrograms;
 
 /// The arguments of the command line, parsed and checked.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
     let ports = Ports::from(settings.port);
     let measured = settings.measured.clone();
     let files = settings.files.clone();
-    let mut stage = Stage::new(program, files, measured, ports, pinned, interrupt.clone())?;
+    let mut stage = RunningPrograms::new(program, files, measured, ports, pinned, interrupt.clone())?;
     let began = Instant::now();
     let outcome = measure_all(&settings, &mut stage, &mut report, &interrupt, began);
     stage.clear();
@@ -136,7 +136,7 @@ pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
 
 fn measure_all(
     settings: &Settings,
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     report: &mut Report,
     interrupt: &Interrupt,
     began: Instant,
@@ -177,7 +177,7 @@ fn measure_all(
 /// Measures one scenario; if it cannot be measured, a note says why, and the run continues.
 fn measure_step(
     settings: &Settings,
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     step: &Step,
     result: &mut ScenarioResult,
     progress: &Progress,
@@ -212,7 +212,7 @@ fn measure_step(
 pub(crate) fn install(
     contenders: &[Definition],
     installs: bool,
-    stage: &Stage,
+    stage: &RunningPrograms,
     report: &mut Report,
 ) -> anyhow::Result<Vec<Definition>> {
     let mut present = Vec::new();

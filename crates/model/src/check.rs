@@ -31,7 +31,7 @@ pub use expression::contract_reason;
 pub use options::{CheckOptions, UnknownFields};
 
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Passed, Stage, Warning};
+use crate::fault::{Findings, Passed, CheckStage, Warning};
 use crate::resource::Resource;
 use crate::{Id, Key, Kind, Refusal, schema, secret_reference};
 
@@ -158,7 +158,7 @@ fn files(catalog: &Catalog, resource: &Resource) -> Result<(), Refusal> {
     let mut findings = Findings::default();
     for (pointer, path) in secret_reference::files_of(resource) {
         if let Err(reason) = catalog.check_file(path) {
-            findings.add(Stage::Unsupported, pointer, reason);
+            findings.add(CheckStage::Unsupported, pointer, reason);
         }
     }
     findings.into_result()
@@ -168,14 +168,14 @@ fn files(catalog: &Catalog, resource: &Resource) -> Result<(), Refusal> {
 fn proto(catalog: &Catalog, value: &Value, findings: &mut Findings) {
     let Some(content) = value.get("content").and_then(Value::as_str) else { return };
     if let Some(Err(reason)) = catalog.check_proto(content) {
-        findings.add(Stage::Plugins, "/content".to_owned(), format!("content: {reason}"));
+        findings.add(CheckStage::Plugins, "/content".to_owned(), format!("content: {reason}"));
     }
 }
 
 fn by_schema(kind: Kind, value: &Value, findings: &mut Findings) {
     for fault in schema::validator(kind).faults(value) {
         let contract = format!("invalid configuration: {}", fault.hinted_message());
-        findings.add_schema_fault(Stage::Schema, "", &fault, contract);
+        findings.add_schema_fault(CheckStage::Schema, "", &fault, contract);
     }
 }
 
@@ -191,7 +191,7 @@ fn id(key: &Key, value: &Value, findings: &mut Findings) {
         _ => Id::deserialize(found).is_ok_and(|id| &*id != expected),
     });
     if differs {
-        let stage = if key.kind == Kind::Consumer { Stage::Upstream } else { Stage::Alternatives };
+        let stage = if key.kind == Kind::Consumer { CheckStage::Upstream } else { CheckStage::Alternatives };
         findings.add(stage, format!("/{field}"), reason);
     }
 }

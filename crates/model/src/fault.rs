@@ -115,7 +115,7 @@ impl std::error::Error for Refusal {}
 
 /// The step of the check that found a fault. APISIX stops at the first step that fails, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
+pub(crate) enum CheckStage {
     /// Before the schema: alternatives that exclude each other.
     Alternatives,
     /// The JSON Schema.
@@ -145,7 +145,7 @@ pub(crate) struct Findings {
 
 #[derive(Debug)]
 struct Finding {
-    stage: Stage,
+    stage: CheckStage,
     pointer: String,
     reason: String,
     contract: Option<String>,
@@ -163,14 +163,14 @@ pub(crate) struct Passed {
 
 impl Findings {
     /// A fault with its reason as the contract's line.
-    pub(crate) fn add(&mut self, stage: Stage, pointer: impl Into<String>, reason: impl Into<String>) {
+    pub(crate) fn add(&mut self, stage: CheckStage, pointer: impl Into<String>, reason: impl Into<String>) {
         self.put(stage, pointer.into(), reason.into(), None, false);
     }
 
     /// A fault that the contract words differently.
     pub(crate) fn add_worded(
         &mut self,
-        stage: Stage,
+        stage: CheckStage,
         pointer: impl Into<String>,
         reason: impl Into<String>,
         contract: String,
@@ -181,7 +181,7 @@ impl Findings {
     /// A fault that a schema found below `pointer`, with what precedes the contract's line.
     pub(crate) fn add_schema_fault(
         &mut self,
-        stage: Stage,
+        stage: CheckStage,
         pointer: &str,
         fault: &SchemaFault,
         contract: String,
@@ -193,7 +193,7 @@ impl Findings {
 
     fn put(
         &mut self,
-        stage: Stage,
+        stage: CheckStage,
         pointer: String,
         reason: String,
         contract: Option<String>,
@@ -288,8 +288,8 @@ mod tests {
     #[test]
     fn the_contract_names_the_fault_of_the_earliest_step() {
         let mut findings = Findings::default();
-        findings.add(Stage::Plugins, "/plugins/x", "unknown plugin [x]");
-        findings.add_worded(Stage::Schema, "/uri", "too short", "invalid configuration: short".to_owned());
+        findings.add(CheckStage::Plugins, "/plugins/x", "unknown plugin [x]");
+        findings.add_worded(CheckStage::Schema, "/uri", "too short", "invalid configuration: short".to_owned());
         let refusal = findings.into_result().unwrap_err();
         assert_eq!(refusal.contract_message(), "invalid configuration: short");
         assert_eq!(refusal.faults().len(), 2);
@@ -299,14 +299,14 @@ mod tests {
     #[test]
     fn vague_fault_gives_way_to_a_clear_one() {
         let vague = |pointer: &str| Finding {
-            stage: Stage::Schema,
+            stage: CheckStage::Schema,
             pointer: pointer.to_owned(),
             reason: "matches no pattern".to_owned(),
             contract: Some("invalid configuration: no pattern".to_owned()),
             is_vague: true,
         };
         let mut findings = Findings { found: vec![vague("/host"), vague("/id")], ..Findings::default() };
-        findings.add(Stage::Expressions, "/host", "the host is empty");
+        findings.add(CheckStage::Expressions, "/host", "the host is empty");
         let refusal = findings.into_result().unwrap_err();
         assert_eq!(refusal.contract_message(), "invalid configuration: no pattern; the host is empty");
         let reasons: Vec<&str> = refusal.faults().iter().map(|fault| &*fault.reason).collect();

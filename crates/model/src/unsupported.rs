@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Stage, below};
+use crate::fault::{Findings, CheckStage, below};
 use crate::kind::Kind;
 
 /// A field that is refused wherever it is written at the top of an object.
@@ -72,7 +72,7 @@ pub(crate) fn route(object: &Value, findings: &mut Findings) {
 /// Refuses a stream route where the instance has no listener of layer 4.
 pub(crate) fn stream_route(catalog: &Catalog, findings: &mut Findings) {
     if catalog.refuses_stream_routes() {
-        findings.add(Stage::Unsupported, String::new(), STREAM_ROUTES_REFUSED);
+        findings.add(CheckStage::Unsupported, String::new(), STREAM_ROUTES_REFUSED);
     }
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findi
             "scheme {scheme} of an upstream is not supported yet: no plugin speaks to Kafka; supported are {}",
             SCHEMES.join(", ")
         );
-        findings.add(Stage::Unsupported, below(pointer, "scheme"), reason);
+        findings.add(CheckStage::Unsupported, below(pointer, "scheme"), reason);
     }
     if let Some(registry) = upstream.get("discovery_type").and_then(Value::as_str)
         && !catalog.has_registry(registry)
@@ -94,14 +94,14 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findi
             "discovery_type {registry}: no such registry is configured; write a block `discovery: {{{registry}: …}}` in the \
              settings, or nodes instead"
         );
-        findings.add(Stage::Unsupported, below(pointer, "discovery_type"), reason);
+        findings.add(CheckStage::Unsupported, below(pointer, "discovery_type"), reason);
     }
 }
 
 fn refuse(fields: &[Field], object: &Value, pointer: &str, findings: &mut Findings) {
     for field in fields {
         if object.get(field.name).is_some() {
-            findings.add(Stage::Unsupported, below(pointer, field.name), field.reason);
+            findings.add(CheckStage::Unsupported, below(pointer, field.name), field.reason);
         }
     }
 }

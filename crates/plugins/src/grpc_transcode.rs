@@ -83,7 +83,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::outages::Outages;
 use crate::shared::side_thread;
-use call::{TranscodeCall, Stage};
+use call::{TranscodeCall, TranscodeStage};
 use frames::Converter;
 use response::Form;
 use status::DetailType;
@@ -267,7 +267,7 @@ impl Plugin for GrpcTranscode {
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
         match exchange.peek_state::<TranscodeCall>() {
-            None | Some(TranscodeCall { stage: Stage::Nothing | Stage::Asked, .. }) => BodyNeed::None,
+            None | Some(TranscodeCall { stage: TranscodeStage::Nothing | TranscodeStage::Asked, .. }) => BodyNeed::None,
             Some(_) if self.streams => BodyNeed::Stream,
             Some(_) => BodyNeed::Buffer { limit_bytes: self.converter.response_max_bytes },
         }
@@ -329,7 +329,7 @@ impl GrpcTranscode {
             None => exchange.times.started_ns,
         };
         exchange.translate_call(begun_ns);
-        exchange.state::<TranscodeCall>().stage = Stage::Asked;
+        exchange.state::<TranscodeCall>().stage = TranscodeStage::Asked;
         None
     }
 }

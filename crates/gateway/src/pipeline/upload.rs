@@ -22,7 +22,7 @@ pub(super) struct Upload {
     body: ReplayedBody,
     /// The piece that plugins have edited; `None` if no plugin edits the body.
     edited: Option<Box<EditedPiece>>,
-    stage: Stage,
+    stage: UploadStage,
     limit_bytes: u64,
     taken_bytes: u64,
     copy: Option<SharedCopy>,
@@ -42,7 +42,7 @@ struct EditedPiece {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum UploadStage {
     /// Body bytes remain to be forwarded.
     Sending,
     /// The last bytes wait for the kernel.
@@ -72,7 +72,7 @@ impl Upload {
         Upload {
             edited: run.edits_request_body.get().then(Box::default),
             body: ReplayedBody::new(&mut exchange.body),
-            stage: Stage::Done,
+            stage: UploadStage::Done,
             limit_bytes: exchange.max_request_body_bytes(),
             taken_bytes: 0,
             copy: exchange.copies.request.clone(),
@@ -119,9 +119,9 @@ impl Upload {
                     copy.end();
                 }
                 upstream_stream.finish(None);
-                Stage::Flushing
+                UploadStage::Flushing
             }
-            _ => Stage::Sending,
+            _ => UploadStage::Sending,
         };
     }
 
@@ -140,7 +140,7 @@ impl Upload {
 
     /// Stops forwarding, because the client's side of the body has failed.
     pub(super) fn give_up(&mut self) {
-        self.stage = Stage::Broken;
+        self.stage = UploadStage::Broken;
     }
 
     /// Bytes of the body forwarded so far.
@@ -150,12 +150,12 @@ impl Upload {
 
     /// Whether the whole request reached the kernel.
     pub(super) fn is_done(&self) -> bool {
-        self.stage == Stage::Done
+        self.stage == UploadStage::Done
     }
 
     /// Whether the endpoint stopped taking the request.
     pub(super) fn is_broken(&self) -> bool {
-        self.stage == Stage::Broken
+        self.stage == UploadStage::Broken
     }
 
     /// Forwards as much as one turn allows. `moved` is set if anything was forwarded, now or in an earlier turn. An
@@ -173,16 +173,16 @@ impl Upload {
         let mut turn = Turn::default();
         loop {
             match self.stage {
-                Stage::Done | Stage::Broken => return Ok(Progress::Ended),
-                Stage::Flushing => match upstream_stream.poll_flush(cx) {
+                UploadStage::Done | UploadStage::Broken => return Ok(Progress::Ended),
+                UploadStage::Flushing => match upstream_stream.poll_flush(cx) {
                     Poll::Ready(Ok(())) => {
                         *moved = true;
-                        self.stage = Stage::Done;
+                        self.stage = UploadStage::Done;
                     }
-                    Poll::Ready(Err(_)) => self.stage = Stage::Broken,
+                    Poll::Ready(Err(_)) => self.stage = UploadStage::Broken,
                     Poll::Pending => return Ok(Progress::AwaitsEndpoint),
                 },
-                Stage::Sending => {
+                UploadStage::Sending => {
                     if self.edited.is_some() {
                         if let Some(waits) =
                             self.poll_edited(cx, journey, upstream_stream, moved, &mut turn)?
@@ -215,13 +215,13 @@ impl Upload {
         }
         if let Some(trailers) = &piece.end {
             upstream_stream.finish(trailers.as_ref());
-            self.stage = Stage::Flushing;
+            self.stage = UploadStage::Flushing;
             return Ok(None);
         }
         let Poll::Ready(taken) = self.take_piece(cx, journey.downstream) else {
             // Edited bytes must not wait for the client's next ones: the answer to them may be what it waits for.
             if let Poll::Ready(Err(_)) = upstream_stream.poll_flush(cx) {
-                self.stage = Stage::Broken;
+                self.stage = UploadStage::Broken;
                 return Ok(None);
             }
             return Ok(Some(Progress::AwaitsClient));
@@ -249,7 +249,7 @@ impl Upload {
                 }
             }
             // The endpoint may have answered before it closed: its response decides.
-            Poll::Ready(Err(_)) => self.stage = Stage::Broken,
+            Poll::Ready(Err(_)) => self.stage = UploadStage::Broken,
             Poll::Pending => return Some(Progress::AwaitsEndpoint),
         }
         None
@@ -352,7 +352,7 @@ impl Upload {
                         return Ok(Some(Progress::NextTurn));
                     }
                 }
-                Poll::Ready(Err(_)) => self.stage = Stage::Broken,
+                Poll::Ready(Err(_)) => self.stage = UploadStage::Broken,
                 Poll::Pending => return Ok(Some(Progress::AwaitsEndpoint)),
             },
             Poll::Ready(BodyEvent::End(trailers)) => {
@@ -360,13 +360,13 @@ impl Upload {
                     copy.end();
                 }
                 upstream_stream.finish(trailers);
-                self.stage = Stage::Flushing;
+                self.stage = UploadStage::Flushing;
             }
             Poll::Ready(BodyEvent::Reset(failure)) => return Err(failure),
             Poll::Pending => {
                 // Bytes sent so far must not wait for the client's next piece.
                 if let Poll::Ready(Err(_)) = upstream_stream.poll_flush(cx) {
-                    self.stage = Stage::Broken;
+                    self.stage = UploadStage::Broken;
                     return Ok(None);
                 }
                 return Ok(Some(Progress::AwaitsClient));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::files::{Files, FilesArguments};
 use crate::ports::Ports;
-use crate::run::{Binaries, Interrupt, Interrupted, Stage};
+use crate::run::{Binaries, Interrupt, Interrupted, RunningPrograms};
 use crate::terminal::{Paint, print};
 
 /// Arguments of `weir lab list`.
@@ -35,7 +35,7 @@ pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
     let width = contenders.iter().map(|contender| contender.name.len()).max().unwrap_or(0);
     let program = std::env::current_exe()?;
     let stage =
-        Stage::new(program, files, Binaries::new(), Ports::default(), Vec::new(), Interrupt::listen()?)?;
+        RunningPrograms::new(program, files, Binaries::new(), Ports::default(), Vec::new(), Interrupt::listen()?)?;
     for contender in &contenders {
         let state = match stage.script(contender, "version", VERSION_LIMIT) {
             Ok(_) => paint.good("installed"),

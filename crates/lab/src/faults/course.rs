@@ -15,11 +15,11 @@ use super::refused::Refused;
 use crate::contender::Definition;
 use crate::load::{self, Check, Expectation, Manner, Plan, Target, Tls, Transport};
 use crate::result::{FaultRun, FaultyTraffic, LoadOutcome, Protection};
-use crate::run::{Interrupt, Stage};
+use crate::run::{Interrupt, RunningPrograms};
 
 /// The conditions that all runs have in common.
 pub(super) struct Course<'a> {
-    pub(super) stage: &'a mut Stage,
+    pub(super) stage: &'a mut RunningPrograms,
     pub(super) interrupt: &'a Interrupt,
     pub(super) phases: Phases,
     /// Requests that are due in a second.

@@ -70,7 +70,7 @@ pub(super) struct Crowd<'a> {
 #[derive(Debug)]
 struct Client {
     socket: Option<OwnedFd>,
-    stage: Stage,
+    stage: CrowdStage,
     /// When its stage began, or when a client that is away reconnects.
     since_ns: u64,
     /// Bytes sent of `quick` and `slow` together.
@@ -80,7 +80,7 @@ struct Client {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum CrowdStage {
     /// Not connected yet.
     New,
     Connecting,
@@ -95,7 +95,7 @@ impl<'a> Crowd<'a> {
         let (quick, slow) = said(job, habit);
         let client = || Client {
             socket: None,
-            stage: Stage::New,
+            stage: CrowdStage::New,
             since_ns: 0,
             sent: 0,
             reading: Reading::default(),
@@ -142,7 +142,7 @@ impl<'a> Crowd<'a> {
             }
             self.take_turns(now_ns);
             let is_gathered =
-                self.clients.iter().all(|client| matches!(client.stage, Stage::Open | Stage::Away));
+                self.clients.iter().all(|client| matches!(client.stage, CrowdStage::Open | CrowdStage::Away));
             if is_gathered && let Some(ready) = ready.take() {
                 ready();
                 end = seconds.map(|seconds| Instant::now() + seconds);
@@ -156,7 +156,7 @@ impl<'a> Crowd<'a> {
                 self.event(event.data.u64() as usize, event.flags);
             }
         }
-        let open = self.clients.iter().filter(|client| client.stage == Stage::Open).count();
+        let open = self.clients.iter().filter(|client| client.stage == CrowdStage::Open).count();
         let run = Run {
             asked: self.clock.elapsed(),
             cpu: cpu_time().saturating_sub(cpu_before),
@@ -175,20 +175,20 @@ impl<'a> Crowd<'a> {
     /// Opens new clients, a few at a time, and those that have been away long enough; gives up connections that are not
     /// established in time.
     fn sweep(&mut self, now_ns: u64) {
-        let under_way = self.clients.iter().filter(|client| client.stage == Stage::Connecting).count();
+        let under_way = self.clients.iter().filter(|client| client.stage == CrowdStage::Connecting).count();
         let mut room = CONNECTING_AT_ONCE.saturating_sub(under_way);
         let invited = invited(self.clients.len(), self.ramp_up, now_ns);
         for number in 0..self.clients.len() {
             let lasted_ns = now_ns.saturating_sub(self.clients[number].since_ns);
             match self.clients[number].stage {
-                Stage::Connecting if lasted_ns > CONNECTING_NS => {
+                CrowdStage::Connecting if lasted_ns > CONNECTING_NS => {
                     self.cut(number, Kind::Connect, "no connection was made in time".to_owned());
                 }
-                Stage::New if room > 0 && number < invited => {
+                CrowdStage::New if room > 0 && number < invited => {
                     room -= 1;
                     self.open(number);
                 }
-                Stage::Away if room > 0 && now_ns >= self.clients[number].since_ns => {
+                CrowdStage::Away if room > 0 && now_ns >= self.clients[number].since_ns => {
                     room -= 1;
                     self.open(number);
                 }
@@ -203,7 +203,7 @@ impl<'a> Crowd<'a> {
         match connect(self.job, self.habit, &self.epoll, number) {
             Ok(socket) => {
                 client.socket = Some(socket);
-                client.stage = Stage::Connecting;
+                client.stage = CrowdStage::Connecting;
                 client.restart(self.job);
             }
             Err(error) => self.cut(number, Kind::Connect, socket::cannot_connect(error)),
@@ -218,7 +218,7 @@ impl<'a> Crowd<'a> {
 
     fn leave(&mut self, number: usize) {
         let client = &mut self.clients[number];
-        (client.socket, client.stage) = (None, Stage::Away);
+        (client.socket, client.stage) = (None, CrowdStage::Away);
         client.since_ns = nanoseconds(&self.clock) + away_ns(self.left);
         self.left += 1;
     }
@@ -229,7 +229,7 @@ impl<'a> Crowd<'a> {
         for _ in 0..turns.due(now_ns) {
             let number = self.turned;
             self.turned = (self.turned + 1) % self.clients.len();
-            if self.clients[number].stage != Stage::Open {
+            if self.clients[number].stage != CrowdStage::Open {
                 continue;
             }
             self.turns_taken += 1;
@@ -243,22 +243,22 @@ impl<'a> Crowd<'a> {
 
     fn event(&mut self, number: usize, flags: EventFlags) {
         match self.clients[number].stage {
-            Stage::New | Stage::Away => {}
-            Stage::Connecting => {
+            CrowdStage::New | CrowdStage::Away => {}
+            CrowdStage::Connecting => {
                 let Some(socket) = &self.clients[number].socket else { return };
                 if let Err(error) = socket::connected(socket) {
                     return self.cut(number, Kind::Connect, socket::cannot_connect(error));
                 }
-                self.clients[number].stage = Stage::Open;
+                self.clients[number].stage = CrowdStage::Open;
                 self.send(number, 0);
             }
             // Bytes are read in the client's turn, but a broken connection is noticed at once.
-            Stage::Open if matches!(self.habit, Habit::Readers { .. }) => {
+            CrowdStage::Open if matches!(self.habit, Habit::Readers { .. }) => {
                 if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
                     self.cut(number, Kind::Broken, "a slow reader was cut".to_owned());
                 }
             }
-            Stage::Open => while self.read(number, BUFFER_BYTES) {},
+            CrowdStage::Open => while self.read(number, BUFFER_BYTES) {},
         }
     }
 

@@ -14,7 +14,7 @@ use super::interrupt::Interrupt;
 use super::measure::{LOOK_EVERY, Measurement};
 use super::plan::Step;
 use super::rounds::{bounded, drop_out, keep};
-use super::stage::Stage;
+use super::stage::RunningPrograms;
 use crate::result::ScenarioResult;
 use crate::scenario::Scenario;
 
@@ -23,7 +23,7 @@ const LONGEST_HOLD_MS: u64 = 1000;
 
 /// One round of all participants.
 pub(super) fn round(
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     step: &Step,
     scenario: &Scenario,
     round: u32,

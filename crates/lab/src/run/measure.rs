@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use super::beside::Beside;
-use super::stage::{Running, Stage};
+use super::stage::{Running, RunningPrograms};
 use crate::load::tools::{self, Asked};
 use crate::process::cores::Ticks;
 use crate::process::{Cpu, Group, Memory, Start, Switches, Tree};
@@ -40,7 +40,7 @@ pub(super) struct Measurement {
 impl Measurement {
     /// Starts the load, after the scenario's activity beside it.
     pub(super) fn begin(
-        stage: &mut Stage,
+        stage: &mut RunningPrograms,
         scenario: &Scenario,
         name: &str,
         seconds: f64,

@@ -8,13 +8,13 @@ use super::interrupt::{Interrupt, Interrupted};
 use super::measure::{LOOK_EVERY, Measurement};
 use super::plan::Step;
 use super::progress::Progress;
-use super::stage::{Setup, Stage};
+use super::stage::{Setup, RunningPrograms};
 use crate::result::{ContenderResult, Run, ScenarioResult};
 use crate::scenario::Scenario;
 
 /// Measures a step; `result` has its contenders already, in the step's order.
 pub(super) fn measure(
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     step: &Step,
     result: &mut ScenarioResult,
     progress: &Progress,
@@ -64,7 +64,7 @@ pub(super) fn measure(
 
 /// Starts a contender if necessary and warms it up; one that cannot start is absent.
 fn warm_up(
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     step: &Step,
     index: usize,
     result: &mut ScenarioResult,
@@ -101,7 +101,7 @@ fn warm_up(
 /// A new process for each round, because two processes of one program differ by up to three percent for their lifetime,
 /// which is not a property of the program. Virtual machines, which take seconds to warm up, are kept.
 fn start_anew(
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     step: &Step,
     index: usize,
     result: &mut ScenarioResult,
@@ -118,7 +118,7 @@ fn start_anew(
 
 /// One run from its beginning to its end.
 fn one(
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     scenario: &Scenario,
     name: &str,
     seconds: f64,
@@ -140,7 +140,7 @@ fn one(
 
 /// Puts a run into the result, or removes its contender from the scenario.
 pub(super) fn keep(
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     name: &str,
     contender: &mut ContenderResult,
     run: anyhow::Result<Run>,
@@ -166,7 +166,7 @@ pub(super) fn keep(
 
 /// A contender that cannot continue is absent from now on; only an interrupt ends the run.
 pub(super) fn drop_out(
-    stage: &mut Stage,
+    stage: &mut RunningPrograms,
     contender: &mut ContenderResult,
     error: anyhow::Error,
 ) -> anyhow::Result<()> {

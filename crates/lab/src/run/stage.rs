@@ -69,7 +69,7 @@ pub struct Running {
 
 /// All running programs.
 #[derive(Debug)]
-pub struct Stage {
+pub struct RunningPrograms {
     program: PathBuf,
     files: Files,
     measured: BTreeMap<String, PathBuf>,
@@ -95,7 +95,7 @@ const KEEPALIVE: &str = "1024";
 /// Client connections that a gateway must take: 10,000 idle ones and those of the load.
 const CONNECTIONS: &str = "12000";
 
-impl Stage {
+impl RunningPrograms {
     /// An empty stage. `measured` names the binaries of Weir that these contenders run, `program` is the origin, the
     /// guard and a load generator; `cores` are those that all of them are pinned to, if any.
     pub fn new(

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::plugins;
 use crate::Kind;
 use crate::catalog::{Catalog, PluginInfo, SchemaType};
-use crate::fault::{Findings, Stage, below};
+use crate::fault::{Findings, CheckStage, below};
 
 /// Checks a consumer or a credential.
 pub(super) fn check(catalog: &Catalog, kind: Kind, object: &Value, findings: &mut Findings) {
@@ -20,7 +20,7 @@ pub(super) fn check(catalog: &Catalog, kind: Kind, object: &Value, findings: &mu
         let is_useless = |info: &PluginInfo| !info.is_auth || info.consumer_key.is_empty();
         if catalog.get(name).is_some_and(|plugin| is_useless(plugin.info())) {
             let reason = "only supports auth type plugins in consumer credential";
-            findings.add(Stage::Plugins, below("/plugins", name), reason);
+            findings.add(CheckStage::Plugins, below("/plugins", name), reason);
         }
     }
 }

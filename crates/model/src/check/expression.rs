@@ -3,13 +3,13 @@
 use router::vars::{Expression, ExpressionError};
 use serde_json::Value;
 
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 
 /// Checks the expression of a route; `pointer` is where it stands.
 pub(super) fn check(expression: &Value, pointer: &str, findings: &mut Findings) {
     if let Err(error) = Expression::compile(expression) {
         let contract = format!("failed to validate the 'vars' expression: {}", contract_reason(&error));
-        findings.add_worded(Stage::Expressions, pointer, error.to_string(), contract);
+        findings.add_worded(CheckStage::Expressions, pointer, error.to_string(), contract);
     }
 }
 
@@ -20,7 +20,7 @@ pub(super) fn check_filter(expression: &Value, plugin: &str, pointer: &str, find
         let contract =
             format!("failed to validate the 'vars' expression: {reason} (_meta.filter of plugin {plugin})");
         let reason = format!("the filter of plugin {plugin}: {error}");
-        findings.add_worded(Stage::Expressions, pointer, reason, contract);
+        findings.add_worded(CheckStage::Expressions, pointer, reason, contract);
     }
 }
 
@@ -28,7 +28,7 @@ pub(super) fn check_filter(expression: &Value, plugin: &str, pointer: &str, find
 pub(super) fn check_call_filter(expression: &Value, pointer: &str, findings: &mut Findings) {
     if let Err(error) = Expression::compile(expression) {
         let contract = format!("failed to validate the 'filter' expression: {}", contract_reason(&error));
-        findings.add_worded(Stage::Expressions, pointer, error.to_string(), contract);
+        findings.add_worded(CheckStage::Expressions, pointer, error.to_string(), contract);
     }
 }
 

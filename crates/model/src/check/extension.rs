@@ -11,7 +11,7 @@ use crate::extension::{
     EXTENSION_CONTENT_BYTES_MAX, EXTENSION_TEXT_BYTES_MAX, ExtensionLoader, LoadedExtension, LoadedVersion,
     decoded, version_of,
 };
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 use crate::{Key, Refusal};
 
 /// A version as it is written.
@@ -25,7 +25,7 @@ struct Written<'v> {
 pub(super) fn check(catalog: &Catalog, value: &Value, findings: &mut Findings) {
     let add = |findings: &mut Findings, pointer: &str, reason: String| {
         let contract = format!("invalid configuration: {reason}");
-        findings.add_worded(Stage::Plugins, pointer, reason, contract);
+        findings.add_worded(CheckStage::Plugins, pointer, reason, contract);
     };
     if value.get("content").is_some() == value.get("versions").is_some() {
         add(findings, "", "an extension has either `content` or `versions`".to_owned());
@@ -76,7 +76,7 @@ pub(super) fn load(catalog: &Catalog, key: &Key, value: &Value) -> Result<Option
     let refuse = |pointer: &str, reason: String| {
         let contract = format!("invalid configuration: {reason}");
         let mut findings = Findings::default();
-        findings.add_worded(Stage::Plugins, pointer, reason, contract);
+        findings.add_worded(CheckStage::Plugins, pointer, reason, contract);
         findings.finish().map(drop)
     };
     let name = key.own_id();

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::{Checked, unknown};
 use crate::Refusal;
 use crate::catalog::{Catalog, SchemaType};
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 use crate::resource::Resource;
 use crate::resource::{PluginMetadata, own_fields};
 
@@ -24,7 +24,7 @@ pub(super) fn plugin_metadata(catalog: &Catalog, plugin: &str, value: &Value) ->
     let checked = entry.check(SchemaType::Metadata, &own, policy);
     for fault in &checked.faults {
         let contract = format!("invalid configuration: {}", fault.hinted_message());
-        findings.add_schema_fault(Stage::Schema, "", fault, contract);
+        findings.add_schema_fault(CheckStage::Schema, "", fault, contract);
     }
     for field in &checked.ignored {
         findings.accept_unknown("", field, policy);

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Stage, below};
+use crate::fault::{Findings, CheckStage, below};
 use crate::resource::split_authority;
 
 /// Checks `checks` of the upstream at that pointer.
@@ -25,7 +25,7 @@ fn path(active: &Value, at: &str, findings: &mut Findings) {
     let Some(path) = active.get("http_path").and_then(Value::as_str) else { return };
     if !path.starts_with('/') || path.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
         let reason = "http_path begins with / and has no white space; write a space as %20";
-        findings.add(Stage::Upstream, below(at, "http_path"), reason);
+        findings.add(CheckStage::Upstream, below(at, "http_path"), reason);
     }
 }
 
@@ -36,7 +36,7 @@ fn lines(active: &Value, at: &str, findings: &mut Findings) {
         for (index, line) in lines.filter_map(|(index, line)| Some((index, line.as_str()?))) {
             if !is_field_line(line) {
                 let reason = format!("{line:?} is no header line; write `Name: value`");
-                findings.add(Stage::Upstream, format!("{at}/{name}/{index}"), reason);
+                findings.add(CheckStage::Upstream, format!("{at}/{name}/{index}"), reason);
             }
         }
     }
@@ -72,7 +72,7 @@ fn addresses(catalog: &Catalog, nodes: &Value, at: &str, findings: &mut Findings
                 "health checks do not ask {address}: it is {what}; write another node, leave out `checks`, or list the \
                  address in the setting outbound_allow"
             );
-            findings.add(Stage::Upstream, pointer, reason);
+            findings.add(CheckStage::Upstream, pointer, reason);
         }
     }
 }

@@ -4,7 +4,7 @@
 use router::cidr;
 use serde_json::Value;
 
-use crate::fault::{Findings, Stage, below};
+use crate::fault::{Findings, CheckStage, below};
 use crate::resource::PortRange;
 
 /// The method of such upstreams, and the field with their destinations.
@@ -32,7 +32,7 @@ const FIELDS: [&str; 14] = [
 pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let is_meant = upstream.get("type").and_then(Value::as_str) == Some(NAME);
     let mut fault =
-        |field: &str, reason: String| findings.add(Stage::Upstream, below(pointer, field), reason);
+        |field: &str, reason: String| findings.add(CheckStage::Upstream, below(pointer, field), reason);
     match (is_meant, upstream.get(NAME)) {
         (false, None) => return,
         (false, Some(_)) => {
@@ -67,7 +67,7 @@ pub(super) fn transparent_source(upstream: &Value, pointer: &str, findings: &mut
     let scheme = upstream.get("scheme").and_then(Value::as_str);
     if is_meant && !matches!(scheme, Some("tcp" | "tls")) {
         let reason = "transparent_source is for stream routes over connections: write the scheme tcp or tls";
-        findings.add(Stage::Upstream, below(pointer, "transparent_source"), reason);
+        findings.add(CheckStage::Upstream, below(pointer, "transparent_source"), reason);
     }
 }
 
@@ -81,12 +81,12 @@ fn destinations(written: &Value, pointer: &str, findings: &mut Findings) {
     for (at, item) in list("allow") {
         if item.as_str().is_some_and(|text| cidr::network(text).is_none()) {
             let reason = format!("{item} is neither an IP address nor a network (ADDRESS/BITS)");
-            findings.add(Stage::Upstream, at, reason);
+            findings.add(CheckStage::Upstream, at, reason);
         }
     }
     for (at, item) in list("ports") {
         if let Err(reason) = PortRange::parse(item) {
-            findings.add(Stage::Upstream, at, reason);
+            findings.add(CheckStage::Upstream, at, reason);
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::catalog::{Catalog, SchemaType, Subsystem};
-use crate::fault::{Findings, Stage, below};
+use crate::fault::{Findings, CheckStage, below};
 
 use super::{expression, plugin_names};
 
@@ -54,12 +54,12 @@ fn one(
     let pointer = below("/plugins", name);
     if !config.is_object() {
         let reason = format!("invalid plugin conf {config} for plugin [{name}]");
-        findings.add_worded(Stage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));
+        findings.add_worded(CheckStage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));
         return;
     }
     let Some(plugin) = catalog.get(name).filter(|plugin| plugin.info().serves(subsystem)) else {
         let reason = plugin_names::unknown(catalog, subsystem, name);
-        findings.add_worded(Stage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));
+        findings.add_worded(CheckStage::Plugins, pointer, reason.clone(), format!("{prefix}{reason}"));
         return;
     };
     let policy = catalog.options().unknown_fields;
@@ -67,14 +67,14 @@ fn one(
     for fault in &checked.faults {
         let message = fault.plugin_message();
         let contract = format!("{prefix}failed to check the configuration of plugin {name} err: {message}");
-        findings.add_schema_fault(Stage::Plugins, &pointer, fault, contract);
+        findings.add_schema_fault(CheckStage::Plugins, &pointer, fault, contract);
     }
     if subsystem == Subsystem::Stream
         && checked.faults.is_empty()
         && let Err(reason) = (plugin.info().check_stream)(config)
     {
         let contract = format!("{prefix}failed to check the configuration of plugin {name} err: {reason}");
-        findings.add_worded(Stage::Plugins, &pointer, reason, contract);
+        findings.add_worded(CheckStage::Plugins, &pointer, reason, contract);
     }
     for field in &checked.ignored {
         findings.accept_unknown(&pointer, field, policy);
@@ -87,6 +87,6 @@ fn one(
         && let Err(reason) = (checks.before)(source)
     {
         let reason = format!("failed to load _meta.pre_function in plugin {name}: {reason}");
-        findings.add(Stage::Plugins, format!("{pointer}/_meta/pre_function"), reason);
+        findings.add(CheckStage::Plugins, format!("{pointer}/_meta/pre_function"), reason);
     }
 }

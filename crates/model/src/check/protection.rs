@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::fault::{Findings, Stage, below};
+use crate::fault::{Findings, CheckStage, below};
 
 /// Checks outlier ejection, circuit breaker and limits of an upstream at that pointer.
 pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
@@ -17,7 +17,7 @@ pub(super) fn check(upstream: &Value, pointer: &str, findings: &mut Findings) {
         let seconds = |field, default| circuit.get(field).and_then(Value::as_f64).unwrap_or(default);
         if seconds(most, most_default) < seconds(base, base_default) {
             let reason = format!("{most} is shorter than {base}; write at least {base}");
-            findings.add(Stage::Upstream, below(&at, most), reason);
+            findings.add(CheckStage::Upstream, below(&at, most), reason);
         }
     }
     if let Some(limits) = upstream.get("limits") {
@@ -31,7 +31,7 @@ fn condition(circuit: &Value, at: &str, findings: &mut Findings) {
     let conditions = ["failure_rate", "latency"];
     if has_no_count && !conditions.iter().any(|name| circuit.get(name).is_some()) {
         let reason = "consecutive_failures is 0 and there is no other condition; write failure_rate, or a number of 1 or more";
-        findings.add(Stage::Upstream, below(at, "consecutive_failures"), reason);
+        findings.add(CheckStage::Upstream, below(at, "consecutive_failures"), reason);
     }
 }
 
@@ -41,6 +41,6 @@ fn queue(limits: &Value, at: &str, findings: &mut Findings) {
     if limits.get("queue").is_some() && !has_limit {
         let reason =
             "no limit makes requests wait in the queue; write max_requests or max_requests_per_node as well";
-        findings.add(Stage::Upstream, below(at, "queue"), reason);
+        findings.add(CheckStage::Upstream, below(at, "queue"), reason);
     }
 }

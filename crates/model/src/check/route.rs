@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{expression, plugins, upstream};
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 use crate::resource::{PRIORITIES, PRIORITY_LABEL};
 use crate::settings::RouterMode;
 use crate::unsupported;
@@ -18,7 +18,7 @@ pub(super) fn alternatives(route: &Value, findings: &mut Findings) {
     for (one, many) in [("host", "hosts"), ("remote_addr", "remote_addrs")] {
         if route.get(one).is_some() && route.get(many).is_some() {
             findings.add(
-                Stage::Alternatives,
+                CheckStage::Alternatives,
                 format!("/{many}"),
                 format!("only one of {one} or {many} is allowed"),
             );
@@ -59,7 +59,7 @@ fn scripts(catalog: &Catalog, object: &Value, findings: &mut Findings) {
         if let Some(source) = object.get(name).and_then(Value::as_str)
             && let Err(reason) = check(source)
         {
-            findings.add(Stage::Plugins, format!("/{name}"), reason);
+            findings.add(CheckStage::Plugins, format!("/{name}"), reason);
         }
     }
 }
@@ -69,7 +69,7 @@ fn priority(object: &Value, findings: &mut Findings) {
     let written = object.get("labels").and_then(|labels| labels.get(PRIORITY_LABEL)).and_then(Value::as_str);
     if let Some(word) = written.filter(|word| !PRIORITIES.contains(word)) {
         let reason = format!("{word:?} is no priority; write one of {}", PRIORITIES.join(", "));
-        findings.add(Stage::Expressions, format!("/labels/{PRIORITY_LABEL}"), reason);
+        findings.add(CheckStage::Expressions, format!("/labels/{PRIORITY_LABEL}"), reason);
     }
 }
 
@@ -80,7 +80,7 @@ fn layer_of_scheme(route: &Value, findings: &mut Findings) {
         let reason = format!(
             "scheme {scheme} of an upstream is for stream routes; the upstream of a route has http, https, grpc or grpcs"
         );
-        findings.add(Stage::Upstream, "/upstream/scheme", reason);
+        findings.add(CheckStage::Upstream, "/upstream/scheme", reason);
     }
 }
 
@@ -106,7 +106,7 @@ fn rule(route: &Value, findings: &mut Findings) {
         // A list that is too long is no matter of one entry.
         let reason =
             if reason.starts_with("a route has") { reason.to_owned() } else { format!("{what} {reason}") };
-        findings.add(Stage::Expressions, pointer.cloned().unwrap_or_default(), reason);
+        findings.add(CheckStage::Expressions, pointer.cloned().unwrap_or_default(), reason);
     }
 }
 
@@ -133,12 +133,12 @@ fn paths_without_effect(catalog: &Catalog, route: &Value, findings: &mut Finding
 fn hosts(service: &Value, findings: &mut Findings) {
     let (hosts, places) = texts(service, "host", "hosts");
     if hosts.len() > HOSTS_MAX {
-        findings.add(Stage::Expressions, "/hosts", "a service has at most 10,000 hosts");
+        findings.add(CheckStage::Expressions, "/hosts", "a service has at most 10,000 hosts");
         return;
     }
     for (host, pointer) in hosts.iter().zip(places) {
         if let Err(reason) = HostPattern::parse(host) {
-            findings.add(Stage::Expressions, pointer, format!("the host {reason}"));
+            findings.add(CheckStage::Expressions, pointer, format!("the host {reason}"));
         }
     }
 }
@@ -157,14 +157,14 @@ pub(super) fn addresses(route: &Value, findings: &mut Findings) {
     let (client, client_places) = texts(route, "remote_addr", "remote_addrs");
     let (server, server_places) = texts(route, "server_addr", "server_addrs");
     if client.len() > ADDRESSES_MAX {
-        findings.add(Stage::Expressions, "/remote_addrs", "a route has at most 10,000 client addresses");
+        findings.add(CheckStage::Expressions, "/remote_addrs", "a route has at most 10,000 client addresses");
         return;
     }
     let places = client_places.into_iter().chain(server_places);
     for (text, pointer) in client.into_iter().chain(server).zip(places) {
         if cidr::network(&text).is_none() {
             let reason = format!("{text:?} is neither an IP address nor a network (ADDRESS/BITS)");
-            findings.add(Stage::Expressions, pointer, reason);
+            findings.add(CheckStage::Expressions, pointer, reason);
         }
     }
 }

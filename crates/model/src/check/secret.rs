@@ -4,21 +4,21 @@ use serde_json::Value;
 
 use super::unknown;
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 use crate::{Key, schema};
 
 /// Checks a secret by the schema of its manager.
 pub(super) fn check(catalog: &Catalog, key: &Key, value: &Value, findings: &mut Findings) {
     let manager = key.id.split('/').next().unwrap_or_default();
     let Some((schema, validator)) = schema::secret_manager(manager) else {
-        findings.add(Stage::Alternatives, "", format!("invalid secret manager: {manager}"));
+        findings.add(CheckStage::Alternatives, "", format!("invalid secret manager: {manager}"));
         return;
     };
     let policy = catalog.options().unknown_fields;
     let unknown_fields = unknown::find(schema, value);
     for fault in unknown::check(value, &unknown_fields, policy, |known| validator.faults(known)) {
         let contract = format!("invalid configuration: {}", fault.hinted_message());
-        findings.add_schema_fault(Stage::Schema, "", &fault, contract);
+        findings.add_schema_fault(CheckStage::Schema, "", &fault, contract);
     }
     for field in unknown_fields.iter().filter(|field| !field.is_refused(policy)) {
         findings.accept_unknown("", field, policy);

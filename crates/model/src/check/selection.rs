@@ -3,7 +3,7 @@
 use router::vars::Template;
 use serde_json::Value;
 
-use crate::fault::{Findings, Stage, below};
+use crate::fault::{Findings, CheckStage, below};
 use crate::resource::BalanceMethod;
 
 /// Checks the policies of the upstream at that pointer.
@@ -22,7 +22,7 @@ fn slow_start(upstream: &Value, pointer: &str, findings: &mut Findings) {
             "slow_start has no effect with the type {}, because growing weights would move its keys: remove it, or use roundrobin, least_conn, random or ewma",
             method.name()
         );
-        findings.add(Stage::Upstream, below(pointer, "slow_start"), reason);
+        findings.add(CheckStage::Upstream, below(pointer, "slow_start"), reason);
     }
 }
 
@@ -33,7 +33,7 @@ fn subset(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let wanted = subset.get("match").and_then(Value::as_object);
     for (key, value) in wanted.into_iter().flatten() {
         if let Err(error) = Template::compile(value.as_str().unwrap_or_default()) {
-            findings.add(Stage::Upstream, below(&below(&at, "match"), key), error.to_string());
+            findings.add(CheckStage::Upstream, below(&below(&at, "match"), key), error.to_string());
         }
     }
     let uses_default = subset.get("fallback").and_then(Value::as_str) == Some("default");
@@ -44,7 +44,7 @@ fn subset(upstream: &Value, pointer: &str, findings: &mut Findings) {
             }
             false => "default has no effect without \"fallback\": \"default\"",
         };
-        findings.add(Stage::Upstream, below(&at, "default"), reason);
+        findings.add(CheckStage::Upstream, below(&at, "default"), reason);
     }
 }
 
@@ -58,13 +58,13 @@ fn sticky(upstream: &Value, pointer: &str, findings: &mut Findings) {
                 let reason = format!(
                     "{field} has no effect with the mode learn, because the application sets the cookie"
                 );
-                findings.add(Stage::Upstream, below(&at, field), reason);
+                findings.add(CheckStage::Upstream, below(&at, field), reason);
             }
         }
     }
     let is_secure = sticky.get("secure").and_then(Value::as_bool) == Some(true);
     if sticky.get("same_site").and_then(Value::as_str) == Some("none") && !is_secure {
         let reason = "same_site none needs \"secure\": true, because browsers refuse the cookie otherwise";
-        findings.add(Stage::Upstream, below(&at, "same_site"), reason);
+        findings.add(CheckStage::Upstream, below(&at, "same_site"), reason);
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::certificate;
-use crate::fault::{Findings, Stage, below};
+use crate::fault::{Findings, CheckStage, below};
 
 /// Every certificate can be read and has its key.
 pub(super) fn check(ssl: &Value, findings: &mut Findings) {
@@ -13,7 +13,7 @@ pub(super) fn check(ssl: &Value, findings: &mut Findings) {
     let list = |name: &str| ssl.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let (certs, keys) = (list("certs"), list("keys"));
     if certs.len() != keys.len() {
-        findings.add(Stage::Upstream, "/keys", "mismatched number of certs and keys");
+        findings.add(CheckStage::Upstream, "/keys", "mismatched number of certs and keys");
     }
     for (index, (cert, key)) in certs.iter().zip(keys).enumerate() {
         if let (Some(cert), Some(key)) = (cert.as_str(), key.as_str()) {
@@ -26,12 +26,12 @@ pub(super) fn check(ssl: &Value, findings: &mut Findings) {
     if let Some(ca) = ssl.get("client").and_then(|client| text(client, "ca"))
         && let Err(reason) = certificate::alone(ca)
     {
-        findings.add(Stage::Upstream, "/client/ca", format!("failed to validate client_cert: {reason}"));
+        findings.add(CheckStage::Upstream, "/client/ca", format!("failed to validate client_cert: {reason}"));
     }
     if let Some(crl) = ssl.get("client").and_then(|client| text(client, "crl"))
         && let Err(reason) = certificate::revocation_list(crl)
     {
-        findings.add(Stage::Upstream, "/client/crl", reason);
+        findings.add(CheckStage::Upstream, "/client/crl", reason);
     }
     check_versions(ssl, findings);
     check_exemptions(ssl, findings);
@@ -46,7 +46,7 @@ pub(super) fn check_expiry(ssl: &Value, now_s: i64, findings: &mut Findings) {
     if certificates.map(is_over).reduce(|one, other| one && other) == Some(true) {
         let reason =
             "the certificate has expired, and the setting ssl_expired_certificates refuses such; renew it";
-        findings.add(Stage::Upstream, "/cert", reason);
+        findings.add(CheckStage::Upstream, "/cert", reason);
     }
 }
 
@@ -56,7 +56,7 @@ fn check_versions(ssl: &Value, findings: &mut Findings) {
     for (index, _) in versions.iter().enumerate().filter(|(_, version)| *version == "TLSv1.1") {
         let reason =
             "TLSv1.1 is not supported because its protection is broken (RFC 8996): write TLSv1.2, TLSv1.3";
-        findings.add(Stage::Unsupported, format!("/ssl_protocols/{index}"), reason);
+        findings.add(CheckStage::Unsupported, format!("/ssl_protocols/{index}"), reason);
     }
 }
 
@@ -68,7 +68,7 @@ fn check_exemptions(ssl: &Value, findings: &mut Findings) {
             && let Err(error) = router::vars::Pattern::compile(source, false)
         {
             let place = format!("/client/skip_mtls_uri_regex/{index}");
-            findings.add(Stage::Upstream, place, format!("it is no regular expression: {error}"));
+            findings.add(CheckStage::Upstream, place, format!("it is no regular expression: {error}"));
         }
     }
 }
@@ -79,7 +79,7 @@ pub(super) fn check_upstream(upstream: &Value, pointer: &str, findings: &mut Fin
     if let Some(authorities) = text(tls, "ca_certs")
         && let Err(reason) = certificate::alone(authorities)
     {
-        findings.add(Stage::Upstream, below(&below(pointer, "tls"), "ca_certs"), reason);
+        findings.add(CheckStage::Upstream, below(&below(pointer, "tls"), "ca_certs"), reason);
     }
     if let (Some(cert), Some(key)) = (text(tls, "client_cert"), text(tls, "client_key")) {
         let tls = below(pointer, "tls");
@@ -91,7 +91,7 @@ fn pair(cert: &str, key: &str, places: [String; 2], prefix: &str, findings: &mut
     if let Err(reason) = certificate::pair(cert, key) {
         let [of_cert, of_key] = places;
         let place = if reason.starts_with("failed to parse key") { of_key } else { of_cert };
-        findings.add(Stage::Upstream, place, format!("{prefix}{reason}"));
+        findings.add(CheckStage::Upstream, place, format!("{prefix}{reason}"));
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{expression, plugins, route};
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 use crate::{Id, Key, unsupported};
 
 /// The protocols that a stream route may name.
@@ -30,7 +30,7 @@ pub(super) fn superior(key: &Key, stream_route: &Value, findings: &mut Findings)
     let superior = stream_route.pointer("/protocol/superior_id").map(Id::deserialize);
     if superior.is_some_and(|id| id.is_ok_and(|id| &*id == key.own_id())) {
         let reason = "stream route can not set itself as superior_id";
-        findings.add(Stage::Plugins, "/protocol/superior_id", reason);
+        findings.add(CheckStage::Plugins, "/protocol/superior_id", reason);
     }
 }
 
@@ -42,7 +42,7 @@ fn scheme(stream_route: &Value, findings: &mut Findings) {
         let reason = format!(
             "scheme {scheme} of an upstream is for routes of HTTP; the upstream of a stream route has tcp, tls or udp"
         );
-        findings.add(Stage::Upstream, "/upstream/scheme", reason);
+        findings.add(CheckStage::Upstream, "/upstream/scheme", reason);
     }
 }
 
@@ -71,7 +71,7 @@ fn sniffed(stream_route: &Value, findings: &mut Findings) {
     let Some(sniff) = stream_route.get("sniff").and_then(Value::as_str) else { return };
     if sniff != "tls" && stream_route.get("alpn").is_some() {
         let reason = format!("alpn is part of TLS, and sniff: {sniff} means first bytes of another protocol");
-        findings.add(Stage::Expressions, "/alpn", reason);
+        findings.add(CheckStage::Expressions, "/alpn", reason);
     }
 }
 
@@ -93,13 +93,13 @@ fn protocol(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
     let Some(name) = protocol.get("name").and_then(Value::as_str) else { return };
     if !PROTOCOLS.contains(&name) {
         let reason = format!("unknown protocol [{name}]: known are {}", PROTOCOLS.join(" and "));
-        findings.add(Stage::Plugins, "/protocol/name", reason);
+        findings.add(CheckStage::Plugins, "/protocol/name", reason);
     }
     if name == "http" {
         for field in ["conf", "logger", "metric", "superior_id"] {
             if protocol.get(field).is_some() {
                 let reason = format!("protocol http has no {field}: the routes of HTTP say the rest");
-                findings.add(Stage::Plugins, format!("/protocol/{field}"), reason);
+                findings.add(CheckStage::Plugins, format!("/protocol/{field}"), reason);
             }
         }
         return;
@@ -107,7 +107,7 @@ fn protocol(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
     if let Some(info) = catalog.protocol(name)
         && let Err(reason) = (info.check)(protocol.get("conf"))
     {
-        findings.add(Stage::Plugins, "/protocol/conf", format!("protocol.conf: {reason}"));
+        findings.add(CheckStage::Plugins, "/protocol/conf", format!("protocol.conf: {reason}"));
     }
     if protocol.get("superior_id").is_some() {
         // As in APISIX 3.18, of which the protocols redis and dubbo never look for a subordinate route.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{health, original_dst, protection, retry, selection, ssl};
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Stage, below};
+use crate::fault::{Findings, CheckStage, below};
 use crate::resource::{BalanceMethod, split_authority};
 use crate::{schema, unsupported};
 
@@ -39,12 +39,12 @@ fn nodes(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let without_default_port = scheme.filter(|scheme| matches!(*scheme, "tcp" | "tls" | "udp"));
     for (index, (pointer, authority)) in authorities.into_iter().enumerate() {
         match (split_authority(authority), without_default_port) {
-            (Err(reason), _) => findings.add(Stage::Upstream, pointer, format!("invalid node {reason}")),
+            (Err(reason), _) => findings.add(CheckStage::Upstream, pointer, format!("invalid node {reason}")),
             (Ok((_, None)), Some(scheme)) if !has_port(upstream, index) => {
                 let reason = format!(
                     "invalid node {authority:?}: scheme {scheme} has no default port; write HOST:PORT"
                 );
-                findings.add(Stage::Upstream, pointer, reason);
+                findings.add(CheckStage::Upstream, pointer, reason);
             }
             _ => {}
         }
@@ -62,10 +62,10 @@ fn host(upstream: &Value, pointer: &str, findings: &mut Findings) {
     let empty = upstream.get("upstream_host").and_then(Value::as_str).is_none_or(str::is_empty);
     if rewrites && empty {
         let reason = "`upstream_host` can't be empty when `pass_host` is `rewrite`";
-        findings.add(Stage::Upstream, below(pointer, "upstream_host"), reason);
+        findings.add(CheckStage::Upstream, below(pointer, "upstream_host"), reason);
     } else if rewrites && !is_host(upstream["upstream_host"].as_str().unwrap_or_default()) {
         let reason = "`upstream_host` is not a host name or an address, perhaps with a port";
-        findings.add(Stage::Upstream, below(pointer, "upstream_host"), reason);
+        findings.add(CheckStage::Upstream, below(pointer, "upstream_host"), reason);
     }
 }
 
@@ -96,7 +96,7 @@ fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
         return;
     }
     let Some(key) = upstream.get("key").filter(|key| key.is_string()) else {
-        findings.add(Stage::Upstream, at, "missing key");
+        findings.add(CheckStage::Upstream, at, "missing key");
         return;
     };
     let validator = match on {
@@ -106,6 +106,6 @@ fn hash_key(upstream: &Value, pointer: &str, findings: &mut Findings) {
     };
     for fault in validator.faults(key) {
         let contract = format!("invalid configuration: {}", fault.contract_message());
-        findings.add_schema_fault(Stage::Upstream, &at, &fault, contract);
+        findings.add_schema_fault(CheckStage::Upstream, &at, &fault, contract);
     }
 }

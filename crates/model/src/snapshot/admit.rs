@@ -9,7 +9,7 @@ use super::read::Candidate;
 use super::{Applied, Object, Policy, Snapshot, reference};
 use crate::catalog::Catalog;
 use crate::check::Checked;
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 use crate::resource::{Plugins, Resource};
 use crate::{Key, Kind, Refusal, Written, check};
 
@@ -82,7 +82,7 @@ impl Snapshot {
             if let Err(reason) = (entry.info().check_with_metadata)(&plugin.config, metadata) {
                 let name = &plugin.name;
                 let contract = format!("failed to check the configuration of plugin {name} err: {reason}");
-                findings.add_worded(Stage::Plugins, crate::fault::below("/plugins", name), reason, contract);
+                findings.add_worded(CheckStage::Plugins, crate::fault::below("/plugins", name), reason, contract);
             }
         }
     }
@@ -96,7 +96,7 @@ impl Snapshot {
             {
                 let (name, id) = (&plugin.name, &rule.key().id);
                 let reason = format!("plugin '{name}' already exists in global rule with id '{id}'");
-                findings.add(Stage::Plugins, crate::fault::below("/plugins", name), reason);
+                findings.add(CheckStage::Plugins, crate::fault::below("/plugins", name), reason);
             }
         }
     }
@@ -104,7 +104,7 @@ impl Snapshot {
     /// No two consumers have the same value of the fields that tell consumers apart.
     fn no_key_twice(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
         for (pointer, reason) in self.taken_identities(catalog, key, plugins, Claims::Written) {
-            findings.add(Stage::Plugins, pointer, reason);
+            findings.add(CheckStage::Plugins, pointer, reason);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::queue::Queue;
 use super::read::{self, Candidate};
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 use crate::{Fault, Key, Kind, Refusal, secret_reference};
 
 impl Snapshot {
@@ -147,7 +147,7 @@ impl Work<'_> {
                 self.next.taken_identities(self.catalog, key, object.resource.plugins(), Claims::InForce)
             {
                 is_anothers = true;
-                findings.add(Stage::Plugins, pointer, reason);
+                findings.add(CheckStage::Plugins, pointer, reason);
             }
         }
         match findings.into_result() {

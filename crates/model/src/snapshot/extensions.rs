@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::read::{self, Candidate};
 use super::{Change, Snapshot};
 use crate::catalog::{Catalog, CatalogPlugin, Subsystem};
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 use crate::resource::{Extension, Resource};
 use crate::{Key, Kind};
 
@@ -68,7 +68,7 @@ impl Snapshot {
             let named = format!("{} [{}]", user.kind.in_words(), user.id);
             let Some(loaded) = &extension.loaded else {
                 let reason = format!("can not switch off this extension, {named} is still using it now");
-                findings.add(Stage::Plugins, "/enabled".to_owned(), reason);
+                findings.add(CheckStage::Plugins, "/enabled".to_owned(), reason);
                 return;
             };
             let (subsystem, served) = match user.kind {
@@ -78,14 +78,14 @@ impl Snapshot {
             if !loaded.plugin.info().serves(subsystem) {
                 let reason =
                     format!("{named} is still using it now, and not all of its versions serve {served}");
-                findings.add(Stage::Plugins, String::new(), reason);
+                findings.add(CheckStage::Plugins, String::new(), reason);
                 return;
             }
             if let Some(fault) = loaded.plugin.first_fault(&plugin.config) {
                 let name = key.own_id();
                 let reason =
                     format!("{named}: failed to check the configuration of plugin {name} err: {fault}");
-                findings.add(Stage::Plugins, String::new(), reason);
+                findings.add(CheckStage::Plugins, String::new(), reason);
                 return;
             }
         }

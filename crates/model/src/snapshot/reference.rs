@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Snapshot;
-use crate::fault::{Findings, Stage};
+use crate::fault::{Findings, CheckStage};
 use crate::resource::{Resource, SslType, Upstream};
 use crate::{Fault, Id, Key, Kind};
 
@@ -38,7 +38,7 @@ impl Reference {
 /// Adds a fault for a reference to an object that is not in force.
 pub(super) fn add_missing(reference: &Reference, findings: &mut Findings) {
     let reason = reference.words(DOES_NOT_EXIST);
-    findings.add_worded(Stage::Reference, reference.pointer, reason, reference.missing());
+    findings.add_worded(CheckStage::Reference, reference.pointer, reason, reference.missing());
 }
 
 /// Adds a fault where a subordinate stream route has another protocol than its superior, which is in force. A superior without a
@@ -58,7 +58,7 @@ pub(super) fn add_mismatch(snapshot: &Snapshot, key: &Key, resource: &Resource, 
             "protocol mismatch: subordinate protocol [{}] does not match superior protocol [{}]",
             own.name, other.name
         );
-        findings.add(Stage::Reference, "/protocol/superior_id", reason);
+        findings.add(CheckStage::Reference, "/protocol/superior_id", reason);
     }
 }
 
@@ -72,7 +72,7 @@ fn add_wrong_certificate(snapshot: &Snapshot, key: &Key, resource: &Resource, fi
             let reason = reference.words("is not of type client");
             let contract =
                 format!("failed to fetch ssl info by ssl id [{}], wrong ssl type", reference.target.id);
-            findings.add_worded(Stage::Reference, reference.pointer, reason, contract);
+            findings.add_worded(CheckStage::Reference, reference.pointer, reason, contract);
         }
     }
 }

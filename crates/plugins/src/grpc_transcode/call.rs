@@ -11,7 +11,7 @@ use crate::shared::side_thread;
 /// A call that is translated.
 #[derive(Default)]
 pub(super) struct TranscodeCall {
-    pub(super) stage: Stage,
+    pub(super) stage: TranscodeStage,
     /// The details of a failed call, in base64.
     details: Option<Vec<u8>>,
     /// Bytes of a stream that are no whole message yet.
@@ -23,7 +23,7 @@ pub(super) struct TranscodeCall {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum TranscodeStage {
     /// The request is no call, or its response is one of HTTP.
     #[default]
     Nothing,
@@ -40,25 +40,25 @@ pub(super) enum Stage {
 impl GrpcTranscode {
     /// Decides how the response is converted, and changes its head.
     pub(super) fn begin_response(&self, exchange: &mut Exchange) {
-        if exchange.peek_state::<TranscodeCall>().is_none_or(|call| call.stage == Stage::Nothing) {
+        if exchange.peek_state::<TranscodeCall>().is_none_or(|call| call.stage == TranscodeStage::Nothing) {
             return;
         }
         let is_of_upstream = !exchange.stats.answered_locally && exchange.failure.is_none();
         let head = &exchange.response;
         let status = head.headers.get("grpc-status").map(<[u8]>::to_vec);
         let stage = if !is_of_upstream || head.status >= 300 {
-            Stage::Nothing
+            TranscodeStage::Nothing
         } else if !head.headers.get_known(FieldId::ContentType).is_some_and(is_call) {
-            Stage::Broken("the response is not gRPC")
+            TranscodeStage::Broken("the response is not gRPC")
         } else if status.as_ref().is_some_and(|status| status != b"0") {
-            Stage::Failed
+            TranscodeStage::Failed
         } else {
-            Stage::Messages
+            TranscodeStage::Messages
         };
         let details = head.headers.get(status::DETAILS).map(<[u8]>::to_vec);
         let call = exchange.state::<TranscodeCall>();
         (call.stage, call.details) = (stage, details);
-        if stage != Stage::Nothing {
+        if stage != TranscodeStage::Nothing {
             self.change_head(exchange, stage, status.as_deref());
         }
     }
@@ -67,18 +67,18 @@ impl GrpcTranscode {
     pub(super) fn end_call(&self, exchange: &mut Exchange, trailers: &mut Headers) {
         let has_status = exchange.response.headers.contains("grpc-status");
         let call = exchange.state::<TranscodeCall>();
-        if call.stage != Stage::Messages || has_status {
+        if call.stage != TranscodeStage::Messages || has_status {
             return;
         }
         match trailers.get("grpc-status") {
             Some(b"0") => {}
-            None => call.stage = Stage::Broken("the call has no status"),
+            None => call.stage = TranscodeStage::Broken("the call has no status"),
             Some(status) if self.streams => {
                 let line = status::line(status, trailers.get("grpc-message").unwrap_or_default());
-                (call.stage, call.end) = (Stage::Failed, line);
+                (call.stage, call.end) = (TranscodeStage::Failed, line);
             }
             Some(status) => {
-                call.stage = Stage::Failed;
+                call.stage = TranscodeStage::Failed;
                 call.details = trailers.get(status::DETAILS).map(<[u8]>::to_vec);
                 // The head was not sent yet, so that it can say that the call has failed, as it does for a call that
                 // fails before it has any message.
@@ -98,17 +98,17 @@ impl GrpcTranscode {
     pub(super) fn convert_whole<'a>(&'a self, exchange: &'a mut Exchange, body: &'a mut Vec<u8>) -> Step<'a> {
         let call = exchange.state::<TranscodeCall>();
         match call.stage {
-            Stage::Nothing | Stage::Asked => return Step::Done,
-            Stage::Failed => {
+            TranscodeStage::Nothing | TranscodeStage::Asked => return Step::Done,
+            TranscodeStage::Failed => {
                 *body = self.details(call);
                 return Step::Done;
             }
-            Stage::Broken(reason) => self.replace(exchange, body, reason),
-            Stage::Messages if body.len() <= AT_ONCE_BYTES => match self.converter.json(body) {
+            TranscodeStage::Broken(reason) => self.replace(exchange, body, reason),
+            TranscodeStage::Messages if body.len() <= AT_ONCE_BYTES => match self.converter.json(body) {
                 Ok(json) => *body = json,
                 Err(reason) => self.replace(exchange, body, reason),
             },
-            Stage::Messages => {
+            TranscodeStage::Messages => {
                 let (converter, bytes) = (self.converter.clone(), std::mem::take(body));
                 return Step::Wait(Box::pin(async move {
                     // The body is moved and not copied, so that it needs no room of its own.
@@ -123,19 +123,19 @@ impl GrpcTranscode {
         Step::Done
     }
 
-    fn change_head(&self, exchange: &mut Exchange, stage: Stage, status: Option<&[u8]>) {
+    fn change_head(&self, exchange: &mut Exchange, stage: TranscodeStage, status: Option<&[u8]>) {
         let head = &mut exchange.response;
         head.headers.remove("content-length");
         // Each fails only if the head has no space for it, and the body is readable without it.
         let content_type: &[u8] = match stage {
-            Stage::Messages if self.streams => b"application/x-ndjson",
+            TranscodeStage::Messages if self.streams => b"application/x-ndjson",
             _ => b"application/json",
         };
         let _ = head.headers.set("Content-Type", content_type);
         match (stage, status) {
-            (Stage::Failed, Some(status)) => head.status = status::http_status(status),
-            (Stage::Broken(_), _) => head.status = 502,
-            (Stage::Messages, None) => {
+            (TranscodeStage::Failed, Some(status)) => head.status = status::http_status(status),
+            (TranscodeStage::Broken(_), _) => head.status = 502,
+            (TranscodeStage::Messages, None) => {
                 let _ = head.headers.set("Trailer", b"grpc-status, grpc-message");
             }
             _ => {}
@@ -171,20 +171,20 @@ impl GrpcTranscode {
     /// Converts the messages that have arrived whole; the rest waits for the next piece.
     pub(super) fn convert_piece(&self, exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) {
         let call = exchange.state::<TranscodeCall>();
-        if matches!(call.stage, Stage::Nothing | Stage::Asked) {
+        if matches!(call.stage, TranscodeStage::Nothing | TranscodeStage::Asked) {
             return;
         }
         let is_last = portion == Portion::Last;
         call.held.append(body);
         let converted = match call.stage {
-            Stage::Broken(reason) => Err(reason),
+            TranscodeStage::Broken(reason) => Err(reason),
             _ => self.lines(&mut call.held, body),
         };
         match converted {
             Ok(()) if is_last && !call.held.is_empty() => {
                 self.end_broken(exchange, body, "the last message is cut")
             }
-            Ok(()) if is_last && call.stage == Stage::Failed && call.end.is_empty() => {
+            Ok(()) if is_last && call.stage == TranscodeStage::Failed && call.end.is_empty() => {
                 *body = self.details(call)
             }
             Ok(()) if is_last => body.extend_from_slice(&call.end),
@@ -196,7 +196,7 @@ impl GrpcTranscode {
     /// Ends a stream with a message that cannot be converted: later messages are dropped.
     fn end_broken(&self, exchange: &mut Exchange, body: &mut Vec<u8>, reason: &'static str) {
         let call = exchange.state::<TranscodeCall>();
-        (call.held, call.stage) = (Vec::new(), Stage::Broken(reason));
+        (call.held, call.stage) = (Vec::new(), TranscodeStage::Broken(reason));
         if !std::mem::replace(&mut call.is_told, true) {
             body.extend_from_slice(&status::line(b"13", b"failed to decode response data by protobuf"));
             self.note(exchange, reason);

@@ -34,11 +34,11 @@ struct SessionState {
     number: u64,
     held: RefCell<Option<Held>>,
     /// How far the session is.
-    stage: Cell<Stage>,
+    stage: Cell<SessionStage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum SessionStage {
     /// The guest has not let the connection pass.
     New,
     /// The guest waits for first bytes.
@@ -69,7 +69,7 @@ impl WasmStreamPlugin {
             return Ok(state);
         }
         let held = RefCell::default();
-        session.hold(SessionState { number: self.configured.number, held, stage: Cell::new(Stage::New) });
+        session.hold(SessionState { number: self.configured.number, held, stage: Cell::new(SessionStage::New) });
         let gone = || Fault::new("instance_gone", "the session has no worker");
         let state = self.state(session).ok_or_else(gone)?;
         let local = session.find_held::<Local>().ok_or_else(gone)?;
@@ -85,15 +85,15 @@ impl WasmStreamPlugin {
         session: &mut StreamSession,
         cell: &VmCell,
         context: u32,
-        stage: Stage,
+        stage: SessionStage,
     ) -> Result<Stepped, Fault> {
-        let bytes = if stage == Stage::Data { session.first_bytes.clone() } else { Vec::new() };
+        let bytes = if stage == SessionStage::Data { session.first_bytes.clone() } else { Vec::new() };
         cell.enter_with(Subject::Session(session), context, |vm| {
             if let Some(stream) = vm.host().streams.get_mut(&context) {
                 stream.continues = Default::default();
             }
             let action = match stage {
-                Stage::Data => vm.on_downstream_data(context, &bytes)?,
+                SessionStage::Data => vm.on_downstream_data(context, &bytes)?,
                 _ => vm.on_new_connection(context)?,
             };
             let gone = || Fault::new("instance_gone", "its context is gone");
@@ -114,7 +114,7 @@ impl WasmStreamPlugin {
         let (cell, context) = held.ok_or_else(gone)?;
         loop {
             let stage = state.stage.get();
-            if stage == Stage::Data && session.first_bytes.is_empty() {
+            if stage == SessionStage::Data && session.first_bytes.is_empty() {
                 return Ok(StreamFlow::More);
             }
             let mut stepped = self.step(session, &cell, context, stage)?;
@@ -132,8 +132,8 @@ impl WasmStreamPlugin {
                     return Ok(StreamFlow::Reject(reason.into()));
                 }
                 // As in Envoy, a guest that pauses a connection sees its bytes.
-                (_, Stage::New) if self.sees_data => state.stage.set(Stage::Data),
-                (Stepped::Paused, Stage::New) => {
+                (_, SessionStage::New) if self.sees_data => state.stage.set(SessionStage::Data),
+                (Stepped::Paused, SessionStage::New) => {
                     let text = "it pauses a connection, and neither a call nor first bytes could continue it";
                     return Err(Fault::new("paused", text));
                 }
@@ -155,7 +155,7 @@ impl WasmStreamPlugin {
             tracing::debug!(target: "wasm", plugin, cause = fault.code, "{}", fault.text);
         }
         if let Some(state) = self.state(session) {
-            state.stage.set(Stage::Failed);
+            state.stage.set(SessionStage::Failed);
         }
     }
 }
@@ -184,7 +184,7 @@ impl StreamPlugin for WasmStreamPlugin {
     fn log(&self, session: &StreamSession) {
         let Some(state) = self.state(session) else { return };
         let Some(held) = state.held.take() else { return };
-        if held.cell.is_broken() || state.stage.get() == Stage::Failed {
+        if held.cell.is_broken() || state.stage.get() == SessionStage::Failed {
             return;
         }
         let closed_by = match session.end {

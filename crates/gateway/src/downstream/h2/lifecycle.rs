@@ -42,7 +42,7 @@ pub(super) enum Ended {
 
 /// See the module.
 pub(super) struct Lifecycle {
-    stage: Stage,
+    stage: H2LifecycleStage,
     idle: IdleClock,
     /// The head that has not arrived as a whole, and when it began.
     unfinished: Option<(u32, u64)>,
@@ -52,7 +52,7 @@ pub(super) struct Lifecycle {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum H2LifecycleStage {
     Open,
     /// The end was announced; the second step is due at this time.
     Announced(u64),
@@ -68,7 +68,7 @@ impl Lifecycle {
     /// Of a connection without a stream at `now_ms`.
     pub(super) fn new(now_ms: u64) -> Lifecycle {
         Lifecycle {
-            stage: Stage::Open,
+            stage: H2LifecycleStage::Open,
             idle: IdleClock::new(now_ms),
             unfinished: None,
             blocked_from_ms: None,
@@ -78,24 +78,24 @@ impl Lifecycle {
 
     /// Whether more is read.
     pub(super) fn reads(&self) -> bool {
-        !matches!(self.stage, Stage::Failed | Stage::Lost)
+        !matches!(self.stage, H2LifecycleStage::Failed | H2LifecycleStage::Lost)
     }
 
     /// Whether output is written.
     pub(super) fn writes(&self) -> bool {
-        self.stage != Stage::Lost
+        self.stage != H2LifecycleStage::Lost
     }
 
     /// The client broke a rule of the connection.
     pub(super) fn fail(&mut self) {
-        if self.stage != Stage::Lost {
-            self.stage = Stage::Failed;
+        if self.stage != H2LifecycleStage::Lost {
+            self.stage = H2LifecycleStage::Failed;
         }
     }
 
     /// The transport is gone.
     pub(super) fn lose(&mut self) {
-        self.stage = Stage::Lost;
+        self.stage = H2LifecycleStage::Lost;
     }
 
     /// An exchange begins.
@@ -126,8 +126,8 @@ impl Lifecycle {
         let now_ms = timer.context.local.now_ms();
         let is_written = link.engine().output().is_empty();
         match self.stage {
-            Stage::Lost if in_flight == 0 => return Poll::Ready(Ended::AtOnce),
-            Stage::Failed if in_flight == 0 && is_written => return Poll::Ready(Ended::InOrder),
+            H2LifecycleStage::Lost if in_flight == 0 => return Poll::Ready(Ended::AtOnce),
+            H2LifecycleStage::Failed if in_flight == 0 && is_written => return Poll::Ready(Ended::InOrder),
             _ => {}
         }
         if in_flight == 0 {
@@ -154,11 +154,11 @@ impl Lifecycle {
     /// Begins to drain if the connection is to end, and goes on with it.
     fn drain(&mut self, connection: &Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
         match self.stage {
-            Stage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
+            H2LifecycleStage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
                 self.announce(link, now_ms);
             }
-            Stage::Announced(at_ms) if now_ms >= at_ms => {
-                self.stage = Stage::Draining;
+            H2LifecycleStage::Announced(at_ms) if now_ms >= at_ms => {
+                self.stage = H2LifecycleStage::Draining;
                 link.engine().shutdown();
             }
             _ => {}
@@ -166,7 +166,7 @@ impl Lifecycle {
     }
 
     fn announce(&mut self, link: &Link, now_ms: u64) {
-        self.stage = Stage::Announced(now_ms + DRAIN_STEP_MS);
+        self.stage = H2LifecycleStage::Announced(now_ms + DRAIN_STEP_MS);
         link.engine().shutdown();
     }
 
@@ -209,14 +209,14 @@ impl Lifecycle {
         }
         if is_over(self.head_until(timer)) && self.reads() {
             link.engine().close(ErrorCode::NO_ERROR);
-            self.stage = Stage::Failed;
+            self.stage = H2LifecycleStage::Failed;
         }
-        if is_over(self.idle_until(timer, link)) && self.stage == Stage::Open {
+        if is_over(self.idle_until(timer, link)) && self.stage == H2LifecycleStage::Open {
             if link.engine().peer_settings().has_arrived {
                 self.announce(link, now_ms);
             } else {
                 link.engine().close(ErrorCode::NO_ERROR);
-                self.stage = Stage::Failed;
+                self.stage = H2LifecycleStage::Failed;
             }
         }
         None
@@ -225,10 +225,10 @@ impl Lifecycle {
     /// Sets the deadline for what expires first.
     fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &Link, load: Load, now_ms: u64) {
         let step_until = match self.stage {
-            Stage::Announced(at_ms) => Some(at_ms),
+            H2LifecycleStage::Announced(at_ms) => Some(at_ms),
             _ => None,
         };
-        let idle_until = self.idle_until(timer, link).filter(|_| self.stage == Stage::Open);
+        let idle_until = self.idle_until(timer, link).filter(|_| self.stage == H2LifecycleStage::Open);
         let rest_until = self.idle.idle_for(REST_AFTER_MS).filter(|_| load.holds_slots);
         let times = [step_until, rest_until, idle_until, self.head_until(timer), self.blocked_until(timer)];
         let next_ms = times.into_iter().flatten().min();

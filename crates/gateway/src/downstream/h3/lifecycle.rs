@@ -20,12 +20,12 @@ const LAST_STEP_MS: u64 = 200;
 
 /// See the module.
 pub(super) struct Lifecycle {
-    stage: Stage,
+    stage: H3LifecycleStage,
     idle: IdleClock,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum H3LifecycleStage {
     Open,
     /// The end was announced; the second step is due at this time.
     Announced(u64),
@@ -36,7 +36,7 @@ enum Stage {
 impl Lifecycle {
     /// Of a connection without a stream at `now_ms`.
     pub(super) fn new(now_ms: u64) -> Lifecycle {
-        Lifecycle { stage: Stage::Open, idle: IdleClock::new(now_ms) }
+        Lifecycle { stage: H3LifecycleStage::Open, idle: IdleClock::new(now_ms) }
     }
 
     /// A stream begins.
@@ -61,12 +61,12 @@ impl Lifecycle {
             self.idle.note_idle(now_ms);
         }
         self.drain(connection, timer, link, now_ms);
-        let is_over = matches!(self.stage, Stage::Draining(from_ms) if now_ms >= from_ms);
+        let is_over = matches!(self.stage, H3LifecycleStage::Draining(from_ms) if now_ms >= from_ms);
         if in_flight == 0 && (is_over || timer.gives_way()) {
             link.close(ErrorCode::NO_ERROR, "");
             return Poll::Ready(());
         }
-        if self.stage == Stage::Open && self.idle_until(timer, link).is_some_and(|at_ms| now_ms >= at_ms) {
+        if self.stage == H3LifecycleStage::Open && self.idle_until(timer, link).is_some_and(|at_ms| now_ms >= at_ms) {
             self.announce(link, now_ms);
         }
         self.arm(cx, timer, link, now_ms);
@@ -79,11 +79,11 @@ impl Lifecycle {
     /// Begins to drain if the connection is to end, and goes on with it.
     fn drain(&mut self, connection: &Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
         match self.stage {
-            Stage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
+            H3LifecycleStage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
                 self.announce(link, now_ms);
             }
-            Stage::Announced(at_ms) if now_ms >= at_ms => {
-                self.stage = Stage::Draining(now_ms + LAST_STEP_MS);
+            H3LifecycleStage::Announced(at_ms) if now_ms >= at_ms => {
+                self.stage = H3LifecycleStage::Draining(now_ms + LAST_STEP_MS);
                 link.engine().finish_shutdown();
             }
             _ => {}
@@ -91,15 +91,15 @@ impl Lifecycle {
     }
 
     fn announce(&mut self, link: &Link, now_ms: u64) {
-        self.stage = Stage::Announced(now_ms + DRAIN_STEP_MS);
+        self.stage = H3LifecycleStage::Announced(now_ms + DRAIN_STEP_MS);
         link.engine().shutdown();
     }
 
     /// Sets the deadline for what expires first.
     fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
         let step_until = match self.stage {
-            Stage::Open => self.idle_until(timer, link),
-            Stage::Announced(at_ms) | Stage::Draining(at_ms) => Some(at_ms).filter(|at_ms| *at_ms > now_ms),
+            H3LifecycleStage::Open => self.idle_until(timer, link),
+            H3LifecycleStage::Announced(at_ms) | H3LifecycleStage::Draining(at_ms) => Some(at_ms).filter(|at_ms| *at_ms > now_ms),
         };
         let settings_until = link.engine().settings_deadline_ms();
         let next_ms = step_until.into_iter().chain(settings_until).min();

@@ -27,7 +27,7 @@ const STREAMS_OF_CONNECTION_MAX: u32 = (1 << 30) - 1;
 
 /// How far the end of a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum LinkStage {
     Open,
     /// It takes no further stream and ends with its last one.
     Closing,
@@ -64,7 +64,7 @@ pub(crate) struct H2Link {
     is_unspoken: Cell<bool>,
     /// Streams that the endpoint is assumed to allow before its SETTINGS arrive.
     assumed_streams: u32,
-    stage: Cell<Stage>,
+    stage: Cell<LinkStage>,
     /// Why it ended.
     fault: RefCell<Option<(Cause, Cow<'static, str>)>>,
 }
@@ -97,7 +97,7 @@ impl H2Link {
             refused_at_ms: Cell::new(None),
             is_unspoken: Cell::new(true),
             assumed_streams,
-            stage: Cell::new(Stage::Open),
+            stage: Cell::new(LinkStage::Open),
             fault: RefCell::new(None),
         })
     }
@@ -134,7 +134,7 @@ impl H2Link {
     /// Whether it can take one more stream. A request that an endpoint `was_refused` goes to no connection that refused one
     /// just now.
     pub(super) fn can_take(&self, was_refused: bool) -> bool {
-        if self.stage.get() != Stage::Open || self.is_spent() {
+        if self.stage.get() != LinkStage::Open || self.is_spent() {
             return false;
         }
         if self.active.get() == 0 && !self.look() {
@@ -155,12 +155,12 @@ impl H2Link {
     pub(super) fn allowed_streams(&self) -> Option<u32> {
         let engine = self.engine();
         let settings = engine.peer_settings();
-        (self.stage.get() == Stage::Open && settings.has_arrived).then_some(settings.max_concurrent_streams)
+        (self.stage.get() == LinkStage::Open && settings.has_arrived).then_some(settings.max_concurrent_streams)
     }
 
     /// Whether the connection will take no further stream.
     pub(super) fn has_ended(&self) -> bool {
-        self.stage.get() != Stage::Open
+        self.stage.get() != LinkStage::Open
             || self.is_spent()
             || matches!(
                 self.engine().can_start(),
@@ -274,8 +274,8 @@ impl H2Link {
 
     /// Lets it end with its last stream.
     pub(super) fn close(&self) {
-        if self.stage.get() == Stage::Open {
-            self.stage.set(Stage::Closing);
+        if self.stage.get() == LinkStage::Open {
+            self.stage.set(LinkStage::Closing);
             self.wake_settings_waiters();
             self.wake_task();
         }
@@ -283,14 +283,14 @@ impl H2Link {
 
     /// Whether the task is done: the connection has ended, or it is to end and has no stream.
     pub(super) fn is_done(&self) -> bool {
-        self.stage.get() == Stage::Lost
+        self.stage.get() == LinkStage::Lost
             || self.engine.borrow().failure().is_some()
             || (self.active.get() == 0 && self.has_ended())
     }
 
     /// The connection has ended: its streams fail, with `cause` unless there is an earlier one.
     pub(super) fn lose(&self, cause: Cause, detail: impl Into<Cow<'static, str>>) {
-        if self.stage.replace(Stage::Lost) == Stage::Lost {
+        if self.stage.replace(LinkStage::Lost) == LinkStage::Lost {
             return;
         }
         self.blame(cause, detail);

@@ -4,13 +4,13 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 
-use super::{Running, Setup, Stage};
+use super::{Running, Setup, RunningPrograms};
 use crate::contender::Definition;
 use crate::placement::Placement;
 use crate::result::Protection;
 use crate::scenario::{KeyKind, Protocol};
 
-impl Stage {
+impl RunningPrograms {
     /// Starts a contender of one worker in front of these endpoints and waits for its first response. It ends when it is
     /// dropped. Fails with the reason and the end of its output.
     pub fn in_front_of(

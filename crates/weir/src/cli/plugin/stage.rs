@@ -52,12 +52,12 @@ struct Heads {
 }
 
 /// A plugin on trial.
-pub(super) struct Stage<'p> {
+pub(super) struct PluginTrial<'p> {
     pub(super) plugin: &'p dyn Plugin,
     pub(super) phases: &'p [Phase],
 }
 
-impl Stage<'_> {
+impl PluginTrial<'_> {
     /// Runs one request.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::file::{FileArguments, code, settings};
 use super::requests::{Expectation, RequestFile, WrittenRequest};
-use super::stage::{Outcome, Stage};
+use super::stage::{Outcome, PluginTrial};
 use crate::boot;
 use crate::terminal::{Paint, print};
 
@@ -105,7 +105,7 @@ impl Trial<'_> {
         let plugin = code.extension.build(&build, self.config).map_err(anyhow::Error::msg)?;
         plugin.start();
         let mut scene = Scene::new();
-        let stage = Stage { plugin: &*plugin, phases: code.extension.phases() };
+        let stage = PluginTrial { plugin: &*plugin, phases: code.extension.phases() };
         let outcome = stage.run(&mut scene, request).await;
         plugin.stop();
         outcome

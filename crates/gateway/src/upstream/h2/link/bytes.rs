@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::task::{Context, Poll};
 
-use super::{H2Link, Stage};
+use super::{H2Link, LinkStage};
 use exchange::failure::Cause;
 use net::tls::failure;
 
@@ -107,7 +107,7 @@ impl H2Link {
 
     /// Says GOAWAY and closes. Streams that are left fail.
     pub(in crate::upstream::h2) fn end(&self, cx: &mut Context<'_>) {
-        if self.stage.get() != Stage::Lost {
+        if self.stage.get() != LinkStage::Lost {
             self.engine().shutdown();
             let _ = self.flush(cx);
             if let Some(stream) = &mut *self.transport.borrow_mut() {

@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::task::{Poll, Waker};
 
-use super::{H2Link, Stage};
+use super::{H2Link, LinkStage};
 use crate::h2::windows::Windows;
 use exchange::deadline::Deadline;
 
@@ -30,7 +30,7 @@ impl H2Link {
     pub(in crate::upstream) async fn wait_for_settings(&self) -> Option<bool> {
         poll_fn(|cx| {
             let known = self.takes_tunnels();
-            if known.is_some() || self.stage.get() == Stage::Lost {
+            if known.is_some() || self.stage.get() == LinkStage::Lost {
                 return Poll::Ready(known);
             }
             let mut waiters = self.settings_waiters.borrow_mut();
