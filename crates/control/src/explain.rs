@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::report::{Explain, ExplainQuestion, ExplainSession, ExplainWith};
 use model::snapshot::{Applied, Change, Policy};
-use model::{Catalog, Fault, Written};
+use model::{Catalog, ConfigFault, Written};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -168,7 +168,7 @@ fn laid_over(view: &View, catalog: &Catalog, with: &ExplainWith) -> Result<Appli
     };
     let change = Change { key: key.clone(), written: Some(written) };
     let applied = view.snapshot.apply(catalog, &[change], revision, Policy::Lenient);
-    let own: Vec<&Fault> = applied.faults.iter().filter(|fault| fault.key.as_ref() == Some(&key)).collect();
+    let own: Vec<&ConfigFault> = applied.faults.iter().filter(|fault| fault.key.as_ref() == Some(&key)).collect();
     let Some(first) = own.first() else { return Ok(applied) };
     let faults: Vec<Value> = own
         .iter()
@@ -179,7 +179,7 @@ fn laid_over(view: &View, catalog: &Catalog, with: &ExplainWith) -> Result<Appli
     Err(Box::new(respond::json(StatusCode::BAD_REQUEST, &body)))
 }
 
-fn in_words(fault: &Fault) -> String {
+fn in_words(fault: &ConfigFault) -> String {
     if fault.pointer.is_empty() {
         fault.reason.clone()
     } else {

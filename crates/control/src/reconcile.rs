@@ -35,7 +35,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use discovery::AutoRoutes;
-use model::{Applied, Catalog, Fault, Key, Snapshot};
+use model::{Applied, Catalog, ConfigFault, Key, Snapshot};
 use stdx::threads::ThreadLife;
 use thiserror::Error;
 use tokio::sync::oneshot;
@@ -59,11 +59,11 @@ pub trait Publisher: Send {
     /// Compiles the objects that differ and passes them to every worker. Returns every fault that only the compiler
     /// finds, of this change and of earlier ones, as long as it exists; a fault says whether the object's former
     /// compiled form is kept.
-    fn publish(&mut self, applied: &Applied) -> Vec<Fault>;
+    fn publish(&mut self, applied: &Applied) -> Vec<ConfigFault>;
 
     /// Takes certificates out of force that have expired, where a setting says so. Called every second. Returns all faults,
     /// as [`Publisher::publish`] does, if something has changed.
-    fn expire(&mut self) -> Option<Vec<Fault>> {
+    fn expire(&mut self) -> Option<Vec<ConfigFault>> {
         None
     }
 }
@@ -318,9 +318,9 @@ pub(crate) struct Reconciler {
     /// Those faults of the file that belong to no object.
     document_faults: Vec<String>,
     /// Faults that the compiler found and no later change has removed.
-    compile_faults: Vec<Fault>,
+    compile_faults: Vec<ConfigFault>,
     /// References to secrets that are not resolved, in objects that are in force nevertheless.
-    reference_faults: Vec<Fault>,
+    reference_faults: Vec<ConfigFault>,
     /// Good forms of objects that are faulty now, on disk.
     good: good::GoodForms,
     /// Faults that keep this instance from being ready.

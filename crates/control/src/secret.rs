@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use model::resource::Resource;
 use model::secret_reference::{self, SecretReference, SecretValues, file_path};
-use model::{Applied, Fault, Kind, Object};
+use model::{Applied, ConfigFault, Kind, Object};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
@@ -123,14 +123,14 @@ impl Secrets {
     }
 
     /// The faults of references in the objects of `applied`.
-    pub(crate) fn faults(&self, applied: &Applied) -> Vec<Fault> {
+    pub(crate) fn faults(&self, applied: &Applied) -> Vec<ConfigFault> {
         let objects = applied.diff.iter().filter_map(|difference| difference.after.as_ref());
-        let unresolved = |object: &Arc<Object>| -> Vec<Fault> {
+        let unresolved = |object: &Arc<Object>| -> Vec<ConfigFault> {
             let references = secret_reference::of(&object.resource);
             let fault = |(pointer, reference): (String, &str)| {
                 let reason = self.value(reference).err()?;
                 let reason = format!("{reference} leads nowhere: {reason}");
-                Some(Fault { key: Some(object.key().clone()), pointer, reason, kept: false })
+                Some(ConfigFault { key: Some(object.key().clone()), pointer, reason, kept: false })
             };
             references.into_iter().filter_map(fault).collect()
         };

@@ -17,7 +17,7 @@ use model::report::{
     MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Top, Traffic, TrafficRow,
     UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
-use model::{Applied, Catalog, Fault, Kind, PluginInfo};
+use model::{Applied, Catalog, ConfigFault, Kind, PluginInfo};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -85,13 +85,13 @@ impl Clock for HandClock {
 
 /// Records each publication: the revision and the keys that differ. Returns the faults that a test gave it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Recorder(pub(crate) Arc<Mutex<Vec<Publication>>>, pub(crate) Arc<Mutex<Vec<Fault>>>);
+pub(crate) struct Recorder(pub(crate) Arc<Mutex<Vec<Publication>>>, pub(crate) Arc<Mutex<Vec<ConfigFault>>>);
 
 /// A revision and the keys that differ in it.
 pub(crate) type Publication = (u64, Vec<String>);
 
 impl Publisher for Recorder {
-    fn publish(&mut self, applied: &Applied) -> Vec<Fault> {
+    fn publish(&mut self, applied: &Applied) -> Vec<ConfigFault> {
         let keys = applied.diff.iter().map(|difference| difference.key.path()).collect();
         self.0.lock().push((applied.snapshot.revision(), keys));
         self.1.lock().clone()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{Fault, Key, Kind, Warning};
+use model::{ConfigFault, Key, Kind, Warning};
 use serde_json::{Value, json};
 use stdx::nearest::nearest;
 use stdx::prometheus_text::{header, sample, scalar};
@@ -52,9 +52,9 @@ pub struct Verdict {
     /// The revision of the last write.
     pub revision_written: u64,
     /// The faults of the text that was written last.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<ConfigFault>,
     /// Faulty plugins that are left out of the form in force (`ignore_faulty_plugins`).
-    pub skipped: Vec<Fault>,
+    pub skipped: Vec<ConfigFault>,
     /// Parts of the object as it was written last that have no effect; empty where that form is faulty.
     pub warnings: Vec<Warning>,
 }
@@ -69,7 +69,7 @@ impl View {
     /// The verdicts of all objects that have a fault, ordered by key; of one kind, or of all.
     pub fn verdicts(&self, kind: Option<Kind>) -> Vec<Verdict> {
         let wanted = |key: &Key| kind.is_none_or(|kind| key.kind == kind);
-        let mut faults: BTreeMap<&Key, Vec<Fault>> = BTreeMap::new();
+        let mut faults: BTreeMap<&Key, Vec<ConfigFault>> = BTreeMap::new();
         for faulty in self.snapshot.faulty().filter(|faulty| wanted(&faulty.written.key)) {
             faults.entry(&faulty.written.key).or_default();
         }
@@ -92,7 +92,7 @@ impl View {
         faults.into_iter().filter_map(|(key, compile_faults)| self.judge(key, compile_faults)).collect()
     }
 
-    fn judge(&self, key: &Key, compile_faults: Vec<Fault>) -> Option<Verdict> {
+    fn judge(&self, key: &Key, compile_faults: Vec<ConfigFault>) -> Option<Verdict> {
         let revision_written = self.written(key)?.modified_index;
         let in_force = self.snapshot.get(key);
         let checked = in_force.map(|object| object.written.modified_index);
@@ -155,7 +155,7 @@ fn list(view: &View, kind: Option<&str>) -> Response<Bytes> {
 }
 
 fn describe(verdict: &Verdict) -> Value {
-    let fault = |fault: &Fault| json!({ "pointer": fault.pointer, "reason": fault.reason });
+    let fault = |fault: &ConfigFault| json!({ "pointer": fault.pointer, "reason": fault.reason });
     let warning = |warning: &Warning| json!({ "pointer": warning.pointer, "reason": warning.reason });
     json!({
         "kind": verdict.key.kind.collection(),

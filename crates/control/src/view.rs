@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Catalog, Fault, Key, Kind, Snapshot, Written};
+use model::{Catalog, ConfigFault, Key, Kind, Snapshot, Written};
 use parking_lot::RwLock;
 
 use crate::source::etcd::EtcdStatus;
@@ -17,9 +17,9 @@ pub struct View {
     /// Faults of the source, each as a line: all faults of a file, or records of the store that are no objects.
     pub faults: Vec<String>,
     /// Faults of objects that only the compiler finds.
-    pub compile_faults: Vec<Fault>,
+    pub compile_faults: Vec<ConfigFault>,
     /// References to secrets that are not resolved, in objects that are in force nevertheless.
-    pub reference_faults: Vec<Fault>,
+    pub reference_faults: Vec<ConfigFault>,
     /// Whether the setting `ignore_faulty_plugins` names any plugin.
     pub skips_plugins: bool,
     /// The reasons in the configuration why this instance is not ready: faults that were present at its start and keep

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-pub use plan::Fault;
+pub use plan::EndpointFault;
 use plan::Phases;
 
 use crate::contender::Definition;
@@ -37,7 +37,7 @@ pub struct Settings {
     /// The settings with which each is measured.
     pub protections: Vec<Protection>,
     /// The faults, in this order.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<EndpointFault>,
     /// Length of a fault in seconds.
     pub fault_seconds: f64,
     /// Requests per second; half of the lowest capacity if absent.
@@ -154,7 +154,7 @@ fn measure(
 /// One run; a contender that does not start or ends is absent, with the reason, and the others follow.
 fn one(
     course: &mut Course<'_>,
-    fault: Fault,
+    fault: EndpointFault,
     definition: &Definition,
     protection: Protection,
 ) -> anyhow::Result<FaultRun> {

@@ -11,7 +11,7 @@ use crate::validate::{Clarity, SchemaFault};
 
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct ConfigFault {
     /// The object it is in; none when it concerns the whole text.
     pub key: Option<Key>,
     /// The JSON pointer (RFC 6901) to the faulty place within the object; empty for the object itself.
@@ -22,15 +22,15 @@ pub struct Fault {
     pub kept: bool,
 }
 
-impl Fault {
+impl ConfigFault {
     /// A fault of no object in particular: a text that does not parse, a whole file.
     #[must_use]
-    pub fn general(reason: impl Into<String>) -> Fault {
-        Fault { key: None, pointer: String::new(), reason: reason.into(), kept: false }
+    pub fn general(reason: impl Into<String>) -> ConfigFault {
+        ConfigFault { key: None, pointer: String::new(), reason: reason.into(), kept: false }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConfigFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(key) = &self.key {
             write!(formatter, "{key}")?;
@@ -67,7 +67,7 @@ impl fmt::Display for Warning {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     contract_message: String,
-    faults: Vec<Fault>,
+    faults: Vec<ConfigFault>,
 }
 
 impl Refusal {
@@ -75,12 +75,12 @@ impl Refusal {
     #[must_use]
     pub fn single(key: Option<Key>, pointer: impl Into<String>, reason: impl Into<String>) -> Refusal {
         let reason = reason.into();
-        let fault = Fault { key, pointer: pointer.into(), reason: reason.clone(), kept: false };
+        let fault = ConfigFault { key, pointer: pointer.into(), reason: reason.clone(), kept: false };
         Refusal { contract_message: reason, faults: vec![fault] }
     }
 
     /// A refusal for these faults, of which there is one at least; the contract's line is the reason of the first.
-    pub(crate) fn of(faults: &[Fault]) -> Refusal {
+    pub(crate) fn of(faults: &[ConfigFault]) -> Refusal {
         let contract_message = faults.first().map(|fault| fault.reason.clone()).unwrap_or_default();
         Refusal { contract_message, faults: faults.to_vec() }
     }
@@ -93,14 +93,14 @@ impl Refusal {
 
     /// Every fault, in the order in which APISIX would meet them.
     #[must_use]
-    pub fn faults(&self) -> &[Fault] {
+    pub fn faults(&self) -> &[ConfigFault] {
         &self.faults
     }
 
     /// The faults, with the object they belong to and whether an earlier form of it stays in force.
     #[must_use]
-    pub fn into_faults(self, key: &Key, kept: bool) -> Vec<Fault> {
-        let own = |fault: Fault| Fault { key: Some(key.clone()), kept, ..fault };
+    pub fn into_faults(self, key: &Key, kept: bool) -> Vec<ConfigFault> {
+        let own = |fault: ConfigFault| ConfigFault { key: Some(key.clone()), kept, ..fault };
         self.faults.into_iter().map(own).collect()
     }
 }
@@ -252,7 +252,7 @@ impl Findings {
         }
         let kept: Vec<bool> =
             self.found.iter().map(|found| !found.is_vague || !clear.contains_key(&*found.pointer)).collect();
-        let fault = |(finding, _): (Finding, bool)| Fault {
+        let fault = |(finding, _): (Finding, bool)| ConfigFault {
             key: None,
             pointer: finding.pointer,
             reason: finding.reason,

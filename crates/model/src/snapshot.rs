@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::extension::ExtensionPlugins;
 use crate::resource::Resource;
-use crate::{Fault, Key, Kind, Refusal, Warning, Written};
+use crate::{ConfigFault, Key, Kind, Refusal, Warning, Written};
 use stdx::persistent::ShardedMap;
 
 use index::Index;
@@ -41,12 +41,12 @@ pub struct Object {
 /// Reports about an object that is in force.
 #[derive(Clone, Debug)]
 struct Remarks {
-    skipped: Box<[Fault]>,
+    skipped: Box<[ConfigFault]>,
     warnings: Box<[Warning]>,
 }
 
 impl Object {
-    fn new(written: Written, resource: Resource, skipped: Box<[Fault]>, warnings: Box<[Warning]>) -> Object {
+    fn new(written: Written, resource: Resource, skipped: Box<[ConfigFault]>, warnings: Box<[Warning]>) -> Object {
         let has_remarks = !(skipped.is_empty() && warnings.is_empty());
         let remarks = has_remarks.then(|| Box::new(Remarks { skipped, warnings }));
         Object { written, resource, remarks }
@@ -54,7 +54,7 @@ impl Object {
 
     /// Faulty plugins that the setting `ignore_faulty_plugins` names: the object serves without them.
     #[must_use]
-    pub fn skipped(&self) -> &[Fault] {
+    pub fn skipped(&self) -> &[ConfigFault] {
         self.remarks.as_deref().map(|remarks| &*remarks.skipped).unwrap_or_default()
     }
 
@@ -111,7 +111,7 @@ pub struct Applied {
     pub diff: Vec<Difference>,
     /// The faults of the objects of these changes, and of those that these changes have left without something they
     /// refer to.
-    pub faults: Vec<Fault>,
+    pub faults: Vec<ConfigFault>,
 }
 
 /// All objects in force at one revision.
@@ -227,7 +227,7 @@ impl Snapshot {
 
     /// Every fault of every object, ordered by key.
     #[must_use]
-    pub fn faults(&self) -> Vec<Fault> {
+    pub fn faults(&self) -> Vec<ConfigFault> {
         let mut keys: Vec<&Key> = self.faulty.keys().collect();
         keys.sort();
         keys.into_iter().flat_map(|key| self.faults_at(key)).collect()
@@ -235,7 +235,7 @@ impl Snapshot {
 
     /// Every fault of the object under that key.
     #[must_use]
-    pub fn faults_at(&self, key: &Key) -> Vec<Fault> {
+    pub fn faults_at(&self, key: &Key) -> Vec<ConfigFault> {
         let Some(faulty) = self.faulty_at(key) else { return Vec::new() };
         let mut faults = faulty.refusal.clone().into_faults(key, self.contains(key));
         if let Some(object) = &faulty.waiting {

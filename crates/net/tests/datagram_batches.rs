@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 
 use net::env;
 use net::env::udp::{
-    Answers, Batch, ClientSocket, Datagram, Fault, NodePoll, NodeSocket, Ready, SLOTS, fault_of,
+    Answers, Batch, ClientSocket, Datagram, DatagramSendFault, NodePoll, NodeSocket, Ready, SLOTS, fault_of,
 };
 
 /// A client's socket, here one of a session, and the socket of a listener.
@@ -50,9 +50,9 @@ fn refusal_of_a_peer_is_an_error_of_its_socket() {
         client.send(b"hello", 0).unwrap();
         poll_fn(|cx| poll.poll_ready(cx, &mut Ready::default())).await.unwrap();
         let error = client.receive(&mut Batch::default(), 8, dead, None).unwrap_err();
-        assert_eq!((error.kind(), fault_of(&error)), (ErrorKind::ConnectionRefused, Fault::Peer));
+        assert_eq!((error.kind(), fault_of(&error)), (ErrorKind::ConnectionRefused, DatagramSendFault::Peer));
         let error = client.send(&vec![0; 65_508], 0).unwrap_err();
-        assert_eq!(fault_of(&error), Fault::TooLarge);
+        assert_eq!(fault_of(&error), DatagramSendFault::TooLarge);
     })
     .unwrap();
 }

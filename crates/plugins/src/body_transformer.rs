@@ -77,7 +77,7 @@ use crate::shared::config;
 use crate::shared::encoding::decode::codings;
 use crate::shared::event_stream::is_event_stream;
 use format::{Format, Input};
-use transformation::{Fault, Transformation};
+use transformation::{TransformationFault, Transformation};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -198,7 +198,7 @@ impl Message {
 }
 
 impl BodyTransformer {
-    fn note(&self, exchange: &Exchange, fault: &Fault, bytes: usize) {
+    fn note(&self, exchange: &Exchange, fault: &TransformationFault, bytes: usize) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         if let Some(messages) = self.pace.add(1, exchange.local().now_ms()) {
             let route = exchange.route().map_or("", |route| &*route.id);
@@ -207,13 +207,13 @@ impl BodyTransformer {
     }
 
     /// The new body of the response in `exchange`.
-    fn response(&self, exchange: &Exchange, body: &[u8]) -> Option<Result<Vec<u8>, Fault>> {
+    fn response(&self, exchange: &Exchange, body: &[u8]) -> Option<Result<Vec<u8>, TransformationFault>> {
         let transformation = self.response.as_ref()?;
         let message = exchange.peek_state::<Visit>()?.response.as_ref()?;
         if !message.codings.is_empty() && !body.is_empty() {
             let codings = String::from_utf8_lossy(&message.codings);
             let reason = format!("response body decode: the upstream has compressed it ({codings})");
-            return Some(Err(Fault { status: 500, text: reason.clone(), reason }));
+            return Some(Err(TransformationFault { status: 500, text: reason.clone(), reason }));
         }
         Some(transformation.apply(exchange, &message.input(exchange, Some(body))))
     }

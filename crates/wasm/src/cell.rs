@@ -12,7 +12,7 @@ use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::StreamSession;
 
 use crate::abi::Side;
-use crate::fault::Fault;
+use crate::fault::GuestFault;
 use crate::host::{Arrival, Loan};
 use crate::vm::Vm;
 
@@ -75,8 +75,8 @@ impl VmCell {
         &self,
         exchange: Option<&mut Exchange>,
         context: u32,
-        run: impl FnOnce(&mut Vm) -> Result<R, Fault>,
-    ) -> Result<R, Fault> {
+        run: impl FnOnce(&mut Vm) -> Result<R, GuestFault>,
+    ) -> Result<R, GuestFault> {
         self.enter_with(exchange.map_or(Subject::None, Subject::Exchange), context, run)
     }
 
@@ -85,11 +85,11 @@ impl VmCell {
         &self,
         subject: Subject<'_>,
         context: u32,
-        run: impl FnOnce(&mut Vm) -> Result<R, Fault>,
-    ) -> Result<R, Fault> {
-        let gone = || Fault::new("instance_gone", "its instance was ended by the fault of another call");
+        run: impl FnOnce(&mut Vm) -> Result<R, GuestFault>,
+    ) -> Result<R, GuestFault> {
+        let gone = || GuestFault::new("instance_gone", "its instance was ended by the fault of another call");
         let mut place =
-            self.vm.try_borrow_mut().map_err(|_| Fault::new("busy", "its instance is entered twice"))?;
+            self.vm.try_borrow_mut().map_err(|_| GuestFault::new("busy", "its instance is entered twice"))?;
         let vm = place.as_mut().ok_or_else(gone)?;
         vm.host().lent_to = if matches!(subject, Subject::None) { 0 } else { context };
         let result = match subject {
@@ -118,7 +118,7 @@ impl VmCell {
     }
 
     /// Ends contexts that are over.
-    fn settle(&self, vm: &mut Vm) -> Result<(), Fault> {
+    fn settle(&self, vm: &mut Vm) -> Result<(), GuestFault> {
         while let Some(context) = vm.host().done.pop() {
             vm.delete(context)?;
         }
@@ -129,7 +129,7 @@ impl VmCell {
     }
 
     /// Runs work of no request. A fault of it is logged and counted here.
-    fn background(&self, run: impl FnOnce(&mut Vm) -> Result<(), Fault>) -> bool {
+    fn background(&self, run: impl FnOnce(&mut Vm) -> Result<(), GuestFault>) -> bool {
         match self.enter(None, 0, run) {
             Ok(()) => true,
             Err(fault) => {
@@ -207,7 +207,7 @@ impl VmCell {
         context: u32,
         side: Side,
         body: &mut Option<Vec<u8>>,
-    ) -> Poll<Result<Resumed, Fault>> {
+    ) -> Poll<Result<Resumed, GuestFault>> {
         loop {
             let looked = self.enter(None, context, |vm| {
                 let Some(stream) = vm.host().streams.get_mut(&context) else { return Ok(Poll::Ready(None)) };
@@ -234,7 +234,7 @@ impl VmCell {
             }
             let delivered = self.enter(Some(&mut *exchange), context, |vm| {
                 let arrival = vm.host().streams.get_mut(&context).and_then(|stream| stream.inbox.pop_front());
-                let arrival = arrival.ok_or_else(|| Fault::new("instance_gone", "its context is gone"))?;
+                let arrival = arrival.ok_or_else(|| GuestFault::new("instance_gone", "its context is gone"))?;
                 let frame = &mut vm.host().frame;
                 let place = match side {
                     Side::Request => &mut frame.request_body,
@@ -257,7 +257,7 @@ impl VmCell {
 }
 
 /// Tells the guest that a request is over, and forgets the context unless the guest keeps it.
-fn close(vm: &mut Vm, context: u32) -> Result<(), Fault> {
+fn close(vm: &mut Vm, context: u32) -> Result<(), GuestFault> {
     let is_known = vm.host().streams.get(&context).is_some_and(|stream| !stream.awaits_done);
     if is_known && vm.on_done(context)? {
         vm.delete(context)?;

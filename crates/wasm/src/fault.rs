@@ -7,7 +7,7 @@ use crate::limits::HOST_CALLS_MAX;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct GuestFault {
     /// The cause, as a counter of events names it.
     pub code: &'static str,
     /// The cause, a sentence.
@@ -16,14 +16,14 @@ pub(crate) struct Fault {
     pub ends_instance: bool,
 }
 
-impl Fault {
+impl GuestFault {
     /// A fault that leaves the instance as it is.
-    pub(crate) fn new(code: &'static str, text: impl Into<String>) -> Fault {
-        Fault { code, text: text.into(), ends_instance: false }
+    pub(crate) fn new(code: &'static str, text: impl Into<String>) -> GuestFault {
+        GuestFault { code, text: text.into(), ends_instance: false }
     }
 
     /// The fault of a call that trapped.
-    pub(crate) fn of_trap(error: &Error, host: &Host) -> Fault {
+    pub(crate) fn of_trap(error: &Error, host: &Host) -> GuestFault {
         let (code, cause) = match error.downcast_ref::<Trap>() {
             Some(Trap::Interrupt) if host.budget.host_calls > HOST_CALLS_MAX => {
                 let cause = format!(
@@ -46,6 +46,6 @@ impl Fault {
             "" => cause,
             words => format!("{cause}; its last error line: {words}"),
         };
-        Fault { code, text, ends_instance: true }
+        GuestFault { code, text, ends_instance: true }
     }
 }

@@ -17,7 +17,7 @@ use message::{FieldId, Headers, Method};
 
 use crate::abi::Side;
 use crate::cell::{Resumed, VmCell};
-use crate::fault::Fault;
+use crate::fault::GuestFault;
 use crate::fields::Head;
 use crate::language::RequestPhase;
 use crate::module::Compiled;
@@ -58,13 +58,13 @@ enum Headed {
 
 impl WasmPlugin {
     /// The instance of this worker and the context of this request in it, made on first use.
-    fn context(&self, exchange: &mut Exchange) -> Result<(Rc<VmCell>, u32), Fault> {
+    fn context(&self, exchange: &mut Exchange) -> Result<(Rc<VmCell>, u32), GuestFault> {
         let state = exchange.state::<RequestState>();
         if let Some(held) = &state.held {
             return Ok((held.cell.clone(), held.context));
         }
         if state.has_failed {
-            return Err(Fault::new("instance_gone", "it has failed for this request before"));
+            return Err(GuestFault::new("instance_gone", "it has failed for this request before"));
         }
         let local = exchange.local().clone();
         let pool = local.resource(Pool::default);
@@ -75,7 +75,7 @@ impl WasmPlugin {
     }
 
     /// Gives the guest a head.
-    fn head(&self, exchange: &mut Exchange, head: Head) -> Result<Headed, Fault> {
+    fn head(&self, exchange: &mut Exchange, head: Head) -> Result<Headed, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let is_end = match head {
             Head::Request => !has_body(exchange),
@@ -110,7 +110,7 @@ impl WasmPlugin {
         exchange: &mut Exchange,
         side: Side,
         body: &mut Option<Vec<u8>>,
-    ) -> Result<Option<Box<Reply>>, Fault> {
+    ) -> Result<Option<Box<Reply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let resumed = poll_fn(|cx| cell.poll_resumed(cx, exchange, context, side, body)).await?;
         match resumed {
@@ -139,7 +139,7 @@ impl WasmPlugin {
         &self,
         exchange: &mut Exchange,
         is_paused: bool,
-    ) -> Result<Option<Box<Reply>>, Fault> {
+    ) -> Result<Option<Box<Reply>>, GuestFault> {
         if is_paused && let Some(reply) = self.resumed(exchange, Side::Request, &mut None).await? {
             return Ok(Some(reply));
         }
@@ -150,8 +150,8 @@ impl WasmPlugin {
     }
 }
 
-fn closed() -> Fault {
-    Fault::new("closed", "it closes the request (proxy_close_stream)")
+fn closed() -> GuestFault {
+    GuestFault::new("closed", "it closes the request (proxy_close_stream)")
 }
 
 /// Whether a body follows the head of the request, as far as the head says it: HTTP/2 and HTTP/3 need not.

@@ -11,7 +11,7 @@ use net::env;
 use stdx::hash::FastMap;
 
 use crate::cell::VmCell;
-use crate::fault::Fault;
+use crate::fault::GuestFault;
 use crate::host::{Home, Loan};
 use crate::limits::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, FAILURES_MAX, SWEEP_MS};
 use crate::module::Compiled;
@@ -38,7 +38,7 @@ struct InstancePoolEntry {
 /// A configuration in the instance.
 struct Configuration {
     of: Weak<Configured>,
-    root: Result<u32, Fault>,
+    root: Result<u32, GuestFault>,
 }
 
 impl Pool {
@@ -47,7 +47,7 @@ impl Pool {
         &self,
         local: &Rc<Local>,
         configured: &Arc<Configured>,
-    ) -> Result<(Rc<VmCell>, u32), Fault> {
+    ) -> Result<(Rc<VmCell>, u32), GuestFault> {
         let module = &configured.module;
         let mut entries = self.entries.borrow_mut();
         let entry = entries.entry(module.number).or_insert_with(|| InstancePoolEntry::new(module));
@@ -157,7 +157,7 @@ impl InstancePoolEntry {
         }
     }
 
-    fn make(&mut self, local: &Rc<Local>, configured: &Arc<Configured>) -> Result<(Rc<VmCell>, u32), Fault> {
+    fn make(&mut self, local: &Rc<Local>, configured: &Arc<Configured>) -> Result<(Rc<VmCell>, u32), GuestFault> {
         let cell = match self.cell.as_ref().filter(|cell| !cell.is_broken()) {
             Some(cell) => cell.clone(),
             None => {
@@ -169,7 +169,7 @@ impl InstancePoolEntry {
                         "it failed {} times in a row; it is tried again in {left_ms} ms",
                         self.failures
                     );
-                    return Err(Fault::new("breaker_open", text));
+                    return Err(GuestFault::new("breaker_open", text));
                 }
                 match start(local, configured) {
                     Ok(cell) => self.cell.insert(cell).clone(),
@@ -197,7 +197,7 @@ impl InstancePoolEntry {
     }
 }
 
-fn start(local: &Rc<Local>, configured: &Configured) -> Result<Rc<VmCell>, Fault> {
+fn start(local: &Rc<Local>, configured: &Configured) -> Result<Rc<VmCell>, GuestFault> {
     let module = &configured.module;
     let lent: Rc<Loan> = Rc::default();
     let opener: DestinationOpener = configured.opener.clone();

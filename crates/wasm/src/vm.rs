@@ -7,7 +7,7 @@ use wasmtime::{CallHook, Store, Trap, TypedFunc, UpdateDeadline, WasmParams, Was
 
 use crate::abi::Pairs;
 use crate::exports::{Exports, HeadCallback};
-use crate::fault::Fault;
+use crate::fault::GuestFault;
 use crate::fields::Head;
 use crate::host::{Arrival, Budget, CallKind, Frame, Host, Root, Stream};
 use crate::limits::{CALL_CPU_MS, CONTEXTS_MAX, ROOTS_MAX, START_CPU_MS};
@@ -53,7 +53,7 @@ impl Action {
 
 impl Vm {
     /// Makes an instance and runs the code with which the compiler of the guest begins.
-    pub(crate) fn start(module: &Compiled, host: Host) -> Result<Vm, Fault> {
+    pub(crate) fn start(module: &Compiled, host: Host) -> Result<Vm, GuestFault> {
         let mut store = Store::new(module.pre.module().engine(), host);
         store.limiter(|host| &mut host.limits);
         store.epoch_deadline_callback(|mut context| {
@@ -71,11 +71,11 @@ impl Vm {
         allow(&mut store, START_CPU_MS);
         let instance = match module.pre.instantiate(&mut store) {
             Ok(instance) => instance,
-            Err(error) => return Err(Fault::of_trap(&error, store.data())),
+            Err(error) => return Err(GuestFault::of_trap(&error, store.data())),
         };
         let abi = store.data().identity.abi;
         let exports =
-            Exports::of(&instance, &mut store, abi).map_err(|reason| Fault::new("not_proxy_wasm", reason))?;
+            Exports::of(&instance, &mut store, abi).map_err(|reason| GuestFault::new("not_proxy_wasm", reason))?;
         let host = store.data_mut();
         host.memory = Some(exports.memory);
         host.allocate.clone_from(&exports.allocate);
@@ -109,11 +109,11 @@ impl Vm {
         parameters: P,
         context: u32,
         limit_ms: u64,
-    ) -> Result<R, Fault> {
+    ) -> Result<R, GuestFault> {
         self.store.data_mut().current = context;
         allow(&mut self.store, limit_ms);
         let result = function.call(&mut self.store, parameters);
-        result.map_err(|error| Fault::of_trap(&error, self.store.data()))
+        result.map_err(|error| GuestFault::of_trap(&error, self.store.data()))
     }
 
     fn next_context(&mut self) -> u32 {
@@ -128,9 +128,9 @@ impl Vm {
     }
 
     /// Makes the context of a configuration, and gives the guest its text.
-    pub(crate) fn configure(&mut self, configuration: &Arc<[u8]>) -> Result<u32, Fault> {
+    pub(crate) fn configure(&mut self, configuration: &Arc<[u8]>) -> Result<u32, GuestFault> {
         if self.store.data().roots.len() >= ROOTS_MAX {
-            return Err(Fault::new("contexts", format!("it has {ROOTS_MAX} configurations already")));
+            return Err(GuestFault::new("contexts", format!("it has {ROOTS_MAX} configurations already")));
         }
         let root = self.next_context();
         let bytes = configuration.len() as i32;
@@ -144,9 +144,9 @@ impl Vm {
             if let Some(start) = self.exports.on_vm_start.clone()
                 && self.call(&start, (root as i32, 0), root, START_CPU_MS)? == 0
             {
-                return Err(Fault {
+                return Err(GuestFault {
                     ends_instance: true,
-                    ..Fault::new("not_started", "it refuses to start (proxy_on_vm_start)")
+                    ..GuestFault::new("not_started", "it refuses to start (proxy_on_vm_start)")
                 });
             }
         }
@@ -156,16 +156,16 @@ impl Vm {
             let said = std::mem::take(&mut self.host().last_words);
             let said = if said.is_empty() { said } else { format!(": {said}") };
             self.delete(root)?;
-            return Err(Fault::new("not_configured", format!("it refuses its configuration{said}")));
+            return Err(GuestFault::new("not_configured", format!("it refuses its configuration{said}")));
         }
         self.host().frame = Frame::default();
         Ok(root)
     }
 
     /// Makes the context of a request or session.
-    pub(crate) fn open(&mut self, root: u32, is_session: bool) -> Result<u32, Fault> {
+    pub(crate) fn open(&mut self, root: u32, is_session: bool) -> Result<u32, GuestFault> {
         if self.store.data().streams.len() >= CONTEXTS_MAX {
-            return Err(Fault::new("contexts", format!("{CONTEXTS_MAX} requests are under way in it")));
+            return Err(GuestFault::new("contexts", format!("{CONTEXTS_MAX} requests are under way in it")));
         }
         let context = self.next_context();
         self.host().streams.insert(context, Stream::new(root, is_session));
@@ -182,7 +182,7 @@ impl Vm {
         head: Head,
         fields: usize,
         is_end: bool,
-    ) -> Result<Action, Fault> {
+    ) -> Result<Action, GuestFault> {
         let callback = match head {
             Head::Request => self.exports.on_request_headers.clone(),
             Head::Response => self.exports.on_response_headers.clone(),
@@ -205,7 +205,7 @@ impl Vm {
         head: Head,
         body: &mut Vec<u8>,
         is_end: bool,
-    ) -> Result<Action, Fault> {
+    ) -> Result<Action, GuestFault> {
         let callback = match head {
             Head::Request => self.exports.on_request_body.clone(),
             Head::Response => self.exports.on_response_body.clone(),
@@ -235,7 +235,7 @@ impl Vm {
         context: u32,
         head: Head,
         trailers: &mut Pairs,
-    ) -> Result<Action, Fault> {
+    ) -> Result<Action, GuestFault> {
         let callback = match head {
             Head::Request => self.exports.on_request_trailers.clone(),
             Head::Response => self.exports.on_response_trailers.clone(),
@@ -259,13 +259,13 @@ impl Vm {
     }
 
     /// Tells the guest of a new session.
-    pub(crate) fn on_new_connection(&mut self, context: u32) -> Result<Action, Fault> {
+    pub(crate) fn on_new_connection(&mut self, context: u32) -> Result<Action, GuestFault> {
         let Some(callback) = self.exports.on_new_connection.clone() else { return Ok(Action::Continue) };
         self.call(&callback, context as i32, context, CALL_CPU_MS).map(Action::of_session)
     }
 
     /// Gives the guest the first bytes of a session, all that there are.
-    pub(crate) fn on_downstream_data(&mut self, context: u32, bytes: &[u8]) -> Result<Action, Fault> {
+    pub(crate) fn on_downstream_data(&mut self, context: u32, bytes: &[u8]) -> Result<Action, GuestFault> {
         let Some(callback) = self.exports.on_downstream_data.clone() else { return Ok(Action::Continue) };
         self.host().frame.downstream_data = Some(bytes.to_vec());
         let number = self.call(&callback, (context as i32, bytes.len() as i32, 0), context, CALL_CPU_MS)?;
@@ -274,13 +274,13 @@ impl Vm {
     }
 
     /// Tells the guest that a session has ended: `closed_by` is 1 for the gateway and 2 for the client.
-    pub(crate) fn on_downstream_close(&mut self, context: u32, closed_by: i32) -> Result<(), Fault> {
+    pub(crate) fn on_downstream_close(&mut self, context: u32, closed_by: i32) -> Result<(), GuestFault> {
         let Some(callback) = self.exports.on_downstream_close.clone() else { return Ok(()) };
         self.call(&callback, (context as i32, closed_by), context, CALL_CPU_MS)
     }
 
     /// Gives the guest the answer to a call; nothing happens if the guest has given the call up.
-    pub(crate) fn on_answer(&mut self, context: u32, arrival: Arrival) -> Result<(), Fault> {
+    pub(crate) fn on_answer(&mut self, context: u32, arrival: Arrival) -> Result<(), GuestFault> {
         let Arrival { token, kind, answer } = arrival;
         if !self.host().end_call(context, token) {
             return Ok(());
@@ -313,19 +313,19 @@ impl Vm {
     }
 
     /// Tells the guest that its timer is due.
-    pub(crate) fn on_tick(&mut self, root: u32) -> Result<(), Fault> {
+    pub(crate) fn on_tick(&mut self, root: u32) -> Result<(), GuestFault> {
         let Some(callback) = self.exports.on_tick.clone() else { return Ok(()) };
         self.call(&callback, root as i32, root, CALL_CPU_MS)
     }
 
     /// Tells the guest of an item in the queue `number`.
-    pub(crate) fn on_queue_ready(&mut self, root: u32, number: u32) -> Result<(), Fault> {
+    pub(crate) fn on_queue_ready(&mut self, root: u32, number: u32) -> Result<(), GuestFault> {
         let Some(callback) = self.exports.on_queue_ready.clone() else { return Ok(()) };
         self.call(&callback, (root as i32, number as i32), root, CALL_CPU_MS)
     }
 
     /// Tells the guest that a request has ended; false if it wants to keep its context for now.
-    pub(crate) fn on_done(&mut self, context: u32) -> Result<bool, Fault> {
+    pub(crate) fn on_done(&mut self, context: u32) -> Result<bool, GuestFault> {
         let Some(callback) = self.exports.on_done.clone() else { return Ok(true) };
         if let Some(stream) = self.host().streams.get_mut(&context) {
             // The guest may say that it is done before this call returns.
@@ -341,13 +341,13 @@ impl Vm {
     }
 
     /// Lets the guest write its log.
-    pub(crate) fn on_log(&mut self, context: u32) -> Result<(), Fault> {
+    pub(crate) fn on_log(&mut self, context: u32) -> Result<(), GuestFault> {
         let Some(callback) = self.exports.on_log.clone() else { return Ok(()) };
         self.call(&callback, context as i32, context, CALL_CPU_MS)
     }
 
     /// Ends a context, of a request or of a configuration, with its calls.
-    pub(crate) fn delete(&mut self, context: u32) -> Result<(), Fault> {
+    pub(crate) fn delete(&mut self, context: u32) -> Result<(), GuestFault> {
         let host = self.host();
         let calls = host.calls_of(context).map_or(0, |calls| std::mem::take(calls).len());
         host.calls -= calls;

@@ -154,7 +154,7 @@ pub(crate) fn plan_offline(
     settings: &Settings,
     document: &Document,
     keep_others: bool,
-) -> anyhow::Result<Result<Plan, Vec<model::Fault>>> {
+) -> anyhow::Result<Result<Plan, Vec<model::ConfigFault>>> {
     let catalog = Arc::new(catalog_for(settings));
     Ok(control::offline::plan(&catalog, &on_disk(settings, &catalog)?, document, keep_others))
 }

@@ -41,7 +41,7 @@ use stdx::address_family::FamilyOrder;
 pub(crate) use arguments::SettingsArguments;
 pub(crate) use cache::CacheZones;
 pub(crate) use discovery::Registries;
-pub(crate) use fault::{Fault, Faults, SettingLocation};
+pub(crate) use fault::{SettingFault, Faults, SettingLocation};
 pub(crate) use file::{FileKind, kind_of};
 pub(crate) use load::{Loaded, SettingsSource};
 pub(crate) use parse::{available_cores, log_filter};

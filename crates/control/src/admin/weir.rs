@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use model::Fault;
+use model::ConfigFault;
 use serde_json::{Value, json};
 
 use super::call::{AdminParts, Call};
@@ -127,7 +127,7 @@ fn adopt(parts: &AdminParts) -> Response<Bytes> {
     }
 }
 
-fn describe(fault: &Fault) -> Value {
+fn describe(fault: &ConfigFault) -> Value {
     json!({
         "key": fault.key.as_ref().map(model::Key::path),
         "pointer": fault.pointer,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use discovery::AutoRoutes;
 use model::snapshot::{Object, Overlay};
-use model::{Applied, Catalog, Difference, Fault, Key, Snapshot, Written};
+use model::{Applied, Catalog, Difference, ConfigFault, Key, Snapshot, Written};
 
 use super::Reconciler;
 
@@ -52,13 +52,13 @@ impl Automatic {
     }
 
     /// Whether the fault is one of an automatic route.
-    pub(super) fn is_of(&self, fault: &Fault) -> bool {
+    pub(super) fn is_of(&self, fault: &ConfigFault) -> bool {
         fault.key.as_ref().is_some_and(|key| self.passed.contains_key(key))
     }
 
     /// At most `limit` faults of written objects and as many of automatic routes, so that those of many automatic routes do
     /// not push out the others.
-    pub(super) fn cut(&self, faults: Vec<Fault>, limit: usize) -> Vec<Fault> {
+    pub(super) fn cut(&self, faults: Vec<ConfigFault>, limit: usize) -> Vec<ConfigFault> {
         let (automatic, mut written): (Vec<_>, Vec<_>) =
             faults.into_iter().partition(|fault| self.is_of(fault));
         written.truncate(limit);
@@ -221,7 +221,7 @@ mod tests {
         let (mut automatic, mut base) = (Automatic::default(), Snapshot::empty());
         renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.b", "/b/*")]);
         let _ = change(&mut automatic, &mut base, &[]);
-        let fault = |id: &str| Fault { key: Some(written(id, "/").key), ..Fault::general("a test") };
+        let fault = |id: &str| ConfigFault { key: Some(written(id, "/").key), ..ConfigFault::general("a test") };
         let faults = ["auto.a", "auto.b", "x", "y", "z"].map(fault).to_vec();
         let kept = automatic.cut(faults, 2);
         let ids: Vec<&str> = kept.iter().map(|fault| fault.key.as_ref().unwrap().own_id()).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, Difference, Fault, Key, Kind, Policy, Snapshot, Written, check};
+use model::{Applied, Catalog, Change, Difference, ConfigFault, Key, Kind, Policy, Snapshot, Written, check};
 use serde_json::{Map, Value};
 
 use super::Signed;
@@ -22,7 +22,7 @@ pub(super) struct Batch<'a, J> {
     snapshot: Snapshot,
     /// The changes of all writes so far, each object once, kinds in resolving order.
     differences: BTreeMap<Key, Difference>,
-    faults: Vec<Fault>,
+    faults: Vec<ConfigFault>,
     now_ms: u64,
     /// Whether the batch has any write.
     dirty: bool,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Change, Fault, Key, Kind, Policy, Snapshot, Written};
+use model::{Change, ConfigFault, Key, Kind, Policy, Snapshot, Written};
 
 use super::source::{Source, SourceFacts, Wake};
 use super::{ControlLoop, LoadError, Reconciler, Refused};
@@ -101,7 +101,7 @@ impl Reconciler {
     }
 
     /// The faults of the file and of its objects, each as a line, in the file's order.
-    fn faults_of(document: &Document, of_objects: &[Fault]) -> Vec<String> {
+    fn faults_of(document: &Document, of_objects: &[ConfigFault]) -> Vec<String> {
         let mut faults = document.faults.clone();
         // An object that is kept although the file has no item for it is not in the document; its fault is already
         // among the document's faults.

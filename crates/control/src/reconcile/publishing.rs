@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use model::{Applied, Fault, Key, Written};
+use model::{Applied, ConfigFault, Key, Written};
 
 use super::{Reconciler, told};
 use crate::view::View;
@@ -32,7 +32,7 @@ impl Reconciler {
         let publisher = &mut self.parts.publisher;
         // The configuration is already checked and stored, so that a bug in the compiler must not end the control side.
         let faults = catch_unwind(AssertUnwindSafe(|| publisher.publish(&applied))).unwrap_or_else(|_| {
-            vec![Fault::general(format!(
+            vec![ConfigFault::general(format!(
                 "revision {} cannot be compiled: a panic",
                 applied.snapshot.revision()
             ))]
@@ -42,7 +42,7 @@ impl Reconciler {
         }
         self.compile_faults = self.automatic.cut(faults, MAX_COMPILE_FAULTS);
         let touched =
-            |fault: &Fault| applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref());
+            |fault: &ConfigFault| applied.diff.iter().any(|difference| Some(&difference.key) == fault.key.as_ref());
         self.reference_faults.retain(|fault| !touched(fault));
         self.reference_faults.extend(self.secret_faults(&applied));
         self.reference_faults.truncate(MAX_COMPILE_FAULTS);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use model::{Applied, Difference, Fault, Key};
+use model::{Applied, Difference, ConfigFault, Key};
 
 use super::Reconciler;
 
@@ -23,7 +23,7 @@ impl Reconciler {
     }
 
     /// The faults of the references in the objects that were just compiled.
-    pub(super) fn secret_faults(&self, applied: &Applied) -> Vec<Fault> {
+    pub(super) fn secret_faults(&self, applied: &Applied) -> Vec<ConfigFault> {
         let faults = self.parts.secrets.faults(applied);
         for fault in &faults {
             tracing::warn!(%fault, "a reference to a secret is not resolved");

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Fault, Key, Kind, Snapshot};
+use model::{ConfigFault, Key, Kind, Snapshot};
 
 use super::Reconciler;
 use crate::verdict::State;
@@ -22,7 +22,7 @@ pub(super) struct StartFaults {
 
 impl StartFaults {
     /// Drops the faults that were repaired or removed since.
-    pub(super) fn settle(&mut self, snapshot: &Snapshot, compile_faults: &[Fault]) {
+    pub(super) fn settle(&mut self, snapshot: &Snapshot, compile_faults: &[ConfigFault]) {
         if self.keys.is_empty() {
             return;
         }

@@ -195,9 +195,9 @@ fn objects_are_removed_when_they_expire() {
 struct Clumsy;
 
 impl super::Publisher for Clumsy {
-    fn publish(&mut self, applied: &model::Applied) -> Vec<model::Fault> {
+    fn publish(&mut self, applied: &model::Applied) -> Vec<model::ConfigFault> {
         match applied.snapshot.revision() {
-            1 => vec![model::Fault::general("cannot be compiled")],
+            1 => vec![model::ConfigFault::general("cannot be compiled")],
             2 => panic!("a mistake in compiling"),
             _ => Vec::new(),
         }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use model::{Difference, Fault, Key};
+use model::{Difference, ConfigFault, Key};
 
 use crate::verdict::{State, Verdict};
 use crate::view::View;
@@ -85,7 +85,7 @@ fn say(view: &View, key: &Key, verdict: Option<&Verdict>, elsewhere: bool) {
     }
 }
 
-fn in_words(fault: &Fault) -> String {
+fn in_words(fault: &ConfigFault) -> String {
     if fault.pointer.is_empty() {
         fault.reason.clone()
     } else {

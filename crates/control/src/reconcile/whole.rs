@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, Fault, Key, Kind, Policy, Written, check};
+use model::{Applied, Catalog, Change, ConfigFault, Key, Kind, Policy, Written, check};
 use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
@@ -72,7 +72,7 @@ pub(crate) enum WholeRefused {
         expected: u64,
     },
     /// Objects of the set are faulty.
-    Faulty(Vec<Fault>),
+    Faulty(Vec<ConfigFault>),
     /// The revision is not kept.
     Unknown {
         /// The requested revision.
@@ -95,7 +95,7 @@ impl Set {
     ///
     /// # Errors
     /// The places where no secret is stored.
-    fn revealed(&self, catalog: &Catalog, view: &View) -> Result<Cow<'_, Set>, Vec<Fault>> {
+    fn revealed(&self, catalog: &Catalog, view: &View) -> Result<Cow<'_, Set>, Vec<ConfigFault>> {
         let is_hidden = |(_, text): &&(Key, Arc<str>)| text.contains(HIDDEN);
         if !self.objects.iter().any(|object| is_hidden(&object)) {
             return Ok(Cow::Borrowed(self));
@@ -108,7 +108,7 @@ impl Set {
             let before = view.written(key).map(|written| &*written.text);
             match hidden::put_back(catalog, key, &mut object, before) {
                 Ok(()) => *text = object.to_string().into(),
-                Err(NothingStored { pointer }) => faults.push(Fault {
+                Err(NothingStored { pointer }) => faults.push(ConfigFault {
                     key: Some(key.clone()),
                     pointer,
                     reason: NothingStored::REASON.to_owned(),
@@ -147,7 +147,7 @@ pub(crate) struct Differing {
 ///
 /// # Errors
 /// The faulty objects.
-pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Vec<Fault>> {
+pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Vec<ConfigFault>> {
     let set = set.revealed(catalog, view)?;
     let differing = differences(view, &set);
     let revision = view.revision() + 1;
@@ -199,7 +199,7 @@ impl ControlLoop {
             }
             Wanted::Version(_) => VersionSource::Rollback,
         };
-        let expired: Vec<Fault> =
+        let expired: Vec<ConfigFault> =
             differing.iter().flat_map(|differing| reconciler.expired(differing)).collect();
         if !order.lenient && matches!(made_by, VersionSource::Apply) && !expired.is_empty() {
             return Err(WholeRefused::Faulty(expired));
@@ -231,7 +231,7 @@ impl Reconciler {
 
 impl Reconciler {
     /// The fault of an `ssl` object with certificates that have expired, where a setting refuses such.
-    fn expired(&self, differing: &Differing) -> Vec<Fault> {
+    fn expired(&self, differing: &Differing) -> Vec<ConfigFault> {
         if differing.key.kind != Kind::Ssl || !self.parts.catalog.options().refuses_expired_certificates {
             return Vec::new();
         }
@@ -303,7 +303,7 @@ fn removed<'v>(view: &'v View, set: &'v Set) -> impl Iterator<Item = &'v Written
 
 /// All faults of the objects of the set, and of objects that refer to them. An object that was faulty before and is
 /// unchanged in the set is still faulty.
-pub(super) fn faults_of(applied: &Applied, set: &Set) -> Vec<Fault> {
+pub(super) fn faults_of(applied: &Applied, set: &Set) -> Vec<ConfigFault> {
     // The usual case has no fault. If the change has faults of its own, it was not applied and `faults` has all of
     // them.
     if !applied.faults.is_empty() || applied.snapshot.faulty().next().is_none() {
@@ -312,8 +312,8 @@ pub(super) fn faults_of(applied: &Applied, set: &Set) -> Vec<Fault> {
     set.objects.iter().flat_map(|(key, _)| applied.snapshot.faults_at(key)).collect()
 }
 
-pub(super) fn unreadable(key: &Key, reason: &str) -> Fault {
-    Fault { key: Some(key.clone()), pointer: String::new(), reason: reason.to_owned(), kept: false }
+pub(super) fn unreadable(key: &Key, reason: &str) -> ConfigFault {
+    ConfigFault { key: Some(key.clone()), pointer: String::new(), reason: reason.to_owned(), kept: false }
 }
 
 fn told(catalog: &Catalog, revision: u64, differing: &[Differing]) -> Plan {

@@ -162,7 +162,7 @@ pub(crate) fn warnings(document: &Document, snapshot: &Snapshot) -> Vec<FileFaul
     }));
     let skipped = document.objects.iter().filter_map(|object| snapshot.get(&object.key));
     warnings.extend(skipped.flat_map(|object| {
-        let place = |fault: &model::Fault| {
+        let place = |fault: &model::ConfigFault| {
             let reason = format!("skipped (ignore_faulty_plugins): {}", fault.reason);
             document.warning(object.key(), &fault.pointer, &reason)
         };

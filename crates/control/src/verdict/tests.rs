@@ -1,6 +1,6 @@
 //! One bad object never blocks another: every kind, from the store and from a file, and the reported verdicts.
 
-use model::{Fault, Key, Kind};
+use model::{ConfigFault, Key, Kind};
 use serde_json::{Value, json};
 
 use crate::source::store::{Expect, Store};
@@ -260,7 +260,7 @@ fn dangling_reference_is_reported_form_unchanged() {
     let mut view = crate::view::View::clone(&rig.view.load());
     let key = Key::new(Kind::Upstream, "u").unwrap();
     let (pointer, reason) = ("/labels/a".to_owned(), "$env://A leads nowhere".to_owned());
-    view.reference_faults = vec![Fault { key: Some(key.clone()), pointer, reason, kept: false }];
+    view.reference_faults = vec![ConfigFault { key: Some(key.clone()), pointer, reason, kept: false }];
     let verdict = view.verdict(&key).unwrap();
     assert_eq!((verdict.state, verdict.faults.len()), (super::State::InForce, 1));
     assert_eq!(view.verdicts(Some(Kind::Upstream)), [verdict]);
@@ -275,7 +275,7 @@ fn compile_fault_is_a_verdict() {
         let (_, value) = named(Kind::Upstream, id);
         assert_eq!(rig.json("PUT", &format!("/apisix/admin/upstreams/{id}"), &value).0, 201);
     }
-    let fault = |id: &str, kept: bool| Fault {
+    let fault = |id: &str, kept: bool| ConfigFault {
         key: Some(Key::new(Kind::Upstream, id).unwrap()),
         pointer: String::new(),
         reason: "the compiler says no".to_owned(),

@@ -25,7 +25,7 @@ use exchange::observe::pace::Pace;
 use net::env;
 use net::listener::{Application, Listener};
 
-use header_reader::{Fault, begins_with_header, read_header};
+use header_reader::{ProxyHeaderFault, begins_with_header, read_header};
 
 /// Of the line about peers that may send no header.
 static UNTRUSTED: Pace = Pace::every_ms(10_000);
@@ -85,7 +85,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
         Some(Ok(None)) => return,
         Some(Err(fault)) => fault,
         None if gives_way || identity.listener.queue().is_some() => return,
-        None => Fault::Late,
+        None => ProxyHeaderFault::Late,
     };
     refuse(&timer, &identity, &fault);
     stream.reset_on_close();

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use super::run::{program, unused_name};
 use crate::contender::Definition;
-use crate::faults::{self, Fault, Settings};
+use crate::faults::{self, EndpointFault, Settings};
 use crate::files::{Files, FilesArguments, select};
 use crate::result::Protection;
 use crate::run::Binaries;
@@ -20,7 +20,7 @@ pub struct FaultsArguments {
     quick: bool,
     /// Only these faults
     #[arg(long, value_enum, value_name = "NAME", num_args = 1..)]
-    fault: Vec<Fault>,
+    fault: Vec<EndpointFault>,
     /// Only these contenders, of those that take several endpoints
     #[arg(long, value_name = "NAME", num_args = 1..)]
     contender: Vec<String>,
@@ -87,7 +87,7 @@ impl FaultsArguments {
             files,
             contenders,
             protections: named(&self.protection, &[Protection::Default, Protection::Recommended]),
-            faults: named(&self.fault, &Fault::ALL),
+            faults: named(&self.fault, &EndpointFault::ALL),
             fault_seconds,
             rate: self.rate,
             measured,
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn named_faults_keep_their_order() {
         let arguments = parse("--fault restart dies --protection recommended");
-        assert_eq!(named(&arguments.fault, &Fault::ALL), [Fault::Dies, Fault::Restart]);
+        assert_eq!(named(&arguments.fault, &EndpointFault::ALL), [EndpointFault::Dies, EndpointFault::Restart]);
         assert_eq!(arguments.protection, [Protection::Recommended]);
-        assert_eq!(named(&parse("").fault, &Fault::ALL), Fault::ALL);
+        assert_eq!(named(&parse("").fault, &EndpointFault::ALL), EndpointFault::ALL);
     }
 
     #[test]

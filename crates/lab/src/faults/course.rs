@@ -10,7 +10,7 @@ use anyhow::bail;
 
 use super::arrivals::{Arrivals, Share, WINDOW};
 use super::endpoint::Endpoints;
-use super::plan::{Fault, Phases, Switch};
+use super::plan::{EndpointFault, Phases, Switch};
 use super::refused::Refused;
 use crate::contender::Definition;
 use crate::load::{self, Check, Expectation, Manner, Plan, Target, Tls, Transport};
@@ -58,7 +58,7 @@ impl Course<'_> {
     /// Measures one contender with one fault. Fails if it does not start, or ends before its time.
     pub(super) fn run(
         &mut self,
-        fault: Fault,
+        fault: EndpointFault,
         definition: &Definition,
         protection: Protection,
     ) -> anyhow::Result<FaultRun> {
@@ -76,8 +76,8 @@ impl Course<'_> {
         let (phases, outcome) = load::run_in_periods(&load, &self.phases.ends(), &stop, follow)?;
         self.interrupt.check()?;
         running.group.check_running()?;
-        let faulty = (fault != Fault::Restart).then(|| {
-            let counted = (fault == Fault::Dies).then_some(&refused);
+        let faulty = (fault != EndpointFault::Restart).then(|| {
+            let counted = (fault == EndpointFault::Dies).then_some(&refused);
             self.traffic(&endpoints, counted, began)
         });
         Ok(FaultRun {

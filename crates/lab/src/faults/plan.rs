@@ -9,7 +9,7 @@ use super::endpoint::Condition;
 /// A fault that endpoints can have.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub enum Fault {
+pub enum EndpointFault {
     /// One of three endpoints dies: its port is closed and its connections are reset
     Dies,
     /// One of three endpoints takes requests and answers none
@@ -22,44 +22,44 @@ pub enum Fault {
     Restart,
 }
 
-impl Fault {
+impl EndpointFault {
     /// All faults, in the order in which they are measured.
-    pub const ALL: [Fault; 5] = [Fault::Dies, Fault::Hangs, Fault::Fails, Fault::Slow, Fault::Restart];
+    pub const ALL: [EndpointFault; 5] = [EndpointFault::Dies, EndpointFault::Hangs, EndpointFault::Fails, EndpointFault::Slow, EndpointFault::Restart];
 
     /// Its name, as on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            Fault::Dies => "dies",
-            Fault::Hangs => "hangs",
-            Fault::Fails => "fails",
-            Fault::Slow => "slow",
-            Fault::Restart => "restart",
+            EndpointFault::Dies => "dies",
+            EndpointFault::Hangs => "hangs",
+            EndpointFault::Fails => "fails",
+            EndpointFault::Slow => "slow",
+            EndpointFault::Restart => "restart",
         }
     }
 
     /// For headings.
     pub fn title(self) -> &'static str {
         match self {
-            Fault::Dies => "One of three endpoints dies: port closed, connections reset",
-            Fault::Hangs => "One of three endpoints hangs: it takes requests and answers none",
-            Fault::Fails => "One of three endpoints answers 500",
-            Fault::Slow => "One of three endpoints is ten times slower",
-            Fault::Restart => "Ten endpoints are restarted, one after another",
+            EndpointFault::Dies => "One of three endpoints dies: port closed, connections reset",
+            EndpointFault::Hangs => "One of three endpoints hangs: it takes requests and answers none",
+            EndpointFault::Fails => "One of three endpoints answers 500",
+            EndpointFault::Slow => "One of three endpoints is ten times slower",
+            EndpointFault::Restart => "Ten endpoints are restarted, one after another",
         }
     }
 
     /// The number of endpoints behind the gateway.
     pub fn endpoints(self) -> u8 {
-        if self == Fault::Restart { 10 } else { 3 }
+        if self == EndpointFault::Restart { 10 } else { 3 }
     }
 
     fn condition(self) -> Condition {
         match self {
-            Fault::Dies => Condition::Dead,
-            Fault::Hangs => Condition::Hung,
-            Fault::Fails => Condition::Failing,
-            Fault::Slow => Condition::Slow,
-            Fault::Restart => Condition::Stopped,
+            EndpointFault::Dies => Condition::Dead,
+            EndpointFault::Hangs => Condition::Hung,
+            EndpointFault::Fails => Condition::Failing,
+            EndpointFault::Slow => Condition::Slow,
+            EndpointFault::Restart => Condition::Stopped,
         }
     }
 }
@@ -107,10 +107,10 @@ impl Phases {
 
     /// The changes of conditions, by their time. A fault of one endpoint lasts for the whole phase. With restarts, the
     /// phase is divided among the endpoints; each is away for half of its turn.
-    pub(super) fn switches(&self, fault: Fault) -> Vec<Switch> {
-        let turns = if fault == Fault::Restart { u32::from(fault.endpoints()) } else { 1 };
+    pub(super) fn switches(&self, fault: EndpointFault) -> Vec<Switch> {
+        let turns = if fault == EndpointFault::Restart { u32::from(fault.endpoints()) } else { 1 };
         let turn = self.fault / turns;
-        let away = if fault == Fault::Restart { turn / 2 } else { turn };
+        let away = if fault == EndpointFault::Restart { turn / 2 } else { turn };
         let switches = |number: u32| {
             let at = self.undisturbed + turn * number;
             let switch = |at, condition| Switch { at, endpoint: number as usize, condition };
@@ -155,10 +155,10 @@ mod tests {
         let phases = Phases { undisturbed: ms(1000), fault: ms(5000), back: ms(5000) };
         let switch = |at, condition| Switch { at, endpoint: 0, condition };
         for (fault, condition) in [
-            (Fault::Dies, Condition::Dead),
-            (Fault::Hangs, Condition::Hung),
-            (Fault::Fails, Condition::Failing),
-            (Fault::Slow, Condition::Slow),
+            (EndpointFault::Dies, Condition::Dead),
+            (EndpointFault::Hangs, Condition::Hung),
+            (EndpointFault::Fails, Condition::Failing),
+            (EndpointFault::Slow, Condition::Slow),
         ] {
             let wanted = [switch(ms(1000), condition), switch(ms(6000), Condition::Healthy)];
             assert_eq!(phases.switches(fault), wanted, "{fault:?}");
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn restarts_leave_one_endpoint_away_at_a_time() {
         let phases = Phases { undisturbed: ms(1000), fault: ms(5000), back: ms(5000) };
-        let switches = phases.switches(Fault::Restart);
+        let switches = phases.switches(EndpointFault::Restart);
         assert_eq!(switches.len(), 20);
         assert!(switches.windows(2).all(|pair| pair[0].at < pair[1].at), "by time: {switches:?}");
         for (number, pair) in switches.chunks(2).enumerate() {

@@ -21,7 +21,7 @@ const OWN: FieldSet = FieldSet::of(&[FieldId::XForwardedFor]);
 
 /// The side at fault when an exchange cannot continue.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum ForwardFault {
     /// The client left, or sent an incomplete message.
     Client,
     /// The client's request is malformed.
@@ -64,19 +64,19 @@ impl Exchange {
     }
 
     /// Reads the next request's head; `false` when the client has ended the connection instead.
-    pub(super) async fn read_request(&mut self, source: &mut Source) -> Result<bool, Fault> {
+    pub(super) async fn read_request(&mut self, source: &mut Source) -> Result<bool, ForwardFault> {
         self.answer_has_begun = false;
-        let Some(mut buffer) = source.next().await.map_err(|_| Fault::Client)? else { return Ok(false) };
+        let Some(mut buffer) = source.next().await.map_err(|_| ForwardFault::Client)? else { return Ok(false) };
         loop {
             match parse_request(&buffer, &mut self.request, &mut self.request_wire, &HeadLimits::default())
-                .map_err(Fault::Request)?
+                .map_err(ForwardFault::Request)?
             {
                 HeadStatus::Complete { head_bytes } => {
                     buffer.advance(head_bytes);
                     source.put_back(buffer);
                     return Ok(true);
                 }
-                HeadStatus::Partial => append(&mut buffer, source, || Fault::Client).await?,
+                HeadStatus::Partial => append(&mut buffer, source, || ForwardFault::Client).await?,
             }
         }
     }
@@ -87,11 +87,11 @@ impl Exchange {
         client: &mut Source,
         to_client: &mut Writer,
         upstream: &mut Upstream,
-    ) -> Result<Ending, Fault> {
+    ) -> Result<Ending, ForwardFault> {
         let mut body = Body::of_request(self.request_wire.framing);
         let head = self.request_head(client, &mut body)?;
         let Upstream { source: origin, writer: to_origin, .. } = upstream;
-        to_origin.write(head).await.map_err(|_| Fault::Origin)?;
+        to_origin.write(head).await.map_err(|_| ForwardFault::Origin)?;
         let mut is_sent = body.is_over();
         let keep_client = if is_sent {
             self.answer(origin, to_client).await?
@@ -100,11 +100,11 @@ impl Exchange {
             tokio::pin!(receiving);
             tokio::select! {
                 biased;
-                sent = pass(client, &mut body, to_origin, || Fault::Client, || Fault::Origin) => {
+                sent = pass(client, &mut body, to_origin, || ForwardFault::Client, || ForwardFault::Origin) => {
                     match sent {
                         Ok(()) => is_sent = true,
                         // The origin may have answered before it stopped reading.
-                        Err(Fault::Origin) => {}
+                        Err(ForwardFault::Origin) => {}
                         Err(fault) => return Err(fault),
                     }
                     receiving.await?
@@ -118,7 +118,7 @@ impl Exchange {
     }
 
     /// The request's head for the origin, with the part of the body that has arrived already.
-    fn request_head(&self, client: &mut Source, body: &mut Body) -> Result<Buffer, Fault> {
+    fn request_head(&self, client: &mut Source, body: &mut Body) -> Result<Buffer, ForwardFault> {
         let (request, mut head) = (&self.request, self.buffers.take());
         let out = head.bytes_mut();
         let path = request.path();
@@ -139,17 +139,17 @@ impl Exchange {
             out.extend_from_slice(CHUNKED);
         }
         out.extend_from_slice(encode::HEAD_END);
-        join(out, client, body, false).map_err(|()| Fault::Client)?;
+        join(out, client, body, false).map_err(|()| ForwardFault::Client)?;
         Ok(head)
     }
 
     /// Forwards the response with its interim responses; returns whether the client's connection can be used again.
-    async fn answer(&mut self, origin: &mut Source, to_client: &mut Writer) -> Result<bool, Fault> {
+    async fn answer(&mut self, origin: &mut Source, to_client: &mut Writer) -> Result<bool, ForwardFault> {
         let is_old = self.request.version == Version::Http10;
         loop {
             self.read_response(origin).await?;
             if self.response.status == SWITCHING_PROTOCOLS {
-                return Err(Fault::Origin);
+                return Err(ForwardFault::Origin);
             }
             let mut body = Body::of_response(self.response_wire.framing);
             // A client of HTTP/1.0 knows neither interim responses nor chunks.
@@ -162,23 +162,23 @@ impl Exchange {
                 && self.response_wire.framing != ResponseFraming::UntilClose;
             let head = self.response_head(origin, &mut body, keep, unpack)?;
             self.answer_has_begun |= !self.response.is_interim();
-            to_client.write(head).await.map_err(|_| Fault::Client)?;
+            to_client.write(head).await.map_err(|_| ForwardFault::Client)?;
             if self.response.is_interim() {
                 continue;
             }
             if unpack {
                 self.unpack(origin, &mut body, to_client).await?;
             } else {
-                pass(origin, &mut body, to_client, || Fault::Origin, || Fault::Client).await?;
+                pass(origin, &mut body, to_client, || ForwardFault::Origin, || ForwardFault::Client).await?;
             }
             return Ok(keep);
         }
     }
 
-    async fn read_response(&mut self, origin: &mut Source) -> Result<(), Fault> {
+    async fn read_response(&mut self, origin: &mut Source) -> Result<(), ForwardFault> {
         let was_head = self.request.method == Method::Head;
-        let next = origin.next().await.map_err(|_| Fault::Origin)?;
-        let mut buffer = next.ok_or(Fault::Origin)?;
+        let next = origin.next().await.map_err(|_| ForwardFault::Origin)?;
+        let mut buffer = next.ok_or(ForwardFault::Origin)?;
         loop {
             let status = parse_response(
                 &buffer,
@@ -187,13 +187,13 @@ impl Exchange {
                 &HeadLimits::default(),
                 was_head,
             );
-            match status.map_err(|_| Fault::Origin)? {
+            match status.map_err(|_| ForwardFault::Origin)? {
                 HeadStatus::Complete { head_bytes } => {
                     buffer.advance(head_bytes);
                     origin.put_back(buffer);
                     return Ok(());
                 }
-                HeadStatus::Partial => append(&mut buffer, origin, || Fault::Origin).await?,
+                HeadStatus::Partial => append(&mut buffer, origin, || ForwardFault::Origin).await?,
             }
         }
     }
@@ -205,7 +205,7 @@ impl Exchange {
         body: &mut Body,
         keep: bool,
         unpack: bool,
-    ) -> Result<Buffer, Fault> {
+    ) -> Result<Buffer, ForwardFault> {
         let (response, mut head) = (&self.response, self.buffers.take());
         let out = head.bytes_mut();
         encode::status_line(out, response.status, response.reason_text());
@@ -221,7 +221,7 @@ impl Exchange {
             }
         }
         out.extend_from_slice(encode::HEAD_END);
-        join(out, origin, body, unpack).map_err(|()| Fault::Origin)?;
+        join(out, origin, body, unpack).map_err(|()| ForwardFault::Origin)?;
         Ok(head)
     }
 
@@ -231,16 +231,16 @@ impl Exchange {
         origin: &mut Source,
         body: &mut Body,
         to_client: &mut Writer,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ForwardFault> {
         while !body.is_over() {
-            let piece = origin.next().await.map_err(|_| Fault::Origin)?.ok_or(Fault::Origin)?;
+            let piece = origin.next().await.map_err(|_| ForwardFault::Origin)?.ok_or(ForwardFault::Origin)?;
             let mut data = self.buffers.take();
             let mut piece = piece;
-            let used = body.take(&piece, Some(data.bytes_mut())).map_err(|_| Fault::Origin)?;
+            let used = body.take(&piece, Some(data.bytes_mut())).map_err(|_| ForwardFault::Origin)?;
             piece.advance(used);
             origin.put_back(piece);
             if !data.is_empty() {
-                to_client.write(data).await.map_err(|_| Fault::Client)?;
+                to_client.write(data).await.map_err(|_| ForwardFault::Client)?;
             }
         }
         Ok(())
@@ -248,7 +248,7 @@ impl Exchange {
 }
 
 /// Appends the next bytes to an incomplete head.
-async fn append(buffer: &mut Buffer, source: &mut Source, fault: fn() -> Fault) -> Result<(), Fault> {
+async fn append(buffer: &mut Buffer, source: &mut Source, fault: fn() -> ForwardFault) -> Result<(), ForwardFault> {
     let more = source.more().await.map_err(|_| fault())?.ok_or_else(fault)?;
     buffer.bytes_mut().extend_from_slice(&more);
     Ok(())
@@ -277,9 +277,9 @@ async fn pass(
     from: &mut Source,
     body: &mut Body,
     to: &mut Writer,
-    cannot_read: fn() -> Fault,
-    cannot_write: fn() -> Fault,
-) -> Result<(), Fault> {
+    cannot_read: fn() -> ForwardFault,
+    cannot_write: fn() -> ForwardFault,
+) -> Result<(), ForwardFault> {
     while !body.is_over() {
         let Some(mut piece) = from.next().await.map_err(|_| cannot_read())? else {
             return if matches!(body, Body::UntilClose) { Ok(()) } else { Err(cannot_read()) };

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 
 use super::buffers::{Buffer, Buffers};
-use super::exchange::{Ending, Exchange, Fault};
+use super::exchange::{Ending, Exchange, ForwardFault};
 use super::link::{Reader, Writer};
 use super::loops::{Loops, LoopLocation};
 
@@ -72,7 +72,7 @@ pub(super) async fn serve((reader, mut writer): (Reader, Writer), client: IpAddr
             Err(fault) => return refuse(writer, fault, loops.settings.buffers).await,
         }
         let Some(mut upstream) = upstream(me, loops).await else {
-            return refuse(writer, Fault::Origin, loops.settings.buffers).await;
+            return refuse(writer, ForwardFault::Origin, loops.settings.buffers).await;
         };
         match exchange.run(&mut source, &mut writer, &mut upstream).await {
             Ok(Ending { keep_client, keep_upstream }) => {
@@ -100,11 +100,11 @@ async fn upstream(me: usize, loops: &Loops) -> Option<Upstream> {
 }
 
 /// Answers in the origin's place, and ends the connection.
-async fn refuse(mut writer: Writer, fault: Fault, buffers: Buffers) {
+async fn refuse(mut writer: Writer, fault: ForwardFault, buffers: Buffers) {
     let (status, reason) = match fault {
-        Fault::Client => return,
-        Fault::Request(error) => (error.status(), "Refused"),
-        Fault::Origin => (502, "Bad Gateway"),
+        ForwardFault::Client => return,
+        ForwardFault::Request(error) => (error.status(), "Refused"),
+        ForwardFault::Origin => (502, "Bad Gateway"),
     };
     let mut answer = buffers.take();
     let text = format!("HTTP/1.1 {status} {reason}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");

@@ -2,12 +2,12 @@
 
 use super::number;
 use super::table::{Cell, TextTable, Tone, wrapped};
-use crate::faults::Fault;
+use crate::faults::EndpointFault;
 use crate::result::{FaultResults, FaultRun, PeriodOutcome, Report};
 use crate::terminal::Paint;
 
 /// One fault as text: heading, table, and the failures by kind and phase. Empty if the report has no run of it.
-pub fn of_fault(report: &Report, fault: Fault, paint: Paint) -> String {
+pub fn of_fault(report: &Report, fault: EndpointFault, paint: Paint) -> String {
     let Some(faults) = &report.faults else { return String::new() };
     let runs = runs(faults, fault);
     if runs.is_empty() {
@@ -25,7 +25,7 @@ pub fn of_fault(report: &Report, fault: Fault, paint: Paint) -> String {
 pub fn whole(report: &Report, paint: Paint) -> String {
     let Some(faults) = &report.faults else { return String::new() };
     let mut out = format!("{}\n", wrapped(&load(faults), WIDTH, 0));
-    for fault in Fault::ALL {
+    for fault in EndpointFault::ALL {
         let text = of_fault(report, fault, paint);
         if !text.is_empty() {
             out += &format!("\n{text}");
@@ -51,7 +51,7 @@ pub fn load(faults: &FaultResults) -> String {
 }
 
 /// The runs of one fault.
-pub fn runs(faults: &FaultResults, fault: Fault) -> Vec<&FaultRun> {
+pub fn runs(faults: &FaultResults, fault: EndpointFault) -> Vec<&FaultRun> {
     faults.runs.iter().filter(|run| run.fault == fault).collect()
 }
 
@@ -186,7 +186,7 @@ pub(super) mod tests {
             latency: Latency { p50_ms: Some(2.5), p99_ms: Some(1999.0), ..Latency::default() },
         };
         let run = |contender: &str, protection, off_after_s| FaultRun {
-            fault: Fault::Hangs,
+            fault: EndpointFault::Hangs,
             contender: contender.to_owned(),
             protection,
             absent: None,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::PeriodOutcome;
-use crate::faults::Fault;
+use crate::faults::EndpointFault;
 
 /// The runs with faulty endpoints.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -46,7 +46,7 @@ impl Protection {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct FaultRun {
     /// The fault.
-    pub fault: Fault,
+    pub fault: EndpointFault,
     /// The contender's name.
     pub contender: String,
     /// Its settings.

@@ -10,7 +10,7 @@ use super::read::{self, Candidate};
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage};
-use crate::{Fault, Key, Kind, Refusal, secret_reference};
+use crate::{ConfigFault, Key, Kind, Refusal, secret_reference};
 
 impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
@@ -224,7 +224,7 @@ impl Work<'_> {
         let mut touched = before;
         touched.sort_by(|left, right| left.0.cmp(&right.0));
         touched.dedup_by(|again, first| again.0 == first.0);
-        let mut faults: Vec<Fault> = touched.iter().flat_map(|(key, _)| next.faults_at(key)).collect();
+        let mut faults: Vec<ConfigFault> = touched.iter().flat_map(|(key, _)| next.faults_at(key)).collect();
         if policy == Policy::Strict {
             let skipped = touched.iter().filter_map(|(key, _)| Some(next.get(key)?.skipped()));
             faults.extend(skipped.flatten().cloned());
@@ -266,7 +266,7 @@ fn sort_unique<T: Ord>(items: &mut Vec<T>) {
 }
 
 /// The fault with what the old snapshot has in force.
-fn kept_by(old: &Snapshot, fault: Fault) -> Fault {
+fn kept_by(old: &Snapshot, fault: ConfigFault) -> ConfigFault {
     let kept = fault.key.as_ref().is_some_and(|key| old.contains(key));
-    Fault { kept, ..fault }
+    ConfigFault { kept, ..fault }
 }

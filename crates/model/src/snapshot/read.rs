@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Change, Object, closed};
 use crate::catalog::Catalog;
 use crate::check::Checked;
-use crate::{Fault, Id, Key, Kind, Refusal, Written, check};
+use crate::{ConfigFault, Id, Key, Kind, Refusal, Written, check};
 
 /// The value that a key is to get.
 #[derive(Clone)]
@@ -92,7 +92,7 @@ fn settle_id(key: &Key, value: &mut Value) {
 
 /// Checks an object on its own. Where the setting allows it, an object is taken without its faulty plugins, which are
 /// given back.
-fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Checked, Box<[Fault]>), Refusal> {
+fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Checked, Box<[ConfigFault]>), Refusal> {
     let refusal = match check::object(catalog, key, value) {
         Ok(checked) => return Ok((checked, Box::default())),
         Err(refusal) => refusal,
@@ -106,7 +106,7 @@ fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Checked, Box<[Fa
 
 /// The object without its faulty plugins, if all its faults are in plugins that may be skipped.
 fn without_ignored(catalog: &Catalog, value: &Value, refusal: &Refusal) -> Option<Value> {
-    let plugin_of = |fault: &Fault| {
+    let plugin_of = |fault: &ConfigFault| {
         let name = fault.pointer.strip_prefix("/plugins/")?.split('/').next()?;
         let name = name.replace("~1", "/").replace("~0", "~");
         catalog.ignores(&name).then_some(name)

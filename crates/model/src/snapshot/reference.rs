@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Snapshot;
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Resource, SslType, Upstream};
-use crate::{Fault, Id, Key, Kind};
+use crate::{ConfigFault, Id, Key, Kind};
 
 /// A reference from one object to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn add_wrong_certificate(snapshot: &Snapshot, key: &Key, resource: &Resource, fi
 }
 
 /// Says of faults that a target is there and faulty, where it is by now: which of the two arrives first must not matter.
-pub(super) fn tell_faulty_targets(snapshot: &Snapshot, key: &Key, resource: &Resource, faults: &mut [Fault]) {
+pub(super) fn tell_faulty_targets(snapshot: &Snapshot, key: &Key, resource: &Resource, faults: &mut [ConfigFault]) {
     for reference in of(key, resource) {
         if snapshot.faulty_at(&reference.target).is_none() {
             continue;

@@ -7,4 +7,4 @@ mod raw;
 mod sockets;
 
 pub use batch::{Answers, Batch, Datagram, SLOTS};
-pub use sockets::{ClientSocket, Fault, NodePoll, NodeSocket, Ready, fault_of};
+pub use sockets::{ClientSocket, DatagramSendFault, NodePoll, NodeSocket, Ready, fault_of};

@@ -27,7 +27,7 @@ pub(super) struct Transformation {
 
 /// Why a body could not be transformed. The reasons are for the log; `text` is for the client.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct TransformationFault {
     pub(super) status: u16,
     pub(super) text: String,
     pub(super) reason: String,
@@ -71,9 +71,9 @@ impl Transformation {
     ///
     /// # Errors
     /// The status and the reasons, as APISIX has them.
-    pub(super) fn apply(&self, exchange: &Exchange, input: &Input<'_>) -> Result<Vec<u8>, Fault> {
+    pub(super) fn apply(&self, exchange: &Exchange, input: &Input<'_>) -> Result<Vec<u8>, TransformationFault> {
         let side = self.side;
-        let template = self.template(input.format).as_ref().map_err(|reason| Fault {
+        let template = self.template(input.format).as_ref().map_err(|reason| TransformationFault {
             status: 503,
             text: format!("{side} template compile: the template is faulty"),
             reason: format!("{side} template compile: {reason}"),
@@ -108,16 +108,16 @@ impl Transformation {
         match (undecoded, rendered) {
             (Some(reason), _) => {
                 let text = format!("{side} body decode: {reason}");
-                Err(Fault { status: 400, reason: text.clone(), text })
+                Err(TransformationFault { status: 400, reason: text.clone(), text })
             }
             (None, Ok(body)) => match exchange.local().shared.check_room(body.len()) {
                 Ok(()) => Ok(body),
                 Err(failure) => {
                     let text = format!("{side} body: memory is short");
-                    Err(Fault { status: 503, reason: failure.detail.to_string(), text })
+                    Err(TransformationFault { status: 503, reason: failure.detail.to_string(), text })
                 }
             },
-            (None, Err(reason)) => Err(Fault {
+            (None, Err(reason)) => Err(TransformationFault {
                 status: 503,
                 text: format!("{side} template rendering: the template has failed"),
                 reason: format!("{side} template rendering: {}", template.relocate(&reason)),

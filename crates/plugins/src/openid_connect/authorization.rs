@@ -11,7 +11,7 @@ use message::FieldId;
 use serde_json::Value;
 
 use super::OpenidConnect;
-use super::browser::Fault;
+use super::browser::BrowserFault;
 use super::client::Form;
 use super::provider::Discovery;
 use super::session::{Pending, Session};
@@ -65,7 +65,7 @@ impl OpenidConnect {
         exchange: &mut Exchange,
         session: Option<Session>,
         prompt: Option<&str>,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<Reply, BrowserFault> {
         let local = exchange.local().clone();
         let discovery = self.provider.discovery(&local, &self.client.calls).await?;
         let authorization =
@@ -83,7 +83,7 @@ impl OpenidConnect {
         self.with_session(exchange, reply, &mut session).await
     }
 
-    fn new_login(&self, exchange: &Exchange, now_s: u64) -> Result<Pending, Fault> {
+    fn new_login(&self, exchange: &Exchange, now_s: u64) -> Result<Pending, BrowserFault> {
         let config = &self.config;
         let state = HEXLOWER.encode(&random::<16>()?);
         let nonce = if config.use_nonce { Some(HEXLOWER.encode(&random::<16>()?)) } else { None };
@@ -129,7 +129,7 @@ impl OpenidConnect {
         local: &Local,
         discovery: &Discovery,
         parameters: Vec<(String, String)>,
-    ) -> Result<Vec<(String, String)>, Fault> {
+    ) -> Result<Vec<(String, String)>, BrowserFault> {
         let endpoint = self.par_endpoint.as_ref().or(discovery.par.as_ref());
         let endpoint = endpoint.ok_or("no endpoint URI for pushed authorization requests")?;
         let configured = self.config.par.as_ref().and_then(|par| par.endpoint_auth_method.as_deref());
@@ -177,7 +177,7 @@ pub(super) fn now_s(local: &Local) -> u64 {
     local.wall_at(local.clock_ns()).0
 }
 
-fn random<const BYTES: usize>() -> Result<[u8; BYTES], Fault> {
+fn random<const BYTES: usize>() -> Result<[u8; BYTES], BrowserFault> {
     let mut bytes = [0; BYTES];
     rand::fill(&mut bytes).map_err(|_| "the library has no random numbers")?;
     Ok(bytes)

@@ -18,27 +18,27 @@ use super::settings::UnauthAction;
 use super::token_parts::claims_of;
 
 /// Why a login or a logout does not go on, and the answer to the browser.
-pub(super) struct Fault {
+pub(super) struct BrowserFault {
     reason: String,
     reply: Reply,
 }
 
-impl Fault {
+impl BrowserFault {
     /// The same fault with another answer.
-    pub(super) fn with_reply(self, reply: Reply) -> Fault {
-        Fault { reply, ..self }
+    pub(super) fn with_reply(self, reply: Reply) -> BrowserFault {
+        BrowserFault { reply, ..self }
     }
 }
 
-impl From<String> for Fault {
-    fn from(reason: String) -> Fault {
-        Fault { reason, reply: Reply::status(500) }
+impl From<String> for BrowserFault {
+    fn from(reason: String) -> BrowserFault {
+        BrowserFault { reason, reply: Reply::status(500) }
     }
 }
 
-impl From<&str> for Fault {
-    fn from(reason: &str) -> Fault {
-        Fault::from(reason.to_owned())
+impl From<&str> for BrowserFault {
+    fn from(reason: &str) -> BrowserFault {
+        BrowserFault::from(reason.to_owned())
     }
 }
 
@@ -48,7 +48,7 @@ impl OpenidConnect {
         let local = exchange.local().clone();
         let session = match sessions.open(exchange, now_s(&local)).await {
             Ok(session) => session,
-            Err(reason) => return self.answer(&local, Err(Fault::from(reason))),
+            Err(reason) => return self.answer(&local, Err(BrowserFault::from(reason))),
         };
         let answered = if self.is_callback(exchange) {
             self.callback(exchange, session).await
@@ -60,7 +60,7 @@ impl OpenidConnect {
         self.answer(&local, answered)
     }
 
-    fn answer(&self, local: &Local, answered: Result<Reply, Fault>) -> Decision {
+    fn answer(&self, local: &Local, answered: Result<Reply, BrowserFault>) -> Decision {
         let reply = answered.unwrap_or_else(|fault| {
             self.log(local, &format!("OIDC authentication failed: {}", fault.reason));
             fault.reply
@@ -208,7 +208,7 @@ impl OpenidConnect {
         exchange: &Exchange,
         mut reply: Reply,
         session: &mut Session,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<Reply, BrowserFault> {
         let sessions = self.sessions.as_ref().ok_or("there is no session configured")?;
         sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
         let mut lines = sessions.write(exchange, session).await?;

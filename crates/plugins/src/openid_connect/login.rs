@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::OpenidConnect;
 use super::authorization::{now_s, redirect};
-use super::browser::Fault;
+use super::browser::BrowserFault;
 use super::client::Form;
 use super::provider::Discovery;
 use super::session::{Login, Pending, Session};
@@ -33,9 +33,9 @@ impl OpenidConnect {
         &self,
         exchange: &mut Exchange,
         session: Option<Session>,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<Reply, BrowserFault> {
         let Some(mut session) = session else {
-            return Err(Fault::from("request to the redirect_uri path but there's no session state found"));
+            return Err(BrowserFault::from("request to the redirect_uri path but there's no session state found"));
         };
         let arguments = Arguments::of(exchange);
         let local = exchange.local().clone();
@@ -52,7 +52,7 @@ impl OpenidConnect {
             };
             return match pending {
                 Some(pending) => self.restart(exchange, session, Some(pending.original), fault).await,
-                None => Err(Fault::from(fault)),
+                None => Err(BrowserFault::from(fault)),
             };
         };
         let Some(pending) = session.take_pending(state, now_s(&local)) else {
@@ -86,12 +86,12 @@ impl OpenidConnect {
         mut session: Session,
         original: Option<String>,
         reason: &str,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<Reply, BrowserFault> {
         let Some(original) = original.filter(|_| exchange.request.method == Method::Get) else {
-            return Err(Fault::from(reason));
+            return Err(BrowserFault::from(reason));
         };
         if session.restarts >= RESTARTS_MAX {
-            return Err(Fault::from(format!(
+            return Err(BrowserFault::from(format!(
                 "{reason} (giving up after {RESTARTS_MAX} restarts of the authentication flow)"
             )));
         }
@@ -108,13 +108,13 @@ impl OpenidConnect {
         arguments: &Arguments,
         code: &str,
         pending: &Pending,
-    ) -> Result<Login, Fault> {
+    ) -> Result<Login, BrowserFault> {
         let discovery = self.provider.discovery(local, &self.client.calls).await?;
         if arguments.iss.as_ref().is_some_and(|iss| *iss != discovery.issuer) {
-            return Err(Fault::from("iss from argument does not match expected issuer"));
+            return Err(BrowserFault::from("iss from argument does not match expected issuer"));
         }
         if arguments.client_id.as_ref().is_some_and(|id| *id != self.client.id) {
-            return Err(Fault::from("client_id from argument does not match expected client_id"));
+            return Err(BrowserFault::from("client_id from argument does not match expected client_id"));
         }
         let mut form: Form = vec![
             ("grant_type".into(), "authorization_code".to_owned()),
@@ -142,7 +142,7 @@ impl OpenidConnect {
         local: &Local,
         discovery: &Arc<Discovery>,
         form: Form,
-    ) -> Result<Value, Fault> {
+    ) -> Result<Value, BrowserFault> {
         let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
         let method = self.client.token_method(discovery);
         Ok(self.client.ask(local, endpoint, method, form, &[]).await?)

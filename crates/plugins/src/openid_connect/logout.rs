@@ -6,7 +6,7 @@ use exchange::local::Local;
 use exchange::plugin::Reply;
 
 use super::OpenidConnect;
-use super::browser::Fault;
+use super::browser::BrowserFault;
 use super::client::Form;
 use super::provider::Discovery;
 use super::session::{Login, Session};
@@ -21,10 +21,10 @@ impl OpenidConnect {
         &self,
         exchange: &mut Exchange,
         session: Option<Session>,
-    ) -> Result<Reply, Fault> {
+    ) -> Result<Reply, BrowserFault> {
         let local = exchange.local().clone();
         let discovery = self.provider.discovery(&local, &self.client.calls).await;
-        let discovery = discovery.map_err(|reason| Fault::from(reason).with_reply(Reply::status(503)))?;
+        let discovery = discovery.map_err(|reason| BrowserFault::from(reason).with_reply(Reply::status(503)))?;
         let login = session.and_then(|session| session.login).unwrap_or_default();
         if self.config.revoke_tokens_on_logout {
             self.revoke_all(&local, &discovery, &login).await;

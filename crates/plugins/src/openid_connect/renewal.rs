@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use super::OpenidConnect;
 use super::authorization::now_s;
-use super::browser::Fault;
+use super::browser::BrowserFault;
 use super::client::{Client, Form};
 use super::provider::Discovery;
 use super::session::Login;
@@ -69,9 +69,9 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// It is not renewed; the login has no valid access token then.
-    pub(super) async fn renew(&self, local: &Rc<Local>, login: &mut Login) -> Result<(), Fault> {
+    pub(super) async fn renew(&self, local: &Rc<Local>, login: &mut Login) -> Result<(), BrowserFault> {
         if !self.config.renew_access_token_on_expiry {
-            return Err(Fault::from("token expired"));
+            return Err(BrowserFault::from("token expired"));
         }
         let refresh_token = login.refresh_token.clone();
         let refresh_token = refresh_token.ok_or("token expired and no refresh token available")?;
@@ -79,11 +79,11 @@ impl OpenidConnect {
         let answer = self.answer_for(local, &discovery, refresh_token).await?;
         if answer["is_refused"] == true {
             login.refresh_token = None;
-            return Err(Fault::from("token expired and the provider refuses the refresh token"));
+            return Err(BrowserFault::from("token expired and the provider refuses the refresh token"));
         }
         let (tokens, asked_s) = (&answer["tokens"], answer["asked_s"].as_u64().unwrap_or_default());
         if !tokens["access_token"].is_string() {
-            return Err(Fault::from("the answer of the token endpoint has no access_token"));
+            return Err(BrowserFault::from("the answer of the token endpoint has no access_token"));
         }
         let claims = match tokens["id_token"].as_str() {
             Some(raw) => Some(self.id_token_claims(local, &discovery, raw, None).await?),
@@ -93,7 +93,7 @@ impl OpenidConnect {
         if let (Some(new), Some(old)) = (&claims, login.subject())
             && new.get("sub").and_then(Value::as_str) != Some(&*old)
         {
-            return Err(Fault::from("the renewed id_token is of another user"));
+            return Err(BrowserFault::from("the renewed id_token is of another user"));
         }
         self.store_tokens(login, tokens, claims, asked_s);
         Ok(())
@@ -106,7 +106,7 @@ impl OpenidConnect {
         local: &Rc<Local>,
         discovery: &Arc<Discovery>,
         token: String,
-    ) -> Result<Arc<Value>, Fault> {
+    ) -> Result<Arc<Value>, BrowserFault> {
         let answer = self.renewals.of(&self.client.id, &token, local.now_ms());
         let (client, local, discovery) = (self.client.clone(), local.clone(), discovery.clone());
         let form: Form = vec![

@@ -6,7 +6,7 @@ use exchange::plugin::stream::StreamSession;
 
 use super::{Subject, VmCell};
 use crate::abi::Side;
-use crate::fault::Fault;
+use crate::fault::GuestFault;
 
 /// How a session goes on that its guest has paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +24,10 @@ impl VmCell {
         cx: &mut Context<'_>,
         session: &mut StreamSession,
         context: u32,
-    ) -> Poll<Result<SessionResumed, Fault>> {
+    ) -> Poll<Result<SessionResumed, GuestFault>> {
         loop {
             let looked = self.enter(None, context, |vm| {
-                let gone = || Fault::new("instance_gone", "its context is gone");
+                let gone = || GuestFault::new("instance_gone", "its context is gone");
                 let stream = vm.host().streams.get_mut(&context).ok_or_else(gone)?;
                 if stream.is_closed {
                     return Ok(Poll::Ready(Some(SessionResumed::Closed)));
@@ -53,7 +53,7 @@ impl VmCell {
             let bytes = session.first_bytes.clone();
             let delivered = self.enter_with(Subject::Session(&mut *session), context, |vm| {
                 let arrival = vm.host().streams.get_mut(&context).and_then(|stream| stream.inbox.pop_front());
-                let arrival = arrival.ok_or_else(|| Fault::new("instance_gone", "its context is gone"))?;
+                let arrival = arrival.ok_or_else(|| GuestFault::new("instance_gone", "its context is gone"))?;
                 vm.host().frame.downstream_data = Some(bytes);
                 let answered = vm.on_answer(context, arrival);
                 vm.host().frame.downstream_data = None;

@@ -11,7 +11,7 @@ use message::{FieldId, Headers, syntax};
 use super::state::RequestState;
 use super::{WasmPlugin, closed};
 use crate::abi::{Pairs, Side};
-use crate::fault::Fault;
+use crate::fault::GuestFault;
 use crate::fields::Head;
 use crate::limits::{BODY_AUTO_MAX, BODY_BUFFER_MAX};
 use crate::properties;
@@ -51,8 +51,8 @@ const WHOLE_RESPONSE: &[u8] = b"wasm_process_resp_body";
 
 const WHOLE: BodyNeed = BodyNeed::Buffer { limit_bytes: BODY_BUFFER_MAX };
 
-fn held_too_much() -> Fault {
-    Fault::new("body_limit", format!("it holds back more than {BODY_BUFFER_MAX} bytes of a body"))
+fn held_too_much() -> GuestFault {
+    GuestFault::new("body_limit", format!("it holds back more than {BODY_BUFFER_MAX} bytes of a body"))
 }
 
 fn is_asked(exchange: &Exchange, property: &[u8]) -> bool {
@@ -96,7 +96,7 @@ impl WasmPlugin {
     pub(super) async fn whole_request_body(
         &self,
         exchange: &mut Exchange,
-    ) -> Result<Option<Box<Reply>>, Fault> {
+    ) -> Result<Option<Box<Reply>>, GuestFault> {
         exchange.state::<RequestState>().has_request_body = true;
         let (cell, context) = self.context(exchange)?;
         let mut body = exchange.request_body().unwrap_or_default().to_vec();
@@ -142,7 +142,7 @@ impl WasmPlugin {
         action: Action,
         side: Side,
         body: &mut Option<Vec<u8>>,
-    ) -> Result<Option<Box<Reply>>, Fault> {
+    ) -> Result<Option<Box<Reply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let reply = cell.enter(None, context, |vm| taken_reply(vm, context))?;
         match (reply, action) {
@@ -177,7 +177,7 @@ impl WasmPlugin {
         head: Head,
         body: &mut Vec<u8>,
         portion: Portion,
-    ) -> Result<Option<Box<Reply>>, Fault> {
+    ) -> Result<Option<Box<Reply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let state = exchange.state::<RequestState>();
         let has_trailers = head == Head::Response && state.has_trailers;
@@ -205,7 +205,7 @@ impl WasmPlugin {
             Action::Pause if portion == Portion::Last => {
                 let text = "it pauses at the end of a body that is passed on in pieces; \
                             set `request_body` or `response_body` to `buffer`";
-                return Err(Fault::new("paused_at_end", text));
+                return Err(GuestFault::new("paused_at_end", text));
             }
             Action::Pause if body.len() > BODY_BUFFER_MAX => return Err(held_too_much()),
             Action::Pause => {
@@ -267,7 +267,7 @@ impl WasmPlugin {
         &'a self,
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
-        ended: Result<Reply, Fault>,
+        ended: Result<Reply, GuestFault>,
     ) -> Step<'a> {
         match ended {
             Ok(reply) => self.replace_response(exchange, reply),
@@ -295,7 +295,7 @@ impl WasmPlugin {
         &self,
         exchange: &mut Exchange,
         body: &mut Vec<u8>,
-    ) -> Result<Option<Box<Reply>>, Fault> {
+    ) -> Result<Option<Box<Reply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let is_end = !exchange.state::<RequestState>().has_trailers;
         let action = cell.enter(Some(exchange), context, |vm| {
@@ -344,7 +344,7 @@ fn reset(vm: &mut crate::vm::Vm, context: u32, side: Side) {
     }
 }
 
-fn taken_reply(vm: &mut crate::vm::Vm, context: u32) -> Result<Option<Box<Reply>>, Fault> {
+fn taken_reply(vm: &mut crate::vm::Vm, context: u32) -> Result<Option<Box<Reply>>, GuestFault> {
     let Some(stream) = vm.host().streams.get_mut(&context) else { return Ok(None) };
     if stream.is_closed { Err(closed()) } else { Ok(stream.reply.take()) }
 }

@@ -11,7 +11,7 @@ use exchange::plugin::services::Services;
 
 use super::WasmPlugin;
 use super::state::RequestState;
-use crate::fault::Fault;
+use crate::fault::GuestFault;
 use crate::pool::Pool;
 
 /// The message of the reply to a request that a guest's fault has ended.
@@ -46,7 +46,7 @@ impl Counters {
 
 impl WasmPlugin {
     /// Counts and logs a fault, and names it as the failure of the request.
-    pub(super) fn note(&self, exchange: &mut Exchange, fault: &Fault) -> Failure {
+    pub(super) fn note(&self, exchange: &mut Exchange, fault: &GuestFault) -> Failure {
         let plugin = self.configured.module.identity.name;
         self.counters.of(fault.code).fetch_add(1, Ordering::Relaxed);
         if fault.ends_instance {
@@ -63,7 +63,7 @@ impl WasmPlugin {
     }
 
     /// The reply to a request that cannot pass.
-    pub(super) fn refused(&self, exchange: &mut Exchange, fault: &Fault) -> Box<Reply> {
+    pub(super) fn refused(&self, exchange: &mut Exchange, fault: &GuestFault) -> Box<Reply> {
         let failure = self.note(exchange, fault);
         exchange.failure.get_or_insert(failure);
         Box::new(Reply::message(500, MESSAGE))
@@ -81,14 +81,14 @@ impl WasmPlugin {
     }
 
     /// Puts an error in place of the response.
-    pub(super) fn fail_response(&self, exchange: &mut Exchange, fault: &Fault) {
+    pub(super) fn fail_response(&self, exchange: &mut Exchange, fault: &GuestFault) {
         let failure = self.note(exchange, fault);
         exchange.failure.get_or_insert(failure);
         self.replace_response(exchange, Reply::message(500, MESSAGE));
     }
 
     /// Ends a request of which a part of the body was sent.
-    pub(super) fn fail_upload(&self, exchange: &mut Exchange, fault: &Fault) {
+    pub(super) fn fail_upload(&self, exchange: &mut Exchange, fault: &GuestFault) {
         let failure = self.note(exchange, fault);
         exchange.request_fault = Some(Box::new(failure));
     }

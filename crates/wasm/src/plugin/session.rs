@@ -12,7 +12,7 @@ use exchange::plugin::stream::{SessionEnd, StreamFlow, StreamPlugin, StreamSessi
 use super::state::Held;
 use super::{Configured, Counters};
 use crate::cell::{SessionResumed, Subject, VmCell};
-use crate::fault::Fault;
+use crate::fault::GuestFault;
 use crate::pool::Pool;
 use crate::vm::Action;
 
@@ -64,13 +64,13 @@ impl WasmStreamPlugin {
     }
 
     /// The state of the session, made on first use with a context in the instance of this worker.
-    fn begun(&self, session: &mut StreamSession) -> Result<Rc<SessionState>, Fault> {
+    fn begun(&self, session: &mut StreamSession) -> Result<Rc<SessionState>, GuestFault> {
         if let Some(state) = self.state(session) {
             return Ok(state);
         }
         let held = RefCell::default();
         session.hold(SessionState { number: self.configured.number, held, stage: Cell::new(SessionStage::New) });
-        let gone = || Fault::new("instance_gone", "the session has no worker");
+        let gone = || GuestFault::new("instance_gone", "the session has no worker");
         let state = self.state(session).ok_or_else(gone)?;
         let local = session.find_held::<Local>().ok_or_else(gone)?;
         let (cell, root) = local.resource(Pool::default).instance(&local, &self.configured)?;
@@ -86,7 +86,7 @@ impl WasmStreamPlugin {
         cell: &VmCell,
         context: u32,
         stage: SessionStage,
-    ) -> Result<Stepped, Fault> {
+    ) -> Result<Stepped, GuestFault> {
         let bytes = if stage == SessionStage::Data { session.first_bytes.clone() } else { Vec::new() };
         cell.enter_with(Subject::Session(session), context, |vm| {
             if let Some(stream) = vm.host().streams.get_mut(&context) {
@@ -96,7 +96,7 @@ impl WasmStreamPlugin {
                 SessionStage::Data => vm.on_downstream_data(context, &bytes)?,
                 _ => vm.on_new_connection(context)?,
             };
-            let gone = || Fault::new("instance_gone", "its context is gone");
+            let gone = || GuestFault::new("instance_gone", "its context is gone");
             let stream = vm.host().streams.get(&context).ok_or_else(gone)?;
             Ok(match action {
                 _ if stream.is_closed => Stepped::Closed,
@@ -107,10 +107,10 @@ impl WasmStreamPlugin {
     }
 
     /// Goes through the stages of the session as far as its first bytes reach.
-    async fn decide(&self, session: &mut StreamSession) -> Result<StreamFlow<'static>, Fault> {
+    async fn decide(&self, session: &mut StreamSession) -> Result<StreamFlow<'static>, GuestFault> {
         let state = self.begun(session)?;
         let held = state.held.borrow().as_ref().map(|held| (held.cell.clone(), held.context));
-        let gone = || Fault::new("instance_gone", "it has failed for this session before");
+        let gone = || GuestFault::new("instance_gone", "it has failed for this session before");
         let (cell, context) = held.ok_or_else(gone)?;
         loop {
             let stage = state.stage.get();
@@ -135,7 +135,7 @@ impl WasmStreamPlugin {
                 (_, SessionStage::New) if self.sees_data => state.stage.set(SessionStage::Data),
                 (Stepped::Paused, SessionStage::New) => {
                     let text = "it pauses a connection, and neither a call nor first bytes could continue it";
-                    return Err(Fault::new("paused", text));
+                    return Err(GuestFault::new("paused", text));
                 }
                 (Stepped::Paused, _) => return Ok(StreamFlow::More),
                 (Stepped::Continue, _) => return Ok(StreamFlow::Continue),
@@ -143,7 +143,7 @@ impl WasmStreamPlugin {
         }
     }
 
-    fn note(&self, session: &StreamSession, fault: &Fault) {
+    fn note(&self, session: &StreamSession, fault: &GuestFault) {
         let plugin = self.configured.module.identity.name;
         self.counters.of(fault.code).fetch_add(1, Ordering::Relaxed);
         if fault.ends_instance {

@@ -29,7 +29,7 @@ use model::report::{
     UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
-use model::{Applied, Fault};
+use model::{Applied, ConfigFault};
 use net::listener::Application;
 use net::tls::server::{ChallengeIdentity, Orders, ServerTls, TicketSecret};
 use plugins::Zones;
@@ -120,21 +120,21 @@ impl Connections for Gateway {
 }
 
 impl Publisher for Bridge {
-    fn publish(&mut self, applied: &Applied) -> Vec<Fault> {
+    fn publish(&mut self, applied: &Applied) -> Vec<ConfigFault> {
         let (runtime, faults) = self.compiler.apply(applied);
         self.gateway.publish(runtime);
         faults.into_iter().map(fault).collect()
     }
 
-    fn expire(&mut self) -> Option<Vec<Fault>> {
+    fn expire(&mut self) -> Option<Vec<ConfigFault>> {
         let (runtime, faults) = self.compiler.expire()?;
         self.gateway.publish(runtime);
         Some(faults.into_iter().map(fault).collect())
     }
 }
 
-fn fault(fault: CompileFault) -> Fault {
-    Fault { key: Some(fault.key), pointer: String::new(), reason: fault.reason, kept: fault.kept }
+fn fault(fault: CompileFault) -> ConfigFault {
+    ConfigFault { key: Some(fault.key), pointer: String::new(), reason: fault.reason, kept: fault.kept }
 }
 
 /// The part of control that orders certificates, as TLS handshakes meet it.

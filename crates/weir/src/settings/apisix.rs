@@ -27,7 +27,7 @@ use std::path::Path;
 use control::source::file::expand;
 use stdx::nearest::nearest;
 
-use super::fault::{Fault, SettingLocation};
+use super::fault::{SettingFault, SettingLocation};
 use super::remark::Remarks;
 use super::written::Written;
 use super::{Environment, SETTINGS};
@@ -41,10 +41,10 @@ pub(super) fn parse(
     path: &Path,
     text: &str,
     environment: &Environment<'_>,
-    faults: &mut Vec<Fault>,
+    faults: &mut Vec<SettingFault>,
 ) -> (Written, Remarks) {
     let mut fault = |line, reason| {
-        faults.push(Fault {
+        faults.push(SettingFault {
             place: SettingLocation::File { path: path.to_owned(), line },
             name: String::new(),
             reason,

@@ -32,7 +32,7 @@ pub(crate) enum SettingLocation {
 
 /// One fault of the settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Fault {
+pub(crate) struct SettingFault {
     /// The source of the value.
     pub(crate) place: SettingLocation,
     /// The name as written there: `proxy`, `WEIR_PROXY`, `--proxy`; empty where the place as a whole is wrong.
@@ -43,7 +43,7 @@ pub(crate) struct Fault {
 
 /// All faults of the settings; never empty.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Faults(pub Vec<Fault>);
+pub(crate) struct Faults(pub Vec<SettingFault>);
 
 impl Faults {
     /// Whether a flag is faulty, which is a usage error.
@@ -53,7 +53,7 @@ impl Faults {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SettingFault {
     /// `file:line: name: reason`, or `name: reason` where there is no file.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let SettingLocation::File { path, line } | SettingLocation::Translated { path, line, .. } = &self.place {

@@ -8,7 +8,7 @@ use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 use serde_json::{Map, Value};
 use stdx::nearest::{misspelt, nearest};
 
-use super::fault::{Fault, SettingLocation};
+use super::fault::{SettingFault, SettingLocation};
 use super::remark::Remarks;
 use super::table::Setting;
 use super::written::Written;
@@ -55,11 +55,11 @@ fn names_misspelt_resource(keys: &[String]) -> bool {
 pub(super) fn read(
     path: &Path,
     environment: &Environment<'_>,
-    faults: &mut Vec<Fault>,
+    faults: &mut Vec<SettingFault>,
 ) -> (Written, Remarks) {
     let mut fault = |path: &Path, error: std::io::Error, hint: &str| {
         let reason = format!("cannot be read{hint}: {error}");
-        faults.push(Fault { place: place(path, 0), name: String::new(), reason });
+        faults.push(SettingFault { place: place(path, 0), name: String::new(), reason });
         Default::default()
     };
     let named = regular_file::read_to_string(path, MAX_FILE_BYTES);
@@ -80,7 +80,7 @@ pub(super) fn parse(
     path: &Path,
     text: &str,
     environment: &Environment<'_>,
-    faults: &mut Vec<Fault>,
+    faults: &mut Vec<SettingFault>,
 ) -> (Written, Remarks) {
     match kind_of(text) {
         FileKind::ApisixConfig => apisix::parse(path, text, environment, faults),
@@ -89,9 +89,9 @@ pub(super) fn parse(
 }
 
 /// Parses the text of a settings file.
-fn settings(path: &Path, text: &str, faults: &mut Vec<Fault>) -> Written {
+fn settings(path: &Path, text: &str, faults: &mut Vec<SettingFault>) -> Written {
     let mut fault = |line, name: &str, reason: String| {
-        faults.push(Fault { place: place(path, line), name: name.to_owned(), reason });
+        faults.push(SettingFault { place: place(path, line), name: name.to_owned(), reason });
     };
     let mut written = Written::default();
     let documents = match MarkedYaml::load_from_str(text) {

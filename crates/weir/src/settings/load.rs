@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::file;
-use super::{Fault, Faults, Remarks, Settings, Written};
+use super::{SettingFault, Faults, Remarks, Settings, Written};
 
 /// The sources of settings besides the environment: read at the start, and again at HUP.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Settings {
     }
 
     /// Parses every value, then checks the values that depend on each other.
-    pub(super) fn from_written(written: &Written, mut faults: Vec<Fault>) -> Result<Self, Faults> {
+    pub(super) fn from_written(written: &Written, mut faults: Vec<SettingFault>) -> Result<Self, Faults> {
         let resolved = Self::resolve(written, &mut faults);
         resolved.and_then(|settings| settings.check_relations(written, &mut faults)).ok_or(Faults(faults))
     }

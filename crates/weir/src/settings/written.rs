@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use stdx::nearest::nearest;
 
-use super::fault::{Fault, SettingLocation};
+use super::fault::{SettingFault, SettingLocation};
 use super::service_variable::is_service_variable;
 use super::table::{Setting, variable_of};
 use super::{SETTINGS, shown_name};
@@ -43,7 +43,7 @@ impl Written {
     /// except for variables that Kubernetes sets for its Services.
     pub(crate) fn from_environment(
         variables: impl IntoIterator<Item = (OsString, OsString)>,
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<SettingFault>,
     ) -> Self {
         let mut written = Self::default();
         for (variable, value) in variables {
@@ -91,14 +91,14 @@ impl Written {
         &self,
         name: &'static str,
         parser: fn(&Given) -> Result<T, String>,
-        faults: &mut Vec<Fault>,
+        faults: &mut Vec<SettingFault>,
     ) -> Option<T> {
         let given = self.0.get(name).expect("defaults are written for every setting");
         parser(given).map_err(|reason| faults.push(self.fault(name, reason))).ok()
     }
 
     /// A fault of two settings together, reported at the one with the later line or the higher source.
-    pub(super) fn fault_of_pair(&self, names: [&'static str; 2], reason: String) -> Fault {
+    pub(super) fn fault_of_pair(&self, names: [&'static str; 2], reason: String) -> SettingFault {
         let rank = |name: &&str| match self.0.get(*name).map(|given| &given.place) {
             None | Some(SettingLocation::Default) => (0, 0),
             Some(SettingLocation::File { line, .. } | SettingLocation::Translated { line, .. }) => (1, *line),
@@ -109,7 +109,7 @@ impl Written {
     }
 
     /// A fault of the setting `name`, at the place where it was written.
-    pub(super) fn fault(&self, name: &'static str, reason: String) -> Fault {
+    pub(super) fn fault(&self, name: &'static str, reason: String) -> SettingFault {
         let place = self.0.get(name).map_or(SettingLocation::Default, |given| given.place.clone());
         let shown = shown_name(name);
         let name = match place {
@@ -118,7 +118,7 @@ impl Written {
             SettingLocation::Translated { ref key, .. } => key.to_string(),
             SettingLocation::Default | SettingLocation::File { .. } => shown.to_owned(),
         };
-        Fault { place, name, reason }
+        SettingFault { place, name, reason }
     }
 }
 
@@ -142,14 +142,14 @@ fn find_variable(variable: &str) -> Option<&'static Setting> {
     })
 }
 
-fn near_miss(variable: &str) -> Option<Fault> {
+fn near_miss(variable: &str) -> Option<SettingFault> {
     let name = variable.strip_prefix("WEIR_")?.to_ascii_lowercase();
     let near = nearest(&name, SETTINGS.iter().map(Setting::shown_name))?;
     Some(environment_fault(variable, format!("no such setting; did you mean `{}`?", variable_of(near))))
 }
 
-fn environment_fault(variable: &str, reason: String) -> Fault {
-    Fault { place: SettingLocation::Environment, name: variable.to_owned(), reason }
+fn environment_fault(variable: &str, reason: String) -> SettingFault {
+    SettingFault { place: SettingLocation::Environment, name: variable.to_owned(), reason }
 }
 
 /// Marks a process that is started for an upgrade, with the id of its parent. Only the upgrade sets it.

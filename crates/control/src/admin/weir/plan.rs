@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use model::Fault;
+use model::ConfigFault;
 use serde_json::{Value, json};
 
 use crate::admin::call::AdminParts;
@@ -165,8 +165,8 @@ pub(in crate::admin) fn refusal(refused: WholeRefused, document: Option<&Documen
 }
 
 /// Faulty objects, each with its place in the text if the object is in it.
-fn faulty(faults: &[Fault], document: Option<&Document>) -> Response<Bytes> {
-    let describe = |fault: &Fault| {
+fn faulty(faults: &[ConfigFault], document: Option<&Document>) -> Response<Bytes> {
+    let describe = |fault: &ConfigFault| {
         let place = document.and_then(|document| document.place(fault));
         let (key, pointer) = (fault.key.as_ref().map(model::Key::path), &fault.pointer);
         let mut described = json!({ "key": key, "pointer": pointer, "reason": fault.reason });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use model::{Change, Fault, Key, Kind, Written};
+use model::{Change, ConfigFault, Key, Kind, Written};
 use stdx::nearest::nearest;
 
 use yaml::Marked;
@@ -169,7 +169,7 @@ impl Document {
     }
 
     /// The place of a fault that the model found in one of the objects; none when the object is not in this document.
-    pub fn place(&self, fault: &Fault) -> Option<FileFault> {
+    pub fn place(&self, fault: &ConfigFault) -> Option<FileFault> {
         let object = match &fault.key {
             Some(key) => self.pointers.get(key)?.as_str(),
             None => "",
@@ -529,7 +529,7 @@ mod tests {
     #[test]
     fn faults_of_objects_get_their_line() {
         let document = parse("routes:\n- id: a\n- id: b\n  plugins:\n    x/y:\n      count: 0\n").unwrap();
-        let fault = Fault {
+        let fault = ConfigFault {
             key: Some(Key::new(Kind::Route, "b").unwrap()),
             pointer: "/plugins/x~1y/count".to_owned(),
             reason: "too small".to_owned(),

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use exchange::observe::histogram::bump;
 use exchange::plugin::stream::SessionEnd;
 use net::env;
-use net::env::udp::{Fault, fault_of};
+use net::env::udp::{DatagramSendFault, fault_of};
 
 use super::DatagramWorker;
 use crate::observe::datagram_counts::DropReason;
@@ -106,9 +106,9 @@ impl DatagramWorker {
         }
         port.socket.send(&mut batch, |error| {
             let reason = match fault_of(error) {
-                Fault::TooLarge => DropReason::TooLarge,
-                Fault::Busy => DropReason::ClientBusy,
-                Fault::Peer => DropReason::ClientFailed,
+                DatagramSendFault::TooLarge => DropReason::TooLarge,
+                DatagramSendFault::Busy => DropReason::ClientBusy,
+                DatagramSendFault::Peer => DropReason::ClientFailed,
             };
             self.dropped(reason, 1);
         });

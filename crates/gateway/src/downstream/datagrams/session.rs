@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::plugin::stream::SessionEnd;
-use net::env::udp::{Answers, Batch, Fault, NodePoll, NodeSocket, fault_of};
+use net::env::udp::{Answers, Batch, DatagramSendFault, NodePoll, NodeSocket, fault_of};
 use net::proxy_protocol::Version;
 
 use super::port::{Port, count_of};
@@ -224,9 +224,9 @@ impl DatagramSession {
                 return Ok(());
             };
             let reason = match fault_of(&error) {
-                Fault::Busy => DropReason::NodeBusy,
-                Fault::TooLarge => DropReason::TooLarge,
-                Fault::Peer => {
+                DatagramSendFault::Busy => DropReason::NodeBusy,
+                DatagramSendFault::TooLarge => DropReason::TooLarge,
+                DatagramSendFault::Peer => {
                     if let Err(end) = self.node_failed(seam.context, &error) {
                         seam.dropped(DropReason::NodeFailed, count_of(bytes, segment_bytes));
                         return Err(end);

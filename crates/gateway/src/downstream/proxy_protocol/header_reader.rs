@@ -17,7 +17,7 @@ const FIRST_LOOK_BYTES: usize = 16;
 
 /// The reason for which a connection is not served.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(super) enum ProxyHeaderFault {
     #[error(transparent)]
     Malformed(#[from] HeaderFault),
     #[error("the connection ended within the PROXY protocol header")]
@@ -49,7 +49,7 @@ pub(super) async fn begins_with_header(stream: &mut Stream) -> io::Result<bool> 
 
 /// Reads the header at the start of a stream; none if the peer closed or reset the connection before the first byte.
 /// Bytes after the header stay with the kernel for the next layer.
-pub(super) async fn read_header(stream: &mut Stream) -> Result<Option<Header>, Fault> {
+pub(super) async fn read_header(stream: &mut Stream) -> Result<Option<Header>, ProxyHeaderFault> {
     let mut reader = HeaderReader::default();
     poll_fn(|cx| reader.poll(cx, stream)).await
 }
@@ -65,14 +65,14 @@ struct HeaderReader {
 }
 
 impl HeaderReader {
-    fn poll(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<Option<Header>, Fault>> {
+    fn poll(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<Option<Header>, ProxyHeaderFault>> {
         let mut room = [0; PEEK_BYTES];
         loop {
             // Also those of an open header, so that the event loop wakes the task for the next byte and not for the same.
             while self.untaken_bytes > 0 {
                 let taken = &mut room[..self.untaken_bytes.min(PEEK_BYTES)];
                 match ready!(stream.poll_read_at_once(cx, taken)) {
-                    Ok(0) | Err(_) => return Poll::Ready(Err(Fault::Cut)),
+                    Ok(0) | Err(_) => return Poll::Ready(Err(ProxyHeaderFault::Cut)),
                     Ok(count) => self.untaken_bytes -= count,
                 }
             }
@@ -81,7 +81,7 @@ impl HeaderReader {
             }
             match ready!(stream.poll_peek_at_once(cx, &mut room)) {
                 Ok(0) | Err(_) if self.decoder.is_empty() => return Poll::Ready(Ok(None)),
-                Ok(0) | Err(_) => return Poll::Ready(Err(Fault::Cut)),
+                Ok(0) | Err(_) => return Poll::Ready(Err(ProxyHeaderFault::Cut)),
                 Ok(count) => {
                     let step = self.decoder.decode(&room[..count])?;
                     (self.untaken_bytes, self.header) = (step.taken, step.header);

@@ -2,7 +2,7 @@
 
 use super::svg::escape;
 use super::{html_table, notes};
-use crate::faults::Fault;
+use crate::faults::EndpointFault;
 use crate::report::faults as tables;
 use crate::result::Report;
 
@@ -13,7 +13,7 @@ pub(super) fn section(report: &Report) -> String {
         r#"<section id="faults"><h2>Faulty endpoints</h2><p class="lead">{}</p>"#,
         escape(&tables::load(faults))
     );
-    for fault in Fault::ALL {
+    for fault in EndpointFault::ALL {
         let runs = tables::runs(faults, fault);
         if !runs.is_empty() {
             out += &format!("<h3>{}</h3>{}", escape(fault.title()), html_table(&tables::table(&runs)));

@@ -29,7 +29,7 @@ const EVENTS: usize = 256;
 
 /// Why a datagram was not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DatagramSendFault {
     /// The kernel has no room for it now.
     Busy,
     /// It is longer than its way takes.
@@ -39,11 +39,11 @@ pub enum Fault {
 }
 
 /// The meaning of an error of a send.
-pub fn fault_of(error: &io::Error) -> Fault {
+pub fn fault_of(error: &io::Error) -> DatagramSendFault {
     match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) => Fault::Busy,
-        Some(libc::EMSGSIZE) => Fault::TooLarge,
-        _ => Fault::Peer,
+        Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM | libc::EINTR) => DatagramSendFault::Busy,
+        Some(libc::EMSGSIZE) => DatagramSendFault::TooLarge,
+        _ => DatagramSendFault::Peer,
     }
 }
 

@@ -56,7 +56,7 @@ enum ReplyReaderState {
     End { has_cr: bool },
 }
 
-type Fault = Cow<'static, str>;
+type RedisReplyFault = Cow<'static, str>;
 
 impl ReplyReader {
     /// Reads on; `complete` gets each whole reply.
@@ -67,7 +67,7 @@ impl ReplyReader {
         &mut self,
         mut bytes: &[u8],
         complete: &mut impl FnMut(Reply<'_>),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RedisReplyFault> {
         while let Some((&byte, rest)) = bytes.split_first() {
             match &mut self.state {
                 ReplyReaderState::Letter => self.begin(byte)?,
@@ -112,7 +112,7 @@ impl ReplyReader {
         Ok(())
     }
 
-    fn begin(&mut self, letter: u8) -> Result<(), Fault> {
+    fn begin(&mut self, letter: u8) -> Result<(), RedisReplyFault> {
         if !b"+-:$*_,#!=(%~>|".contains(&letter) {
             return Err(format!("a reply has the unknown type `{}`", letter.escape_ascii()).into());
         }
@@ -125,9 +125,9 @@ impl ReplyReader {
         Ok(())
     }
 
-    fn end_line(&mut self, complete: &mut impl FnMut(Reply<'_>)) -> Result<(), Fault> {
+    fn end_line(&mut self, complete: &mut impl FnMut(Reply<'_>)) -> Result<(), RedisReplyFault> {
         let ReplyReaderState::Line { letter, text, length, .. } = std::mem::take(&mut self.state) else { return Ok(()) };
-        let number = || -> Result<Option<u64>, Fault> {
+        let number = || -> Result<Option<u64>, RedisReplyFault> {
             let written = str::from_utf8(&text).ok().filter(|_| length == text.len());
             match written.and_then(|text| text.parse::<i64>().ok()) {
                 Some(-1) => Ok(None),
@@ -137,7 +137,7 @@ impl ReplyReader {
                 None => Err("a length of a reply is malformed".into()),
             }
         };
-        let aggregate = |factor: u64| -> Result<Option<u64>, Fault> {
+        let aggregate = |factor: u64| -> Result<Option<u64>, RedisReplyFault> {
             Ok(number()?.map(|count| count.saturating_mul(factor)))
         };
         match letter {
@@ -180,7 +180,7 @@ impl ReplyReader {
         count: Option<u64>,
         is_attribute: bool,
         complete: &mut impl FnMut(Reply<'_>),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RedisReplyFault> {
         match count {
             Some(left @ 1..) => {
                 if self.levels.len() == DEPTH_MAX {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::bail;
 use control::plan::Plan;
 use control::source::file::{self, Document};
-use model::Fault;
+use model::ConfigFault;
 use serde_json::Value;
 
 use crate::admin_client::{agreed, read};
@@ -66,7 +66,7 @@ impl WholeSet {
         let fault = |told: &Value| {
             let path = text(told, "key");
             let key = self.document.objects.iter().map(|object| &object.key).find(|key| key.path() == path);
-            let fault = Fault {
+            let fault = ConfigFault {
                 key: key.cloned(),
                 pointer: text(told, "pointer"),
                 reason: text(told, "reason"),
@@ -82,12 +82,12 @@ impl WholeSet {
     }
 
     /// The lines of faults.
-    pub(in crate::cli) fn placed(&self, faults: &[Fault]) -> Vec<String> {
+    pub(in crate::cli) fn placed(&self, faults: &[ConfigFault]) -> Vec<String> {
         in_order(faults.iter().map(|fault| self.place(fault)).collect())
     }
 
     /// The number of the line that the fault is about, and the fault as text. A fault outside the file comes last.
-    fn place(&self, fault: &Fault) -> (usize, String) {
+    fn place(&self, fault: &ConfigFault) -> (usize, String) {
         match self.document.place(fault) {
             Some(placed) => (placed.line, placed.to_string()),
             None => (usize::MAX, fault.to_string()),

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::fault::{Fault, SettingLocation};
+use super::super::fault::{SettingFault, SettingLocation};
 use super::super::remark::{Remark, Remarks};
 use super::super::table::Setting;
 use super::super::written::Written;
@@ -45,7 +45,7 @@ pub(super) struct Draft<'a> {
     pub(super) server_info: ServerInfo,
     pub(super) lua_plugins: LuaPlugins,
     written: Written,
-    faults: &'a mut Vec<Fault>,
+    faults: &'a mut Vec<SettingFault>,
     remarks: Vec<Remark>,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Draft<'a> {
     pub(super) fn new(
         path: &'a Path,
         environment: &'a Environment<'a>,
-        faults: &'a mut Vec<Fault>,
+        faults: &'a mut Vec<SettingFault>,
     ) -> Draft<'a> {
         Draft {
             path,
@@ -87,7 +87,7 @@ impl<'a> Draft<'a> {
     /// Adds a fault, which refuses the file.
     pub(super) fn fault(&mut self, key: &str, line: usize, reason: String) {
         let place = SettingLocation::File { path: self.path.to_owned(), line };
-        self.faults.push(Fault { place, name: key.to_owned(), reason });
+        self.faults.push(SettingFault { place, name: key.to_owned(), reason });
     }
 
     /// Adds a remark on a key that is written but has no effect.

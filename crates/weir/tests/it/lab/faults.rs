@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lab::faults::Fault;
+use lab::faults::EndpointFault;
 use lab::result::{FaultRun, Protection, Report};
 
 use crate::command::weir;
@@ -37,7 +37,7 @@ fn only(report: &Report) -> &FaultRun {
 fn failing_endpoint_is_measured_by_phase() {
     let (report, shown) = run("fails", "2", "default");
     let run = only(&report);
-    assert_eq!((run.fault, run.protection), (Fault::Fails, Protection::Default));
+    assert_eq!((run.fault, run.protection), (EndpointFault::Fails, Protection::Default));
     // Every due request is in its phase: 150 a second for 1, 2 and 4 seconds.
     let requests: Vec<u64> = run.phases.iter().map(|phase| phase.requests).collect();
     assert_eq!((requests, run.unsent), (vec![150, 300, 600], 0));
@@ -56,7 +56,7 @@ fn failing_endpoint_is_measured_by_phase() {
 fn restarts_are_measured_without_failures() {
     let (report, _) = run("restart", "1", "recommended");
     let run = only(&report);
-    assert_eq!((run.fault, run.faulty), (Fault::Restart, None));
+    assert_eq!((run.fault, run.faulty), (EndpointFault::Restart, None));
     let failed: Vec<u64> = run.phases.iter().map(|phase| phase.failures.all()).collect();
     assert_eq!(failed, [0, 0, 0], "{:?}", run.notes);
 }
