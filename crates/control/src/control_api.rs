@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use jsonx::Bounds;
 use model::catalog::Subsystem;
 use model::report::UpstreamHealth;
-use model::{Catalog, Key, Kind, Written, schema, secret_field};
+use model::{Catalog, Key, Kind, WrittenObject, schema, secret_field};
 use serde_json::{Map, Value, json};
 
 use crate::admin::listing::shown_key;
@@ -193,7 +193,7 @@ impl ControlParts {
         }
     }
 
-    fn dump(&self, written: &Written) -> Value {
+    fn dump(&self, written: &WrittenObject) -> Value {
         let value = self.shown(written);
         let has_domain =
             [value.get("nodes"), value.pointer("/upstream/nodes")].into_iter().flatten().any(names_domain);
@@ -218,14 +218,14 @@ impl ControlParts {
     }
 
     /// Metadata with the name of the plugin as its id, as in APISIX.
-    fn metadata(&self, written: &Written) -> Value {
+    fn metadata(&self, written: &WrittenObject) -> Value {
         let mut value = self.shown(written);
         value["id"] = Value::from(&*written.key.id);
         value
     }
 
     /// The object with its secrets masked, because the control API needs no key.
-    fn shown(&self, written: &Written) -> Value {
+    fn shown(&self, written: &WrittenObject) -> Value {
         let mut value: Value = serde_json::from_str(&written.text).unwrap_or_else(|_| json!({}));
         secret_field::for_each(&self.catalog(), &written.key, &mut value, &mut |_, _, secret| {
             MASK.clone_into(secret);
@@ -364,13 +364,13 @@ fn escaped(text: &str) -> String {
 }
 
 /// The objects in force, ordered by id.
-fn in_force(view: &View, kind: Kind) -> Vec<&Written> {
-    let mut all: Vec<&Written> = view.snapshot.iter(kind).map(|object| &object.written).collect();
+fn in_force(view: &View, kind: Kind) -> Vec<&WrittenObject> {
+    let mut all: Vec<&WrittenObject> = view.snapshot.iter(kind).map(|object| &object.written).collect();
     all.sort_by(|left, right| left.key.id.cmp(&right.key.id));
     all
 }
 
-fn find<'a>(view: &'a View, kind: Kind, id: &str) -> Option<&'a Written> {
+fn find<'a>(view: &'a View, kind: Kind, id: &str) -> Option<&'a WrittenObject> {
     let key = Key::new(kind, id).ok()?;
     view.snapshot.get(&key).map(|object| &object.written)
 }

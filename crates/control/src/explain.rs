@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::report::{Explain, ExplainQuestion, ExplainSession, ExplainWith};
 use model::snapshot::{Applied, Change, Policy};
-use model::{Catalog, ConfigFault, Written};
+use model::{Catalog, ConfigFault, WrittenObject};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -160,7 +160,7 @@ fn laid_over(view: &View, catalog: &Catalog, with: &ExplainWith) -> Result<Appli
     hidden::put_back(catalog, &key, &mut value, before.map(|written| &*written.text))
         .map_err(|fault| respond::refused(format!("with: {fault}")))?;
     let revision = view.revision();
-    let written = Written {
+    let written = WrittenObject {
         key: key.clone(),
         text: value.to_string().into(),
         created_index: index.unwrap_or(revision + 1),

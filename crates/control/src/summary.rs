@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use model::{Key, Kind, Written};
+use model::{Key, Kind, WrittenObject};
 use parking_lot::Mutex;
 
 pub(crate) use facts::Facts;
@@ -102,7 +102,7 @@ fn made(view: &View, kind: Kind, before: &[Summary]) -> Arc<[Summary]> {
     let verdicts: HashMap<Key, Verdict> =
         view.verdicts(Some(kind)).into_iter().map(|verdict| (verdict.key.clone(), verdict)).collect();
     let mut before = before.iter().peekable();
-    let summary = |written: &Written| {
+    let summary = |written: &WrittenObject| {
         while before.next_if(|old| old.key.id < written.key.id).is_some() {}
         let old = before.peek().filter(|old| old.key == written.key && old.facts.is_of(written));
         let facts = old.map_or_else(|| Arc::new(Facts::read(written)), |old| Arc::clone(&old.facts));

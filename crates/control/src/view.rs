@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Catalog, ConfigFault, Key, Kind, Snapshot, Written};
+use model::{Catalog, ConfigFault, Key, Kind, Snapshot, WrittenObject};
 use parking_lot::RwLock;
 
 use crate::source::etcd::EtcdStatus;
@@ -57,7 +57,7 @@ impl View {
     }
 
     /// The object as it was written last, in force or not.
-    pub fn written(&self, key: &Key) -> Option<&Written> {
+    pub fn written(&self, key: &Key) -> Option<&WrittenObject> {
         match self.snapshot.faulty_at(key) {
             Some(faulty) => Some(&faulty.written),
             None => self.snapshot.get(key).map(|object| &object.written),
@@ -65,12 +65,12 @@ impl View {
     }
 
     /// All objects of a kind as they were written last, ordered by key.
-    pub fn all_written(&self, kind: Kind) -> Vec<&Written> {
+    pub fn all_written(&self, kind: Kind) -> Vec<&WrittenObject> {
         let faulty =
             self.snapshot.faulty().map(|faulty| &faulty.written).filter(|written| written.key.kind == kind);
         let good = self.snapshot.iter(kind).map(|object| &object.written);
         let good = good.filter(|written| self.snapshot.faulty_at(&written.key).is_none());
-        let mut all: Vec<&Written> = good.chain(faulty).collect();
+        let mut all: Vec<&WrittenObject> = good.chain(faulty).collect();
         all.sort_by(|left, right| left.key.id.cmp(&right.key.id));
         all
     }

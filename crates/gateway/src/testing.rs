@@ -16,7 +16,7 @@ use exchange::plugin::stream::chain::Preread;
 use exchange::testing::{options, services};
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
-use model::{Key, Kind, Written};
+use model::{Key, Kind, WrittenObject};
 use router::{Mode, Router};
 use serde_json::Value;
 use stdx::persistent::{ChunkedVec, ShardedMap};
@@ -46,7 +46,7 @@ pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(Kind, &str,
     let changes = objects.iter().map(|(kind, id, value)| {
         let key = Key::new(*kind, id).expect("an id");
         let text = value.to_string().into();
-        let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
+        let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
         Change { key, written: Some(written) }
     });
     let applied = Snapshot::empty().apply(&catalog, &changes.collect::<Vec<_>>(), 1, Policy::Strict);

@@ -21,7 +21,7 @@ use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
-use model::{Key, Kind, Written};
+use model::{Key, Kind, WrittenObject};
 use net::listener::{Protocols, Wanted};
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
 use serde_json::{Value, json};
@@ -412,7 +412,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
 fn put(kind: Kind, id: &str, object: &Value) -> Change {
     let key = Key::new(kind, id).unwrap();
     let text = object.to_string().into();
-    Change { key: key.clone(), written: Some(Written { key, text, created_index: 1, modified_index: 1 }) }
+    Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
 }
 
 /// A plain request, one with a path and fields that must be rewritten, one with a body.

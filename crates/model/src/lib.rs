@@ -40,4 +40,4 @@ pub use fault::{ConfigFault, Refusal, Warning};
 pub use key::{ID_BYTES_MAX, Id, IdError, Key, USERNAME_BYTES_MAX};
 pub use kind::Kind;
 pub use snapshot::{Applied, Change, Difference, Object, Policy, Snapshot};
-pub use written::Written;
+pub use written::WrittenObject;

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::extension::ExtensionPlugins;
 use crate::resource::Resource;
-use crate::{ConfigFault, Key, Kind, Refusal, Warning, Written};
+use crate::{ConfigFault, Key, Kind, Refusal, Warning, WrittenObject};
 use stdx::persistent::ShardedMap;
 
 use index::Index;
@@ -31,7 +31,7 @@ pub use reference::Reference;
 #[derive(Clone, Debug)]
 pub struct Object {
     /// As written.
-    pub written: Written,
+    pub written: WrittenObject,
     /// As read, without unknown fields that were accepted.
     pub resource: Resource,
     /// Boxed, since hardly any object has one.
@@ -46,7 +46,7 @@ struct Remarks {
 }
 
 impl Object {
-    fn new(written: Written, resource: Resource, skipped: Box<[ConfigFault]>, warnings: Box<[Warning]>) -> Object {
+    fn new(written: WrittenObject, resource: Resource, skipped: Box<[ConfigFault]>, warnings: Box<[Warning]>) -> Object {
         let has_remarks = !(skipped.is_empty() && warnings.is_empty());
         let remarks = has_remarks.then(|| Box::new(Remarks { skipped, warnings }));
         Object { written, resource, remarks }
@@ -77,7 +77,7 @@ pub struct Change {
     /// Which object.
     pub key: Key,
     /// The text that it has now; none: it was deleted.
-    pub written: Option<Written>,
+    pub written: Option<WrittenObject>,
 }
 
 /// The treatment of a faulty object.
@@ -137,7 +137,7 @@ pub struct Snapshot {
 #[derive(Clone, Debug)]
 pub struct Faulty {
     /// As written last.
-    pub written: Written,
+    pub written: WrittenObject,
     /// Why that is not in force.
     pub refusal: Refusal,
     /// The object, when nothing is wrong with it but what it refers to.

@@ -6,7 +6,7 @@ use crate::Key;
 
 /// An object as stored: the JSON text byte for byte (with `id`, `create_time`, `update_time`) and its revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenObject {
     /// The key it is stored under.
     pub key: Key,
     /// The JSON text.
@@ -17,7 +17,7 @@ pub struct Written {
     pub modified_index: u64,
 }
 
-impl Written {
+impl WrittenObject {
     /// A stand-in for an object with a stored text that cannot be read, because of `reason`, a sentence. It is no JSON,
     /// so that the object is a faulty one, and states the reason.
     #[must_use]
@@ -25,19 +25,19 @@ impl Written {
         format!("{UNREADABLE}{reason}").into()
     }
 
-    /// As [`Written::unreadable`], with the JSON as far as it is known: what a route matches is read from it.
+    /// As [`WrittenObject::unreadable`], with the JSON as far as it is known: what a route matches is read from it.
     #[must_use]
     pub fn unreadable_json(reason: &str, json: &str) -> Arc<str> {
         format!("{UNREADABLE}{}\n{json}", reason.replace('\n', " ")).into()
     }
 
-    /// Why there is no text, if it is [`Written::unreadable`].
+    /// Why there is no text, if it is [`WrittenObject::unreadable`].
     #[must_use]
     pub fn why_unreadable(&self) -> Option<&str> {
         self.text.strip_prefix(UNREADABLE)?.split('\n').next()
     }
 
-    /// The JSON behind the reason, if it is [`Written::unreadable_json`].
+    /// The JSON behind the reason, if it is [`WrittenObject::unreadable_json`].
     pub(crate) fn json_behind_reason(&self) -> Option<&str> {
         Some(self.text.strip_prefix(UNREADABLE)?.split_once('\n')?.1)
     }

@@ -102,13 +102,13 @@ fn check_path(path: &str) -> Result<(), String> {
 }
 
 /// The fields of an instance, and its compiled conditions.
-struct Written {
+struct FileLoggerFields {
     conditions: Option<Vec<Expression>>,
     format: FormatFields,
     bodies: BodyFields,
 }
 
-fn read(config: &Value) -> Result<Written, String> {
+fn read(config: &Value) -> Result<FileLoggerFields, String> {
     let mut fields = Fields::of(config.clone())?;
     let own = FileLoggerConfig::take(&mut fields)?;
     let format = FormatFields::take(&mut fields)?;
@@ -123,7 +123,7 @@ fn read(config: &Value) -> Result<Written, String> {
         compiled.map_err(|error| format!("failed to validate the 'match' expression: {error}"))
     };
     let conditions = own.r#match.as_ref().map(|all| all.iter().map(compile).collect()).transpose()?;
-    Ok(Written { conditions, format, bodies })
+    Ok(FileLoggerFields { conditions, format, bodies })
 }
 
 /// The compiled plugin.

@@ -54,7 +54,7 @@ use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::tracing::b3::{self, Written};
+use crate::shared::tracing::b3::{self, B3Headers};
 use crate::shared::tracing::ids;
 use crate::shared::tracing::json_post::{JsonPost, list};
 use spans::{Origin, Recording};
@@ -189,7 +189,7 @@ impl Plugin for Zipkin {
 
 impl Zipkin {
     /// Begins the spans of a request with what the caller has written in `b3`, or in the other fields.
-    fn begin(&self, exchange: &mut Exchange, single: Option<Written<'_>>) -> Recording {
+    fn begin(&self, exchange: &mut Exchange, single: Option<B3Headers<'_>>) -> Recording {
         let written = single.unwrap_or_else(|| b3::of_fields(&exchange.request.headers));
         let parent = written.parent();
         let is_debug = written.is_debug || exchange.request.headers.get("x-b3-flags") == Some(b"1");

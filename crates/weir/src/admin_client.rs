@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::ask::{Answer, Failure, Followed, Question, ask, follow};
 use crate::boot;
-use crate::settings::{SettingLocation, SETTINGS, Settings, Written};
+use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 
 /// The instance that a command talks to; the same arguments for every command.
 #[derive(Clone, Debug, clap::Args)]
@@ -53,7 +53,7 @@ impl NodeArguments {
     /// Faulty settings.
     pub(crate) fn node(&self) -> anyhow::Result<Node> {
         let config = crate::cli::settings_file(self.config.clone());
-        let mut flags = Written::default();
+        let mut flags = WrittenSettings::default();
         let given = [
             ("admin", &self.admin),
             ("data", &self.data),

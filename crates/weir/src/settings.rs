@@ -57,7 +57,7 @@ pub(crate) use values::{
 #[cfg(feature = "wasm")]
 pub(crate) use wasm::HttpRequestPhase;
 pub(crate) use wasm::WasmPlugins;
-pub(crate) use written::{UPGRADE_VARIABLE, Written};
+pub(crate) use written::{UPGRADE_VARIABLE, WrittenSettings};
 
 use table::settings;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, Key, Kind, Warning, Written, check};
+use model::{Catalog, Key, Kind, Warning, WrittenObject, check};
 use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call, REVISION};
@@ -221,7 +221,7 @@ fn content_refusal(parts: &AdminParts, kind: Kind, body: Map<String, Value>, oth
     }
 }
 
-fn entry<'w>(catalog: &Catalog, role: Role, written: &'w Written) -> Entry<'w> {
+fn entry<'w>(catalog: &Catalog, role: Role, written: &'w WrittenObject) -> Entry<'w> {
     Entry {
         key: shown_key(&written.key.path()),
         value: kinds::shown_to(role, catalog, &written.key, &written.text),

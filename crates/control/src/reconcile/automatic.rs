@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use discovery::AutoRoutes;
 use model::snapshot::{Object, Overlay};
-use model::{Applied, Catalog, Difference, ConfigFault, Key, Snapshot, Written};
+use model::{Applied, Catalog, Difference, ConfigFault, Key, Snapshot, WrittenObject};
 
 use super::Reconciler;
 
@@ -118,7 +118,7 @@ impl Reconciler {
         }
         self.automatic.version = version;
         let revision = self.snapshot.revision();
-        let written = |(key, text): (Key, Arc<str>)| Written {
+        let written = |(key, text): (Key, Arc<str>)| WrittenObject {
             key,
             text,
             created_index: revision,
@@ -159,10 +159,10 @@ mod tests {
 
     use super::*;
 
-    fn written(id: &str, uri: &str) -> Written {
+    fn written(id: &str, uri: &str) -> WrittenObject {
         let text = json!({"id": id, "uri": uri, "upstream": {"nodes": {"127.0.0.1:1": 1}}}).to_string();
         let key = Key::new(Kind::Route, id).unwrap();
-        Written { key, text: text.into(), created_index: 1, modified_index: 1 }
+        WrittenObject { key, text: text.into(), created_index: 1, modified_index: 1 }
     }
 
     fn keys(applied: &Applied) -> Vec<String> {
@@ -177,7 +177,7 @@ mod tests {
         automatic.lay_over(&catalog, applied)
     }
 
-    fn renew(automatic: &mut Automatic, routes: Vec<Written>) {
+    fn renew(automatic: &mut Automatic, routes: Vec<WrittenObject>) {
         automatic.overlay = automatic.overlay.renewed(&crate::testing::catalog(), routes);
     }
 

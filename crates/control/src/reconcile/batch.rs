@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, Difference, ConfigFault, Key, Kind, Policy, Snapshot, Written, check};
+use model::{Applied, Catalog, Change, Difference, ConfigFault, Key, Kind, Policy, Snapshot, WrittenObject, check};
 use serde_json::{Map, Value};
 
 use super::Signed;
@@ -137,7 +137,7 @@ impl<'a, J: Journal> Batch<'a, J> {
         let revision = self.journal.advance();
         let put = Put { key: &key, text: &text, before, expect, ttl_s, now_ms: self.now_ms };
         let indices = self.journal.put(&put).map_err(|fault| Refused::Store(fault.to_string()))?;
-        let written = Written {
+        let written = WrittenObject {
             key: key.clone(),
             text: Arc::clone(&text),
             created_index: indices.created,
@@ -204,7 +204,7 @@ impl<'a, J: Journal> Batch<'a, J> {
         self.dirty = true;
     }
 
-    fn written(&self, key: &Key) -> Option<&Written> {
+    fn written(&self, key: &Key) -> Option<&WrittenObject> {
         match self.snapshot.faulty_at(key) {
             Some(faulty) => Some(&faulty.written),
             None => self.snapshot.get(key).map(|object| &object.written),
@@ -212,7 +212,7 @@ impl<'a, J: Journal> Batch<'a, J> {
     }
 }
 
-fn indices(written: &Written) -> Indices {
+fn indices(written: &WrittenObject) -> Indices {
     Indices { created: written.created_index, modified: written.modified_index }
 }
 

@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::{Change, Key, Policy, Written};
+use model::{Change, Key, Policy, WrittenObject};
 
 use super::source::{ClusterAccess, Source, SourceFacts, Wake};
 use super::stored_change::stored_change;
@@ -311,7 +311,7 @@ impl Reconciler {
     /// or is answered 503. None where the key is of no kind of object.
     fn faulty_record(&self, stray: &Stray) -> Option<Record> {
         let key = stored_key::parse(&stray.path)?;
-        let text = Written::unreadable(&stray.reason);
+        let text = WrittenObject::unreadable(&stray.reason);
         // Its revisions are not known. If it is read again unchanged, it counts as the same object.
         let before = self.written(&key);
         let is_known = before.is_some_and(|before| before.text == text);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Change, ConfigFault, Key, Kind, Policy, Snapshot, Written};
+use model::{Change, ConfigFault, Key, Kind, Policy, Snapshot, WrittenObject};
 
 use super::source::{Source, SourceFacts, Wake};
 use super::{ControlLoop, LoadError, Reconciler, Refused};
@@ -124,7 +124,7 @@ impl Reconciler {
             }
             let before = self.written(key);
             if before.is_none_or(|before| before.text != *text) {
-                let written = Written {
+                let written = WrittenObject {
                     key: key.clone(),
                     text: Arc::clone(text),
                     created_index: before.map_or(revision, |before| before.created_index),

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use model::{Change, Key, Policy, Snapshot, Written};
+use model::{Change, Key, Policy, Snapshot, WrittenObject};
 use serde::{Deserialize, Serialize};
 use stdx::hash::crc32;
 
@@ -70,7 +70,7 @@ impl GoodForms {
     }
 
     /// Returns the forms, decrypted, for the first configuration.
-    fn opened(&self, sealer: &Sealer) -> BTreeMap<Key, Written> {
+    fn opened(&self, sealer: &Sealer) -> BTreeMap<Key, WrittenObject> {
         let opened = self.kept.iter().filter_map(|(path, form)| {
             let record = Record {
                 text: form.text.clone(),
@@ -92,7 +92,7 @@ impl GoodForms {
             let object = snapshot.get(&faulty.written.key)?;
             (object.written.text != faulty.written.text).then_some(&object.written)
         });
-        let form = |written: &Written| Form {
+        let form = |written: &WrittenObject| Form {
             text: sealer.seal_for(Medium::Store, &written.key, &written.text).into_owned(),
             created_index: written.created_index,
             modified_index: written.modified_index,
@@ -117,7 +117,7 @@ impl GoodForms {
 impl Reconciler {
     /// Whether a form on disk belongs to the present object, and not to one that was deleted in the meantime. A file
     /// has no revisions of its own, and a value of etcd that cannot be read has no known revision (0).
-    fn is_one_object(&self, form: &Written, now: &Written) -> bool {
+    fn is_one_object(&self, form: &WrittenObject, now: &WrittenObject) -> bool {
         !self.facts.has_revisions
             || [form.created_index, 0].contains(&now.created_index)
             || form.created_index == 0
@@ -129,7 +129,7 @@ impl Reconciler {
         let good = self.good.opened(&self.parts.sealer);
         let (mut first, mut second) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
-            let is_of_it = |form: &&Written| {
+            let is_of_it = |form: &&WrittenObject| {
                 change.written.as_ref().is_some_and(|now| now != *form && self.is_one_object(form, now))
             };
             let form = good.get(&change.key).filter(is_of_it);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::{Change, Key, Written};
+use model::{Change, Key, WrittenObject};
 
 use crate::sealing::{Medium, Sealer};
 use crate::source::store::Record;
@@ -13,9 +13,9 @@ pub(crate) fn stored_change(sealer: &Sealer, medium: Medium, key: Key, record: R
     let text = match sealer.open_from(medium, &key, &record.text) {
         Ok(Cow::Borrowed(_)) => record.text.into(),
         Ok(Cow::Owned(opened)) => opened.into(),
-        Err(reason) => Written::unreadable_json(&reason.to_string(), Sealer::json_of(&record.text)),
+        Err(reason) => WrittenObject::unreadable_json(&reason.to_string(), Sealer::json_of(&record.text)),
     };
-    let written = Written {
+    let written = WrittenObject {
         key: key.clone(),
         text,
         created_index: record.created_index,

@@ -91,7 +91,7 @@ pub(super) fn text_of(
     record: Record,
 ) -> Result<Option<Arc<str>>, WholeRefused> {
     let written = stored_change(sealer, medium, key.clone(), record).written;
-    if let Some(reason) = written.as_ref().and_then(model::Written::why_unreadable) {
+    if let Some(reason) = written.as_ref().and_then(model::WrittenObject::why_unreadable) {
         return Err(WholeRefused::Faulty(vec![unreadable(key, reason)]));
     }
     Ok(written.map(|written| written.text))

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, ConfigFault, Key, Kind, Policy, Written, check};
+use model::{Applied, Catalog, Change, ConfigFault, Key, Kind, Policy, WrittenObject, check};
 use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
@@ -247,7 +247,7 @@ impl Reconciler {
 impl Differing {
     pub(super) fn change(&self, view: &View, revision: u64) -> Change {
         let created = view.written(&self.key).map_or(revision, |before| before.created_index);
-        let written = self.after.as_ref().map(|text| Written {
+        let written = self.after.as_ref().map(|text| WrittenObject {
             key: self.key.clone(),
             text: Arc::clone(text),
             created_index: created,
@@ -292,12 +292,12 @@ pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
 }
 
 /// The objects that the set removes by name; with a consumer, its credentials.
-fn removed<'v>(view: &'v View, set: &'v Set) -> impl Iterator<Item = &'v Written> {
+fn removed<'v>(view: &'v View, set: &'v Set) -> impl Iterator<Item = &'v WrittenObject> {
     let consumers: HashSet<&str> =
         set.deletes.iter().filter(|key| key.kind == Kind::Consumer).map(Key::own_id).collect();
     let credentials = if consumers.is_empty() { Vec::new() } else { view.all_written(Kind::Credential) };
     let of_consumer =
-        move |written: &&Written| written.key.consumer().is_some_and(|consumer| consumers.contains(consumer));
+        move |written: &&WrittenObject| written.key.consumer().is_some_and(|consumer| consumers.contains(consumer));
     set.deletes.iter().filter_map(|key| view.written(key)).chain(credentials.into_iter().filter(of_consumer))
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Id, Kind, Written};
+use model::{Id, Kind, WrittenObject};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
@@ -97,7 +97,7 @@ struct Form<'a> {
 
 impl Facts {
     /// Reads the facts of an object; of a text that is no JSON object there are none.
-    pub(super) fn read(written: &Written) -> Facts {
+    pub(super) fn read(written: &WrittenObject) -> Facts {
         let form: Form<'_> = serde_json::from_str(&written.text).unwrap_or_default();
         let kind = written.key.kind;
         let hosts = match kind {
@@ -134,7 +134,7 @@ impl Facts {
     }
 
     /// Whether these are the facts of that text, byte for byte the same allocation.
-    pub(super) fn is_of(&self, written: &Written) -> bool {
+    pub(super) fn is_of(&self, written: &WrittenObject) -> bool {
         self.text.as_ref().is_some_and(|text| Arc::ptr_eq(text, &written.text))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, Policy, Snapshot};
-use model::{Key, Kind, Written};
+use model::{Key, Kind, WrittenObject};
 use serde_json::Value;
 use stdx::published::Published;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -101,7 +101,7 @@ fn wanted(second: bool) -> Vec<Wanted> {
 /// A change as a source would hand it to the control side; an absent `object` deletes.
 pub(crate) fn change(kind: Kind, id: &str, object: Option<&Value>, revision: u64) -> Change {
     let key = Key::new(kind, id).unwrap();
-    let written = object.map(|object| Written {
+    let written = object.map(|object| WrittenObject {
         key: key.clone(),
         text: object.to_string().into(),
         created_index: revision,

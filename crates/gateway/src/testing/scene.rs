@@ -15,7 +15,7 @@ use exchange::plugin::services::Services;
 use exchange::testing::{options, read_head, services};
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
-use model::{Key, Kind, Written};
+use model::{Key, Kind, WrittenObject};
 use net::env;
 use serde_json::Value;
 use stdx::published::Published;
@@ -72,7 +72,7 @@ impl Scene {
             let text = value.to_string().into();
             Change {
                 key: key.clone(),
-                written: Some(Written { key, text, created_index: 1, modified_index: 1 }),
+                written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }),
             }
         };
         let changes: Vec<Change> = objects.iter().map(change).collect();

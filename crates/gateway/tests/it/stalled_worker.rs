@@ -15,7 +15,7 @@ use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
 use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, Policy, Snapshot};
-use model::{Key, Kind, Written};
+use model::{Key, Kind, WrittenObject};
 use net::listener::{Protocols, Wanted};
 use net::quic::QuicProcess;
 use serde_json::json;
@@ -78,7 +78,7 @@ fn engine(stall_timeout_ms: u64) -> (Engine, SocketAddr) {
     let route = json!({"uri": "/stand*", "plugins": {"stands": {}}});
     let key = Key::new(Kind::Route, "slow-one").unwrap();
     let written =
-        Written { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
+        WrittenObject { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
     let info = |kind: &&'static PluginKind| PluginInfo::new(kind.name, 1, (kind.schema)());
     let catalog = Catalog::new(KINDS.iter().map(info).collect()).unwrap();
     let change = Change { key, written: Some(written) };

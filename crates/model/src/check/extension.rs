@@ -15,7 +15,7 @@ use crate::fault::{Findings, CheckStage};
 use crate::{Key, Refusal};
 
 /// A version as it is written.
-struct Written<'v> {
+struct WrittenVersion<'v> {
     pointer: String,
     version: Cow<'v, str>,
     content: &'v str,
@@ -99,7 +99,7 @@ pub(super) fn load(catalog: &Catalog, key: &Key, value: &Value) -> Result<Option
             let name = value.pointer(pointer).and_then(Value::as_str)?;
             versions.iter().find(|version| version.version == name)
         };
-        let one = |version: &Written<'_>| load_one(loader, name, language, version);
+        let one = |version: &WrittenVersion<'_>| load_one(loader, name, language, version);
         let active =
             named("/active").or(versions.last()).ok_or_else(|| at("")("it has no version".to_owned()))?;
         let active = one(active)?;
@@ -116,7 +116,7 @@ fn load_one(
     loader: &dyn ExtensionLoader,
     name: &str,
     language: &str,
-    version: &Written<'_>,
+    version: &WrittenVersion<'_>,
 ) -> Result<LoadedVersion, (String, String)> {
     let at = |reason| (version.pointer.clone(), format!("{name} cannot be loaded: {reason}"));
     let content = decoded(loader.is_binary(language), version.content).map_err(at)?;
@@ -165,7 +165,7 @@ fn versions<'v>(
     loader: &dyn ExtensionLoader,
     language: &str,
     value: &'v Value,
-) -> Result<Vec<Written<'v>>, (String, String)> {
+) -> Result<Vec<WrittenVersion<'v>>, (String, String)> {
     let is_binary = loader.is_binary(language);
     let one = |(pointer, content, name): (String, &'v str, Option<&'v str>)| {
         let is_digest =
@@ -181,7 +181,7 @@ fn versions<'v>(
             Some(name) if name != version => {
                 Err((pointer, format!("its SHA-256 is {version}, and its version says {name}")))
             }
-            _ => Ok(Written { pointer, version, content }),
+            _ => Ok(WrittenVersion { pointer, version, content }),
         }
     };
     contents(value).map(one).collect()

@@ -177,13 +177,13 @@ impl<'de> Deserialize<'de> for GrpcStatus {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<GrpcStatus, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Written {
+        enum WrittenStatus {
             Name(Box<str>),
             Number(#[serde(deserialize_with = "number::integer")] u32),
         }
-        let number = match Written::deserialize(deserializer)? {
-            Written::Number(number) => Some(number),
-            Written::Name(name) => {
+        let number = match WrittenStatus::deserialize(deserializer)? {
+            WrittenStatus::Number(number) => Some(number),
+            WrittenStatus::Name(name) => {
                 let place = GrpcStatus::NAMES.iter().position(|known| *known == &*name);
                 place.and_then(|place| u32::try_from(place + 1).ok())
             }

@@ -44,7 +44,7 @@ struct Reader<'t> {
 }
 
 /// One value as it was written.
-enum Written {
+enum WrittenValue {
     /// In quotes; without them here.
     Quoted(String),
     /// Without quotes.
@@ -118,8 +118,8 @@ impl Reader<'_> {
         let written = self.written()?;
         let Some(field) = field else { return self.word(begin, &written) };
         let (text, is_bare) = match &written {
-            Written::Quoted(text) => (text, false),
-            Written::Bare(text) => (text, true),
+            WrittenValue::Quoted(text) => (text, false),
+            WrittenValue::Bare(text) => (text, true),
         };
         if is_bare && text.is_empty() {
             let reason = format!("a value of `{}` is missing here", field.name);
@@ -131,13 +131,13 @@ impl Reader<'_> {
         }
     }
 
-    fn word(&self, begin: usize, written: &Written) -> Result<Test, FilterError> {
+    fn word(&self, begin: usize, written: &WrittenValue) -> Result<Test, FilterError> {
         match written {
-            Written::Bare(text) if text.is_empty() => {
+            WrittenValue::Bare(text) if text.is_empty() => {
                 Err(self.fault(begin, Vec::new(), "a text is missing here"))
             }
-            Written::Bare(text) => Ok(Test::Text(Pattern::with_stars(text))),
-            Written::Quoted(text) => Ok(Test::Text(Pattern::literal(text))),
+            WrittenValue::Bare(text) => Ok(Test::Text(Pattern::with_stars(text))),
+            WrittenValue::Quoted(text) => Ok(Test::Text(Pattern::literal(text))),
         }
     }
 
@@ -186,14 +186,14 @@ impl Reader<'_> {
     }
 
     /// Reads up to a space, a comma or the end; a quoted text up to its quote.
-    fn written(&mut self) -> Result<Written, FilterError> {
+    fn written(&mut self) -> Result<WrittenValue, FilterError> {
         if self.peek() != Some('"') {
             let rest = self.rest();
             let length =
                 rest.find(|character: char| is_end(character) || character == ',').unwrap_or(rest.len());
             let text = rest[..length].to_owned();
             self.at += length;
-            return Ok(Written::Bare(text));
+            return Ok(WrittenValue::Bare(text));
         }
         let begin = self.at;
         let mut text = String::new();
@@ -218,7 +218,7 @@ impl Reader<'_> {
                 let reason = "behind the closing quote stands a space, a comma or nothing";
                 Err(self.fault(self.at, vec![" ", ","], reason))
             }
-            _ => Ok(Written::Quoted(text)),
+            _ => Ok(WrittenValue::Quoted(text)),
         }
     }
 }

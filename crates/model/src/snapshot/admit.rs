@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::check::Checked;
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Plugins, Resource};
-use crate::{Key, Kind, Refusal, Written, check};
+use crate::{Key, Kind, Refusal, WrittenObject, check};
 
 /// A write that may be stored: the object as it was checked and read, so that bringing it into force reads it no second
 /// time.
@@ -53,7 +53,7 @@ impl Snapshot {
     /// Applies an admitted write that was stored as `written`, the text of the value that was admitted. `revision` becomes
     /// the snapshot's.
     #[must_use]
-    pub fn put(&self, catalog: &Catalog, admitted: Admitted, written: Written, revision: u64) -> Applied {
+    pub fn put(&self, catalog: &Catalog, admitted: Admitted, written: WrittenObject, revision: u64) -> Applied {
         let Admitted(Checked { resource, warnings }) = admitted;
         let key = written.key.clone();
         let object = Object::new(written, resource, Box::default(), warnings);

@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use super::Object;
 use crate::catalog::Catalog;
 use crate::resource::{OneOrMany, Resource, Ssl};
-use crate::{Kind, Written, check};
+use crate::{Kind, WrittenObject, check};
 
 /// The closed form of the written text; `value` is null where the text is no JSON. None for a route with a match that
 /// cannot be read, and for kinds with objects that are harmless when they are absent: an unknown consumer is answered
 /// 401.
-pub(super) fn form(catalog: &Catalog, written: &Written, value: &Value) -> Option<Arc<Object>> {
+pub(super) fn form(catalog: &Catalog, written: &WrittenObject, value: &Value) -> Option<Arc<Object>> {
     let form = match written.key.kind {
         Kind::Route => route(catalog, written, value)?,
         Kind::Service => kept(value, &SERVICE_FIELDS),
@@ -33,7 +33,7 @@ pub(super) fn form(catalog: &Catalog, written: &Written, value: &Value) -> Optio
 }
 
 /// The match of a route. The service is kept for its hosts; where the reference is faulty, the route matches every host.
-fn route(catalog: &Catalog, written: &Written, value: &Value) -> Option<Value> {
+fn route(catalog: &Catalog, written: &WrittenObject, value: &Value) -> Option<Value> {
     let mut form = kept(value, &MATCH_FIELDS);
     // A route needs something that answers.
     form["plugins"] = json!({});
@@ -57,7 +57,7 @@ fn route(catalog: &Catalog, written: &Written, value: &Value) -> Option<Value> {
 
 /// The names of a certificate of the server's side that is on, so that no certificate of a wildcard serves them. Names that
 /// cannot be read are left out.
-fn ssl(written: &Written, value: &Value) -> Option<Arc<Object>> {
+fn ssl(written: &WrittenObject, value: &Value) -> Option<Arc<Object>> {
     let is_off = value.get("status").and_then(Value::as_f64) == Some(0.0);
     let is_of_client = value.get("type").is_some_and(|side| side == "client");
     let list = value.get("snis").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -97,7 +97,7 @@ mod tests {
     fn check(kind: Kind, value: Value, expected: bool) {
         let key = Key::new(kind, "1").unwrap();
         let text = value.to_string();
-        let written = Written { key, text: text.into(), created_index: 1, modified_index: 1 };
+        let written = WrittenObject { key, text: text.into(), created_index: 1, modified_index: 1 };
         let found = form(&Catalog::default(), &written, &value);
         assert_eq!(found.is_some(), expected, "{value}");
     }

@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::Catalog;
-    use crate::{Change, Policy, Written};
+    use crate::{Change, Policy, WrittenObject};
 
     #[test]
     fn equal_routes_are_found_whatever_the_order() {
@@ -70,7 +70,7 @@ mod tests {
                 let (kind, id) = path.split_once('/').unwrap();
                 let key = Key::new(Kind::from_collection(kind).unwrap(), id).unwrap();
                 let text = value.to_string().into();
-                let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
+                let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
                 Change { key, written: Some(written) }
             };
             let changes: Vec<Change> = routes.iter().map(change).collect();

@@ -110,13 +110,13 @@ pub(super) fn named(catalog: &Catalog, resource: &Resource) -> Vec<Key> {
 mod tests {
     use super::*;
     use crate::check::testing;
-    use crate::{Policy, Written};
+    use crate::{Policy, WrittenObject};
     use serde_json::{Value, json};
 
     fn put(kind: Kind, id: &str, object: &Value) -> Change {
         let key = Key::new(kind, id).unwrap();
         let text = object.to_string().into();
-        Change { key: key.clone(), written: Some(Written { key, text, created_index: 1, modified_index: 1 }) }
+        Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
     }
 
     fn apply(snapshot: &Snapshot, changes: &[Change]) -> Snapshot {

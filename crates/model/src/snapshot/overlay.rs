@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::read::{self, Candidate};
 use super::{Applied, Change, Policy, Snapshot};
 use crate::catalog::Catalog;
-use crate::{Key, Written};
+use crate::{Key, WrittenObject};
 
 /// Objects that were read once, to be laid over each snapshot that comes into force.
 #[derive(Default)]
@@ -18,13 +18,13 @@ pub struct Overlay {
 impl Overlay {
     /// An overlay of these objects, each with its own key. Objects with the text that they have here are not read again.
     #[must_use]
-    pub fn renewed(&self, catalog: &Catalog, objects: Vec<Written>) -> Overlay {
-        let (same, new): (Vec<Written>, Vec<Written>) = objects
+    pub fn renewed(&self, catalog: &Catalog, objects: Vec<WrittenObject>) -> Overlay {
+        let (same, new): (Vec<WrittenObject>, Vec<WrittenObject>) = objects
             .into_iter()
             .partition(|object| self.objects.get(&object.key).and_then(text) == Some(&object.text));
         let same = same.into_iter().filter_map(|object| self.objects.get_key_value(&object.key));
         let same = same.map(|(key, candidate)| (key.clone(), candidate.clone()));
-        let change = |written: Written| Change { key: written.key.clone(), written: Some(written) };
+        let change = |written: WrittenObject| Change { key: written.key.clone(), written: Some(written) };
         let new: Vec<Change> = new.into_iter().map(change).collect();
         Overlay { objects: same.chain(read::all(catalog, &new)).collect() }
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Change, Object, closed};
 use crate::catalog::Catalog;
 use crate::check::Checked;
-use crate::{ConfigFault, Id, Key, Kind, Refusal, Written, check};
+use crate::{ConfigFault, Id, Key, Kind, Refusal, WrittenObject, check};
 
 /// The value that a key is to get.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(super) enum Candidate {
     /// An object that is good on its own.
     Good(Arc<Object>),
     /// The written text cannot be used; with the form that keeps its place, if it can be read.
-    Bad(Written, Refusal, Option<Arc<Object>>),
+    Bad(WrittenObject, Refusal, Option<Arc<Object>>),
 }
 
 /// Checks every change on its own, in order; many of them on several threads.
@@ -69,7 +69,7 @@ fn one(catalog: &Catalog, change: &Change) -> Candidate {
     }
 }
 
-fn parse(written: &Written) -> Result<Value, Refusal> {
+fn parse(written: &WrittenObject) -> Result<Value, Refusal> {
     if let Some(reason) = written.why_unreadable() {
         return Err(Refusal::single(None, "", reason));
     }

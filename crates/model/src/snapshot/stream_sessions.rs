@@ -172,14 +172,14 @@ mod tests {
 
     use super::*;
     use crate::catalog::Catalog;
-    use crate::{Change, Policy, Written};
+    use crate::{Change, Policy, WrittenObject};
 
     /// The warnings of route `2` beside route `1`, in one text.
     fn warned(first: Value, second: Value) -> String {
         let change = |kind: Kind, id: &str, value: Value| {
             let key = Key::new(kind, id).unwrap();
             let text = value.to_string().into();
-            let written = Written { key: key.clone(), text, created_index: 1, modified_index: 1 };
+            let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
             Change { key, written: Some(written) }
         };
         let changes = [

@@ -27,7 +27,7 @@ fn key(path: &str) -> Key {
 fn put(path: &str, object: Value) -> Change {
     let key = key(path);
     let text = object.to_string().into();
-    Change { key: key.clone(), written: Some(Written { key, text, created_index: 1, modified_index: 1 }) }
+    Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
 }
 
 fn delete(path: &str) -> Change {
@@ -148,7 +148,7 @@ fn closed_form_gives_way_to_a_good_one() {
     // The match of a route is known even if its secrets cannot be decrypted.
     let mut sealed = faulty("{}");
     let written = sealed.written.as_mut().unwrap();
-    written.text = Written::unreadable_json("no key", r#"{"uri": "/a", "plugins": {}}"#);
+    written.text = WrittenObject::unreadable_json("no key", r#"{"uri": "/a", "plugins": {}}"#);
     let sealed = apply(&Snapshot::empty(), &[sealed]);
     assert!(is_closed(&sealed));
     assert_eq!(sealed.faults[0].reason, "no key");

@@ -125,7 +125,7 @@ struct Logger<P> {
 }
 
 /// The fields of a log plugin as they were written.
-struct Written<C> {
+struct LogPluginConfig<C> {
     own: C,
     format: FormatFields,
     bodies: BodyFields,
@@ -201,7 +201,7 @@ pub(crate) fn check_metadata(metadata: &Value) -> Result<(), String> {
     Contents::compile(&FormatFields::default(), &BodyFields::default(), Some(metadata)).map(drop)
 }
 
-fn read<P: LogPlugin>(config: &Value) -> Result<Written<P::TcpLoggerConfig>, String> {
+fn read<P: LogPlugin>(config: &Value) -> Result<LogPluginConfig<P::TcpLoggerConfig>, String> {
     let mut fields = Fields::of(config.clone())?;
     let own = P::TcpLoggerConfig::take(&mut fields)?;
     let format = match P::COMMON {
@@ -222,7 +222,7 @@ fn read<P: LogPlugin>(config: &Value) -> Result<Written<P::TcpLoggerConfig>, Str
         CommonFields::FormatAndBodies => [FormatFields::NAMES, BodyFields::NAMES],
     };
     fields.finish(&[P::TcpLoggerConfig::NAMES, common[0], common[1], BatchFields::NAMES])?;
-    Ok(Written { own, format, bodies, batch })
+    Ok(LogPluginConfig { own, format, bodies, batch })
 }
 
 /// Builds an instance of `P`.
@@ -251,7 +251,7 @@ fn logger<P: LogPlugin>(build: &Build<'_>, config: &Value) -> Result<Logger<P>, 
 
 fn contents<P: LogPlugin>(
     plugin: &P,
-    written: &Written<P::TcpLoggerConfig>,
+    written: &LogPluginConfig<P::TcpLoggerConfig>,
     metadata: Option<&Value>,
 ) -> Result<Contents, String> {
     if plugin.ignores_formats() {

@@ -21,7 +21,7 @@ use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
 use crate::ask::Failure;
 use crate::boot;
-use crate::settings::{SettingLocation, SETTINGS, Settings, Written};
+use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 use crate::terminal::{Paint, print, print_error};
 use crate::top::numbers::clean;
 use record::Record;
@@ -227,7 +227,7 @@ fn answer(
 /// The instance's settings, with the arguments of this command on top.
 fn settings(arguments: &ExplainArguments) -> anyhow::Result<Settings> {
     let config = settings_file(arguments.config.clone());
-    let mut flags = Written::default();
+    let mut flags = WrittenSettings::default();
     let given =
         [("control", &arguments.control), ("data", &arguments.data), ("resources", &arguments.resources)];
     for (name, value) in given {

@@ -9,7 +9,7 @@ use clap::ValueHint;
 
 use super::run::settings_file;
 use crate::boot::upgrade;
-use crate::settings::{SettingLocation, SETTINGS, Settings, Written};
+use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 use crate::terminal::print;
 
 /// Replace the binary of the running node without refusing a connection
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &UpgradeArguments) -> anyhow::Result<ExitCode> {
 /// The instance's settings, with the folder argument on top.
 fn settings(arguments: &UpgradeArguments) -> anyhow::Result<Settings> {
     let config = settings_file(arguments.config.clone());
-    let mut flags = Written::default();
+    let mut flags = WrittenSettings::default();
     if let Some(data) = &arguments.data {
         let setting = SETTINGS.iter().find(|setting| setting.name == "data").expect("a setting of that name");
         flags.insert(setting, vec![data.clone()], SettingLocation::Flag);

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
 use crate::ask::{Failure, Question, ask};
-use crate::settings::{SettingLocation, SETTINGS, Settings, Written};
+use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 use crate::terminal::{Paint, print};
 
 /// List the upstreams with their nodes, and why a node is not used
@@ -140,7 +140,7 @@ fn ask_control(control: SocketAddr, target: &str) -> anyhow::Result<Value> {
 
 fn settings(arguments: &UpstreamsArguments) -> anyhow::Result<Settings> {
     let config = settings_file(arguments.config.clone());
-    let mut flags = Written::default();
+    let mut flags = WrittenSettings::default();
     for (name, value) in [("control", &arguments.control), ("data", &arguments.data)] {
         let setting = SETTINGS.iter().find(|setting| setting.name == name).expect("a setting of that name");
         if let Some(value) = value {

@@ -29,7 +29,7 @@ use stdx::nearest::nearest;
 
 use super::fault::{SettingFault, SettingLocation};
 use super::remark::Remarks;
-use super::written::Written;
+use super::written::WrittenSettings;
 use super::{Environment, SETTINGS};
 use draft::{Draft, Spot};
 use keys::{Act, KEYS, Key};
@@ -42,7 +42,7 @@ pub(super) fn parse(
     text: &str,
     environment: &Environment<'_>,
     faults: &mut Vec<SettingFault>,
-) -> (Written, Remarks) {
+) -> (WrittenSettings, Remarks) {
     let mut fault = |line, reason| {
         faults.push(SettingFault {
             place: SettingLocation::File { path: path.to_owned(), line },

@@ -5,13 +5,13 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use super::SETTINGS;
 use super::fault::SettingLocation;
 use super::table::Setting;
-use super::written::Written;
+use super::written::WrittenSettings;
 
 /// All settings as flags of a command, with unparsed values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SettingsArguments {
     /// The flags that were given.
-    pub(crate) written: Written,
+    pub(crate) written: WrittenSettings,
 }
 
 impl Args for SettingsArguments {

@@ -11,7 +11,7 @@ use stdx::nearest::{misspelt, nearest};
 use super::fault::{SettingFault, SettingLocation};
 use super::remark::Remarks;
 use super::table::Setting;
-use super::written::Written;
+use super::written::WrittenSettings;
 use super::{Environment, SETTINGS, apisix, discovery};
 
 /// The kind of a YAML or JSON file, by its top-level keys.
@@ -56,7 +56,7 @@ pub(super) fn read(
     path: &Path,
     environment: &Environment<'_>,
     faults: &mut Vec<SettingFault>,
-) -> (Written, Remarks) {
+) -> (WrittenSettings, Remarks) {
     let mut fault = |path: &Path, error: std::io::Error, hint: &str| {
         let reason = format!("cannot be read{hint}: {error}");
         faults.push(SettingFault { place: place(path, 0), name: String::new(), reason });
@@ -81,7 +81,7 @@ pub(super) fn parse(
     text: &str,
     environment: &Environment<'_>,
     faults: &mut Vec<SettingFault>,
-) -> (Written, Remarks) {
+) -> (WrittenSettings, Remarks) {
     match kind_of(text) {
         FileKind::ApisixConfig => apisix::parse(path, text, environment, faults),
         FileKind::Resources | FileKind::Settings => (settings(path, text, faults), Remarks::default()),
@@ -89,11 +89,11 @@ pub(super) fn parse(
 }
 
 /// Parses the text of a settings file.
-fn settings(path: &Path, text: &str, faults: &mut Vec<SettingFault>) -> Written {
+fn settings(path: &Path, text: &str, faults: &mut Vec<SettingFault>) -> WrittenSettings {
     let mut fault = |line, name: &str, reason: String| {
         faults.push(SettingFault { place: place(path, line), name: name.to_owned(), reason });
     };
-    let mut written = Written::default();
+    let mut written = WrittenSettings::default();
     let documents = match MarkedYaml::load_from_str(text) {
         Ok(documents) => documents,
         Err(error) => {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::file;
-use super::{SettingFault, Faults, Remarks, Settings, Written};
+use super::{SettingFault, Faults, Remarks, Settings, WrittenSettings};
 
 /// The sources of settings besides the environment: read at the start, and again at HUP.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct SettingsSource {
     /// The settings file.
     pub(crate) config: Option<PathBuf>,
     /// The flags of the command line.
-    pub(crate) flags: Written,
+    pub(crate) flags: WrittenSettings,
 }
 
 impl SettingsSource {
@@ -42,10 +42,10 @@ impl Settings {
     pub(crate) fn load(
         config: Option<&Path>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
-        flags: Written,
+        flags: WrittenSettings,
     ) -> Result<Loaded, Faults> {
         let mut faults = Vec::new();
-        let mut written = Written::defaults();
+        let mut written = WrittenSettings::defaults();
         let mut remarks = Remarks::default();
         let variables: Vec<(OsString, OsString)> = environment.into_iter().collect();
         if let Some(path) = config {
@@ -57,7 +57,7 @@ impl Settings {
             written.override_with(from_file);
             remarks = said;
         }
-        written.override_with(Written::from_environment(variables, &mut faults));
+        written.override_with(WrittenSettings::from_environment(variables, &mut faults));
         written.override_with(flags);
         Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
     }
@@ -69,7 +69,7 @@ impl Settings {
     /// Every fault, with `path` and its line.
     pub(crate) fn from_file_text(path: &Path, text: &str) -> Result<Loaded, Faults> {
         let mut faults = Vec::new();
-        let mut written = Written::defaults();
+        let mut written = WrittenSettings::defaults();
         let (from_file, remarks) = file::parse(path, text, &|name| std::env::var(name).ok(), &mut faults);
         written.override_with(from_file);
         written.assume_etcd_password();
@@ -77,7 +77,7 @@ impl Settings {
     }
 
     /// Parses every value, then checks the values that depend on each other.
-    pub(super) fn from_written(written: &Written, mut faults: Vec<SettingFault>) -> Result<Self, Faults> {
+    pub(super) fn from_written(written: &WrittenSettings, mut faults: Vec<SettingFault>) -> Result<Self, Faults> {
         let resolved = Self::resolve(written, &mut faults);
         resolved.and_then(|settings| settings.check_relations(written, &mut faults)).ok_or(Faults(faults))
     }

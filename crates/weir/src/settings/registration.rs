@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::discovery::Registries;
 use super::written::Given;
-use super::{SettingFault, Settings, Written};
+use super::{SettingFault, Settings, WrittenSettings};
 
 /// The blocks, as one JSON object; nothing is none.
 pub(super) fn parse(given: &Given) -> Result<Registries, String> {
@@ -29,7 +29,7 @@ impl Settings {
     }
 
     /// Refuses registrations with an address that clients cannot connect to, or without a server to ask.
-    pub(super) fn check_registration(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    pub(super) fn check_registration(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let found =
             registration::faults_together(&self.registration.0, &self.discovery.0, self.written_addresses());
         faults.extend(found.iter().map(|fault| written.fault("registration", fault.to_string())));

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use control::acme::ChallengeKind;
 
-use super::{SettingFault, Settings, Source, Written};
+use super::{SettingFault, Settings, Source, WrittenSettings};
 
 impl Settings {
     /// Refuses values that are valid alone but not together.
-    pub(super) fn check_relations(self, written: &Written, faults: &mut Vec<SettingFault>) -> Option<Self> {
+    pub(super) fn check_relations(self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) -> Option<Self> {
         self.check_addresses(written, faults);
         self.check_source(written, faults);
         self.check_admin_tls(written, faults);
@@ -33,7 +33,7 @@ impl Settings {
     }
 
     /// Refuses a source that lacks a setting it needs, or that another setting contradicts.
-    fn check_source(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    fn check_source(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let reason = match (self.source, &self.resources) {
             (Source::File, None) => "`source: file` needs `resources`, the file",
             (Source::Store | Source::Etcd, Some(_)) => "`resources` names a file; leave it out, or `source`",
@@ -57,7 +57,7 @@ impl Settings {
     }
 
     /// Refuses challenges that cannot be answered, and more external accounts than authorities.
-    fn check_acme(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    fn check_acme(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let uses_dns = self.acme_challenges.contains(&ChallengeKind::Dns01);
         if uses_dns != self.acme_dns_hook.is_some() {
             let reason = "`dns-01` in acme_challenges and acme_dns_hook go together";
@@ -77,7 +77,7 @@ impl Settings {
     }
 
     /// Refuses certificates of the Admin API without their keys, and authorities of clients without HTTPS.
-    fn check_admin_tls(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    fn check_admin_tls(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let mut check = |is_wrong: bool, pair: [&'static str; 2], reason: &str| {
             if is_wrong {
                 faults.push(written.fault_of_pair(pair, reason.to_owned()));
@@ -105,13 +105,13 @@ impl Settings {
 
     /// Refuses addresses at which a header is optional and no listener takes one, because a typing error would leave it
     /// required.
-    fn check_proxy_protocol_optional(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    fn check_proxy_protocol_optional(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let addresses = ("proxy_protocol_optional", &*self.proxy_protocol_optional);
         faults.extend(in_none_of(addresses, &self.header_listeners(), written));
     }
 
     /// Refuses listeners that no peer may connect to.
-    fn check_proxy_protocol(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    fn check_proxy_protocol(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let listeners = self.header_listeners();
         let Some((name, _)) = listeners.into_iter().find(|(_, addresses)| !addresses.is_empty()) else {
             return;
@@ -124,12 +124,12 @@ impl Settings {
     }
 
     /// Refuses addresses without HTTP/2 that the proxy does not listen on, because a typing error would leave HTTP/2 on.
-    fn check_http1_only(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    fn check_http1_only(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         faults.extend(in_none_of(("http1_only", &*self.http1_only), &self.proxy_listeners(), written));
     }
 
     /// Refuses addresses that send a header and are no listener of TCP, because a typing error would send none.
-    fn check_stream_send_proxy_protocol(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    fn check_stream_send_proxy_protocol(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let [lists @ .., _] = self.stream_listeners();
         let addresses = ("stream_send_proxy_protocol", &*self.stream_send_proxy_protocol);
         faults.extend(in_none_of(addresses, &lists, written));
@@ -137,7 +137,7 @@ impl Settings {
 
     /// Refuses addresses with intercepted connections that are no listener without a PROXY protocol header, of which the
     /// connections have one destination, and an address in both lists.
-    fn check_interception(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    fn check_interception(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let lists = [("stream_tcp", &*self.stream_tcp), ("stream_tls", &*self.stream_tls)];
         for addresses in
             [("stream_tproxy", &*self.stream_tproxy), ("stream_redirect", &*self.stream_redirect)]
@@ -154,7 +154,7 @@ impl Settings {
     }
 
     /// Refuses one address for two listeners, because the kernel's error comes later and does not name the settings.
-    fn check_addresses(&self, written: &Written, faults: &mut Vec<SettingFault>) {
+    fn check_addresses(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let listed = |lists: &[(&'static str, &[SocketAddr])]| -> Vec<(&'static str, SocketAddr)> {
             let each = |(name, list): &(&'static str, &[SocketAddr])| {
                 list.iter().map(|address| (*name, *address)).collect::<Vec<_>>()
@@ -188,7 +188,7 @@ impl Settings {
 fn in_none_of(
     (setting, addresses): (&'static str, &[SocketAddr]),
     lists: &[(&'static str, &[SocketAddr])],
-    written: &Written,
+    written: &WrittenSettings,
 ) -> Vec<SettingFault> {
     let is_unknown = |address: &&SocketAddr| !lists.iter().any(|(_, list)| list.contains(address));
     let fault = |address: &SocketAddr| {

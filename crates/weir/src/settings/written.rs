@@ -22,9 +22,9 @@ pub(crate) struct Given {
 
 /// Settings that were written, by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Written(BTreeMap<&'static str, Given>);
+pub(crate) struct WrittenSettings(BTreeMap<&'static str, Given>);
 
-impl Written {
+impl WrittenSettings {
     /// The defaults of all settings.
     #[must_use]
     pub(crate) fn defaults() -> Self {

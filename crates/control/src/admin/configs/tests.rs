@@ -49,7 +49,7 @@ impl Owner {
 
     fn uris(&self) -> Vec<String> {
         let view = self.rig().view.load();
-        let uri = |written: &&model::Written| {
+        let uri = |written: &&model::WrittenObject| {
             serde_json::from_str::<Value>(&written.text).unwrap()["uri"].as_str().unwrap().to_owned()
         };
         let mut uris: Vec<String> =

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Change, Policy, Written};
+use model::{Change, Policy, WrittenObject};
 
 use super::super::Reconciler;
 use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable};
@@ -75,7 +75,7 @@ impl EmbeddedStore {
                 stored_change(&reconciler.parts.sealer, Medium::Store, key.clone(), record).written
             });
             // Written again as it is shown, it would be lost.
-            if let Some(reason) = after.as_ref().and_then(Written::why_unreadable) {
+            if let Some(reason) = after.as_ref().and_then(WrittenObject::why_unreadable) {
                 return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));
             }
             let after = after.map(|written| written.text);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use model::{Change, Key, Kind, Policy, Written};
+use model::{Change, Key, Kind, Policy, WrittenObject};
 use parking_lot::Mutex;
 
 use super::*;
@@ -37,7 +37,7 @@ impl Log {
         let revision = self.view.revision() + 1;
         let change = |(id, text): &(&str, Option<&str>)| {
             let key = Key::new(Kind::Route, id).unwrap();
-            let written = text.map(|text| Written {
+            let written = text.map(|text| WrittenObject {
                 key: key.clone(),
                 text: text.into(),
                 created_index: revision,

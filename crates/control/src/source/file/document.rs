@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use model::{Change, ConfigFault, Key, Kind, Written};
+use model::{Change, ConfigFault, Key, Kind, WrittenObject};
 use stdx::nearest::nearest;
 
 use yaml::Marked;
@@ -51,7 +51,7 @@ pub struct Document {
 impl FileObject {
     /// The change that makes this object new at `revision`.
     pub fn change(&self, revision: u64) -> Change {
-        let written = Written {
+        let written = WrittenObject {
             key: self.key.clone(),
             text: Arc::clone(&self.text),
             created_index: revision,
@@ -289,7 +289,7 @@ fn is_protective(kind: Kind, item: &Value) -> bool {
 /// 503.
 fn stand_in(kind: Kind, index: usize, item: &str, reason: &str, pointer: &str) -> Option<FileObject> {
     let key = Key::new(kind, &format!("arr_{}.faulty", index + 1)).ok()?;
-    Some(FileObject { key, text: Written::unreadable_json(reason, item), pointer: pointer.to_owned() })
+    Some(FileObject { key, text: WrittenObject::unreadable_json(reason, item), pointer: pointer.to_owned() })
 }
 
 /// A name as a step of a JSON pointer (RFC 6901).

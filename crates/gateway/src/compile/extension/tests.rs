@@ -7,7 +7,7 @@ use exchange::plugin::extension_loader::Loader;
 use exchange::plugin::services::Services;
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy};
-use model::{PluginInfo, Written};
+use model::{PluginInfo, WrittenObject};
 use serde_json::json;
 
 use super::*;
@@ -90,7 +90,7 @@ impl Stage {
     ) -> (Arc<Runtime>, Vec<CompileFault>, Vec<String>) {
         let change = |(kind, id, object): &(Kind, &str, Option<Value>)| {
             let key = Key::new(*kind, id).unwrap();
-            let written = |object: &Value| Written {
+            let written = |object: &Value| WrittenObject {
                 key: key.clone(),
                 text: object.to_string().into(),
                 created_index: 1,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use model::Written;
+use model::WrittenObject;
 use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, Policy};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ impl Stage {
     fn apply(&mut self, changes: &[(Kind, String, Option<Value>)]) -> Arc<Runtime> {
         let change = |(kind, id, object): &(Kind, String, Option<Value>)| {
             let key = Key::new(*kind, id).unwrap();
-            let written = |object: &Value| Written {
+            let written = |object: &Value| WrittenObject {
                 key: key.clone(),
                 text: object.to_string().into(),
                 created_index: 1,

@@ -18,7 +18,7 @@ const DELAY_MAX_S: f64 = (PHASE_WAIT_MS - 1_000) as f64 / 1_000.0;
 /// The rules as they are written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct RedisFaultsConfig {
     faults: Option<Vec<WrittenFault>>,
 }
 
@@ -52,7 +52,7 @@ impl Faults {
     /// The misfit, with the place of the rule.
     pub(super) fn compile(conf: Option<&Value>) -> Result<Faults, String> {
         let Some(conf) = conf else { return Ok(Faults::default()) };
-        let written = Written::deserialize(conf).map_err(|error| error.to_string())?;
+        let written = RedisFaultsConfig::deserialize(conf).map_err(|error| error.to_string())?;
         let mut faults = Faults::default();
         let Some(rules) = written.faults else { return Ok(faults) };
         if rules.is_empty() || rules.len() > RULES_MAX {

@@ -22,37 +22,37 @@ pub(crate) enum Amount {
 }
 
 /// A number from 1 up, as written.
-pub(crate) struct WrittenAmount(Written);
+pub(crate) struct WrittenAmount(AmountLiteral);
 
 /// A number from 0 up, as written.
-pub(crate) struct WrittenAmountOrZero(Written);
+pub(crate) struct WrittenAmountOrZero(AmountLiteral);
 
-enum Written {
+enum AmountLiteral {
     Number(f64),
     Text(String),
 }
 
-impl Written {
-    fn read(written: Value) -> Result<Written, String> {
+impl AmountLiteral {
+    fn read(written: Value) -> Result<AmountLiteral, String> {
         match written {
-            Value::String(text) => Ok(Written::Text(text)),
-            other => other.as_f64().map(Written::Number).ok_or_else(|| format!("{other} is no number")),
+            Value::String(text) => Ok(AmountLiteral::Text(text)),
+            other => other.as_f64().map(AmountLiteral::Number).ok_or_else(|| format!("{other} is no number")),
         }
     }
 
     fn write(&self) -> Value {
         match self {
-            Written::Number(number) => json!(number),
-            Written::Text(text) => json!(text),
+            AmountLiteral::Number(number) => json!(number),
+            AmountLiteral::Text(text) => json!(text),
         }
     }
 
     fn compile(&self, attribute: &str, least: u64) -> Result<Amount, String> {
         match self {
-            Written::Number(number) => whole(*number, least)
+            AmountLiteral::Number(number) => whole(*number, least)
                 .map(Amount::Fixed)
                 .ok_or_else(|| format!("{attribute} must be a whole number from {least} to {NUMBER_MAX}")),
-            Written::Text(text) if !text.contains('$') => {
+            AmountLiteral::Text(text) if !text.contains('$') => {
                 match text.parse().ok().and_then(|number| whole(number, least)) {
                     Some(number) => Ok(Amount::Fixed(number)),
                     None => Err(format!(
@@ -60,7 +60,7 @@ impl Written {
                     )),
                 }
             }
-            Written::Text(text) => {
+            AmountLiteral::Text(text) => {
                 let text = Template::compile(text).map_err(|error| format!("{attribute}: {error}"))?;
                 Ok(Amount::Rendered { text, least })
             }
@@ -81,7 +81,7 @@ impl Attribute for WrittenAmount {
     }
 
     fn read(written: Value) -> Result<Self, String> {
-        Written::read(written).map(WrittenAmount)
+        AmountLiteral::read(written).map(WrittenAmount)
     }
 
     fn write(&self) -> Value {
@@ -95,7 +95,7 @@ impl Attribute for WrittenAmountOrZero {
     }
 
     fn read(written: Value) -> Result<Self, String> {
-        Written::read(written).map(WrittenAmountOrZero)
+        AmountLiteral::read(written).map(WrittenAmountOrZero)
     }
 
     fn write(&self) -> Value {

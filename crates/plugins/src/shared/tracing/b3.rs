@@ -6,7 +6,7 @@ use super::ids::read_id;
 
 /// The parts of a context as they were written; none of them is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written<'h> {
+pub(crate) struct B3Headers<'h> {
     pub(crate) trace_id: Option<&'h [u8]>,
     pub(crate) span_id: Option<&'h [u8]>,
     pub(crate) parent_span_id: Option<&'h [u8]>,
@@ -30,9 +30,9 @@ pub(crate) struct Parent {
 ///
 /// # Errors
 /// The part that is missing, as APISIX says it.
-pub(crate) fn parse_single(text: &[u8]) -> Result<Written<'_>, &'static str> {
+pub(crate) fn parse_single(text: &[u8]) -> Result<B3Headers<'_>, &'static str> {
     if text == b"0" {
-        return Ok(Written { sampled: Some(text), ..Written::default() });
+        return Ok(B3Headers { sampled: Some(text), ..B3Headers::default() });
     }
     let mut parts = text.splitn(4, |byte| *byte == b'-');
     let trace_id = parts.next().filter(|part| !part.is_empty()).ok_or("missing trace_id")?;
@@ -40,12 +40,12 @@ pub(crate) fn parse_single(text: &[u8]) -> Result<Written<'_>, &'static str> {
     let (sampled, parent_span_id) = (parts.next(), parts.next());
     let is_debug = sampled == Some(b"d");
     let sampled = if is_debug { Some(&b"1"[..]) } else { sampled };
-    Ok(Written { trace_id: Some(trace_id), span_id: Some(span_id), parent_span_id, sampled, is_debug })
+    Ok(B3Headers { trace_id: Some(trace_id), span_id: Some(span_id), parent_span_id, sampled, is_debug })
 }
 
 /// The fields `X-B3-…`.
-pub(crate) fn of_fields(headers: &Headers) -> Written<'_> {
-    Written {
+pub(crate) fn of_fields(headers: &Headers) -> B3Headers<'_> {
+    B3Headers {
         trace_id: headers.get("x-b3-traceid"),
         span_id: headers.get("x-b3-spanid"),
         parent_span_id: headers.get("x-b3-parentspanid"),
@@ -54,7 +54,7 @@ pub(crate) fn of_fields(headers: &Headers) -> Written<'_> {
     }
 }
 
-impl Written<'_> {
+impl B3Headers<'_> {
     /// The caller's span; none without a trace, or if one of the ids is not valid. An id of zeros is not valid: Zipkin refuses
     /// the whole batch that a span with such an id is in.
     pub(crate) fn parent(&self) -> Option<Parent> {
@@ -111,11 +111,11 @@ mod tests {
     #[test]
     fn parent_needs_valid_ids() {
         let parent = |trace: &str, span: Option<&str>, parent: Option<&str>| {
-            let written = Written {
+            let written = B3Headers {
                 trace_id: Some(trace.as_bytes()),
                 span_id: span.map(str::as_bytes),
                 parent_span_id: parent.map(str::as_bytes),
-                ..Written::default()
+                ..B3Headers::default()
             };
             written.parent().map(|parent| (parent.is_short, parent.span_id.is_some()))
         };
@@ -134,6 +134,6 @@ mod tests {
         ] {
             assert_eq!(parent(trace, span, above), None, "{trace} {span:?} {above:?}");
         }
-        assert_eq!(Written::default().parent(), None);
+        assert_eq!(B3Headers::default().parent(), None);
     }
 }

@@ -9,7 +9,7 @@ use exchange::plugin::extension_loader::{LoadedCode, Loader};
 use model::extension::{EXTENSION_CONTENT_BYTES_MAX, ExtensionLoader, LoadedVersion, version_of};
 
 use crate::boot;
-use crate::settings::{Settings, Written};
+use crate::settings::{Settings, WrittenSettings};
 
 /// The file of a plugin, and what its name does not say.
 #[derive(Clone, Debug, clap::Args)]
@@ -84,7 +84,7 @@ pub(super) fn code(loaded: &LoadedVersion) -> anyhow::Result<&LoadedCode> {
 /// # Errors
 /// Faulty settings in the environment.
 pub(super) fn settings() -> anyhow::Result<Settings> {
-    Ok(Settings::load(None, std::env::vars_os(), Written::default())?.settings)
+    Ok(Settings::load(None, std::env::vars_os(), WrittenSettings::default())?.settings)
 }
 
 /// The loader of this program, as an instance without a settings file has it.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::super::fault::{SettingFault, SettingLocation};
 use super::super::remark::{Remark, Remarks};
 use super::super::table::Setting;
-use super::super::written::Written;
+use super::super::written::WrittenSettings;
 use super::super::{Environment, SETTINGS};
 use super::admin::AdminTls;
 use super::deployment::Deployment;
@@ -44,7 +44,7 @@ pub(super) struct Draft<'a> {
     pub(super) body_limits: BodyLimits,
     pub(super) server_info: ServerInfo,
     pub(super) lua_plugins: LuaPlugins,
-    written: Written,
+    written: WrittenSettings,
     faults: &'a mut Vec<SettingFault>,
     remarks: Vec<Remark>,
 }
@@ -73,13 +73,13 @@ impl<'a> Draft<'a> {
             body_limits: BodyLimits::default(),
             server_info: ServerInfo::default(),
             lua_plugins: LuaPlugins::default(),
-            written: Written::default(),
+            written: WrittenSettings::default(),
             faults,
             remarks: Vec::new(),
         }
     }
 
-    pub(super) fn finish(mut self) -> (Written, Remarks) {
+    pub(super) fn finish(mut self) -> (WrittenSettings, Remarks) {
         self.remarks.sort_by_key(|remark| remark.line);
         (self.written, Remarks { path: self.path.to_owned(), remarks: self.remarks })
     }

@@ -24,11 +24,11 @@ fn read(path: &str, text: &str) -> Outcome {
     let mut faults = Vec::new();
     let (written, remarks) = parse(Path::new(path), text, &environment, &mut faults);
     let remarks = remarks.lines().collect();
-    let mut all = Written::defaults();
+    let mut all = WrittenSettings::defaults();
     all.override_with(written);
     match Settings::from_written(&all, faults) {
         Ok(settings) => {
-            let defaults = Settings::from_written(&Written::defaults(), Vec::new()).unwrap().in_force();
+            let defaults = Settings::from_written(&WrittenSettings::defaults(), Vec::new()).unwrap().in_force();
             let differing = settings.in_force().into_iter().filter(|setting| !defaults.contains(setting));
             (differing.map(|(name, value)| format!("{name} {value}")).collect(), remarks, Vec::new())
         }
