@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-pub use answer::Answer;
+pub use answer::FailureResponse;
 
 /// The side that has to act so that the failure does not happen again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub struct Details {
     /// Details for a person beyond the cause; they go to the log, and to the client where the client is to blame.
     pub detail: Cow<'static, str>,
     /// The response, if the configuration says what it is.
-    pub answer: Option<Arc<Answer>>,
+    pub answer: Option<Arc<FailureResponse>>,
     /// The plugin that failed, if one did.
     pub plugin: Option<&'static str>,
 }
@@ -174,7 +174,7 @@ impl Failure {
 
     /// The same failure, with this response.
     #[must_use]
-    pub fn answered_with(mut self, answer: &Arc<Answer>) -> Failure {
+    pub fn answered_with(mut self, answer: &Arc<FailureResponse>) -> Failure {
         self.answer = Some(answer.clone());
         self
     }
@@ -288,7 +288,7 @@ causes! {
     NoUpstream = "no_upstream", 503, Gateway, Balance;
     /// Memory is short, and the request's priority is not high enough.
     MemoryLimit = "memory_limit", 503, Gateway, Route;
-    /// The upstream is slower than it uses to be, and as many requests wait for it as it can take.
+    /// The upstream is slower than it uses to be, and as many requests wait for it can take.
     Overloaded = "overloaded", 503, Gateway, Balance;
     /// The circuit breaker of the upstream is open.
     CircuitOpen = "circuit_open", 503, Gateway, Balance;

@@ -56,7 +56,7 @@ impl Default for TtlBounds {
 
 /// An answer: the addresses that are used, and for how long they hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
+pub struct LookupAnswer {
     /// The addresses.
     pub addresses: Vec<IpAddr>,
     /// The time to live.
@@ -67,7 +67,7 @@ pub struct Answer {
 }
 
 /// A lookup under way.
-pub type Pending = Pin<Box<dyn Future<Output = Result<Answer, String>> + Send>>;
+pub type Pending = Pin<Box<dyn Future<Output = Result<LookupAnswer, String>> + Send>>;
 
 /// A way to look names up.
 pub trait Lookup: Send + Sync + 'static {
@@ -256,7 +256,7 @@ async fn resolve_loop(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Ar
 }
 
 /// The answer that comes first; it is no longer waited for.
-async fn first_answer(asking: &mut Vec<PendingLookup>) -> (Box<str>, Result<Answer, String>) {
+async fn first_answer(asking: &mut Vec<PendingLookup>) -> (Box<str>, Result<LookupAnswer, String>) {
     poll_fn(|cx| {
         for index in 0..asking.len() {
             let pending = asking[index].pending.as_mut();
@@ -323,7 +323,7 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn take_in(table: &mut NameTable, endpoints: &Endpoints, name: &str, answer: Result<Answer, String>) {
+fn take_in(table: &mut NameTable, endpoints: &Endpoints, name: &str, answer: Result<LookupAnswer, String>) {
     let ttl = table.ttl;
     let Some(state) = table.names.get_mut(name) else { return };
     let was_failing = state.error.is_some();

@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::attributes;
 use crate::shared::log_entry::hostname;
-use crate::shared::logger::collector::{self, Answer, Calling, Collector, URI_PATTERN};
+use crate::shared::logger::collector::{self, CollectorResponse, Calling, Collector, URI_PATTERN};
 use crate::shared::logger::contents::{Contents, LogEntry};
 use crate::shared::logger::times::{now, unix_seconds};
 use crate::shared::logger::{self, CommonFields, LogPlugin};
@@ -164,7 +164,7 @@ impl Sink for Splunk {
 }
 
 /// The sentence for a response that is not 200: Splunk says the reason in `text`.
-fn refusal(answer: &Answer<'_>) -> String {
+fn refusal(answer: &CollectorResponse<'_>) -> String {
     let body: Value = jsonx::read(&answer.response.body, Bounds::SMALL).unwrap_or_default();
     match body["text"].as_str() {
         Some(text) => {

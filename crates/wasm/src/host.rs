@@ -86,7 +86,7 @@ pub(crate) struct Frame {
     pub downstream_data: Option<Vec<u8>>,
     pub request_trailers: Option<Pairs>,
     pub response_trailers: Option<Pairs>,
-    pub answer: Option<Answer>,
+    pub answer: Option<CallResponse>,
     pub configuration: Option<Arc<[u8]>>,
     /// The data of the callback were changed.
     pub is_edited: bool,
@@ -94,7 +94,7 @@ pub(crate) struct Frame {
 
 /// The answer to a call of a guest.
 #[derive(Default)]
-pub(crate) struct Answer {
+pub(crate) struct CallResponse {
     /// The status of HTTP or of gRPC.
     pub status: u32,
     /// The text of the status.
@@ -115,7 +115,7 @@ pub(crate) enum CallKind {
 pub(crate) struct Arrival {
     pub token: u32,
     pub kind: CallKind,
-    pub answer: Answer,
+    pub answer: CallResponse,
 }
 
 /// The context of one configuration.

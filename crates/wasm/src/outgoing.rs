@@ -16,7 +16,7 @@ use stdx::hash::FastMap;
 use tokio::sync::oneshot;
 
 use crate::abi::{Pairs, Status};
-use crate::host::{Answer, Arrival, PendingCall, CallKind, Host};
+use crate::host::{CallResponse, Arrival, PendingCall, CallKind, Host};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALLS_PER_CONTEXT_MAX, CALLS_PER_INSTANCE_MAX, DESTINATIONS_MAX};
 
 /// `UNAVAILABLE` of gRPC, for a call without an answer.
@@ -80,7 +80,7 @@ pub(crate) fn start(host: &mut Host, outgoing: Outgoing, kind: CallKind) -> Resu
         };
         let answer = answer.unwrap_or_else(|reason| {
             tracing::warn!(target: "wasm", plugin, %reason, "a call of the plugin failed");
-            Answer { status: GRPC_UNAVAILABLE, message: reason.into_bytes(), ..Answer::default() }
+            CallResponse { status: GRPC_UNAVAILABLE, message: reason.into_bytes(), ..CallResponse::default() }
         });
         if let Some(cell) = home.cell.upgrade() {
             cell.deliver(context, Arrival { token, kind, answer });
@@ -89,7 +89,7 @@ pub(crate) fn start(host: &mut Host, outgoing: Outgoing, kind: CallKind) -> Resu
     Ok(token)
 }
 
-async fn send(local: &Local, opener: &DestinationOpener, outgoing: Outgoing) -> Result<Answer, String> {
+async fn send(local: &Local, opener: &DestinationOpener, outgoing: Outgoing) -> Result<CallResponse, String> {
     let Outgoing { upstream, headers, payload, timeout_ms } = outgoing;
     let destinations = local.resource(Destinations::default);
     let said = |error: OutboundError| error.to_string();
@@ -119,11 +119,11 @@ async fn send(local: &Local, opener: &DestinationOpener, outgoing: Outgoing) -> 
     }
 }
 
-fn of_http(response: OutboundResponse) -> Answer {
+fn of_http(response: OutboundResponse) -> CallResponse {
     let mut headers: Pairs = vec![(b":status".to_vec(), response.status.to_string().into_bytes())];
     headers
         .extend(response.headers.iter().map(|field| (field.name.to_ascii_lowercase(), field.value.to_vec())));
-    Answer {
+    CallResponse {
         status: u32::from(response.status),
         message: Vec::new(),
         headers,
@@ -132,12 +132,12 @@ fn of_http(response: OutboundResponse) -> Answer {
     }
 }
 
-fn of_grpc(answer: GrpcAnswer) -> Answer {
-    Answer {
+fn of_grpc(answer: GrpcAnswer) -> CallResponse {
+    CallResponse {
         status: answer.status,
         message: answer.message.into_bytes(),
         body: answer.reply.get(GRPC_PREFIX_BYTES..).unwrap_or_default().to_vec(),
-        ..Answer::default()
+        ..CallResponse::default()
     }
 }
 

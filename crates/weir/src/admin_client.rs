@@ -12,7 +12,7 @@ use control::source::store::Instance;
 use outbound::blocking_tls::ClientFiles;
 use serde_json::Value;
 
-use crate::ask::{Answer, Failure, Followed, Question, ask, follow};
+use crate::ask::{InstanceResponse, Failure, Followed, Question, ask, follow};
 use crate::boot;
 use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 
@@ -110,7 +110,7 @@ pub(crate) fn address_of(
 /// The result of a request to the Admin API.
 pub(crate) enum Asked {
     /// A response, of any status.
-    Answered(Answer),
+    Answered(InstanceResponse),
     /// No instance runs here, and none was named.
     Nobody,
 }
@@ -210,7 +210,7 @@ impl Node {
     ///
     /// # Errors
     /// As [`Node::ask`]; also, no instance runs here.
-    pub(crate) fn ask_running(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Answer> {
+    pub(crate) fn ask_running(&self, method: &str, target: &str, body: &str) -> anyhow::Result<InstanceResponse> {
         match self.ask(method, target, body)? {
             Asked::Answered(answer) => Ok(answer),
             Asked::Nobody => Err(self.not_running()),
@@ -231,7 +231,7 @@ impl Node {
 ///
 /// # Errors
 /// Any other response, in the words of the instance.
-pub(crate) fn agreed(answer: Answer) -> anyhow::Result<Value> {
+pub(crate) fn agreed(answer: InstanceResponse) -> anyhow::Result<Value> {
     match (answer.status, &answer.body) {
         (200, Ok(_)) => answer.body.map_err(anyhow::Error::msg),
         (200, Err(_)) => bail!("the instance's answer is not JSON"),
@@ -247,7 +247,7 @@ pub(crate) fn agreed(answer: Answer) -> anyhow::Result<Value> {
 ///
 /// # Errors
 /// As [`agreed`]; also, JSON of another form.
-pub(crate) fn read<T: serde::de::DeserializeOwned>(answer: Answer) -> anyhow::Result<T> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(answer: InstanceResponse) -> anyhow::Result<T> {
     serde_json::from_value(agreed(answer)?)
         .context("the instance answered in a form this version does not know; see it with --json")
 }

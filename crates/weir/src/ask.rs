@@ -25,7 +25,7 @@ pub(crate) struct Question<'a> {
 
 /// The response of the instance.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct InstanceResponse {
     /// The status code.
     pub(crate) status: u16,
     /// The body, if it is JSON.
@@ -45,7 +45,7 @@ pub(crate) enum Failure {
 ///
 /// # Errors
 /// See [`Failure`]; a response of any status is no error.
-pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<Answer, Failure> {
+pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<InstanceResponse, Failure> {
     let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(Failure::NotThere)?;
     let answer = exchange(stream, node, question)
         .map_err(|error| Failure::Refused(format!("the instance at {node} did not answer: {error}")))?;
@@ -57,7 +57,7 @@ pub(crate) enum Followed {
     /// The body of a response with status 200; it ends with the connection.
     Body(Box<dyn BufRead>),
     /// A response of another status.
-    Refused(Answer),
+    Refused(InstanceResponse),
 }
 
 /// As [`ask`], for a response that arises while it is read. `patience` is the longest silence.
@@ -123,7 +123,7 @@ fn send(
     Ok((stream, sent))
 }
 
-fn read_answer(answer: &[u8]) -> Result<Answer, String> {
+fn read_answer(answer: &[u8]) -> Result<InstanceResponse, String> {
     if answer.is_empty() {
         return Err("it closed the connection without an answer; does its `admin_allow` list this address?"
             .to_owned());
@@ -133,10 +133,10 @@ fn read_answer(answer: &[u8]) -> Result<Answer, String> {
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
     let status = status.ok_or("it did not answer in HTTP")?;
     let body = serde_json::from_str(body).map_err(|_| body.trim().to_owned());
-    Ok(Answer { status, body })
+    Ok(InstanceResponse { status, body })
 }
 
-impl Answer {
+impl InstanceResponse {
     /// The reason for a refusal: the `error_msg` of the instance, or its status.
     pub(crate) fn reason(&self) -> String {
         match &self.body {

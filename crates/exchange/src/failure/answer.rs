@@ -2,7 +2,7 @@
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct FailureResponse {
     /// The status.
     pub status: u16,
     /// Fields, by name and value.

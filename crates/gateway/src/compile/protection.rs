@@ -13,7 +13,7 @@ use crate::upstream::protection::{
     Breaker, Ejection, FailureStatuses, LatencyRule, Protection, QueueRule, SharedProtection, UNLIMITED,
     ejection as transitions,
 };
-use exchange::failure::Answer;
+use exchange::failure::FailureResponse;
 use exchange::overload::bulkhead::Bulkhead;
 use exchange::overload::circuit::{self, CircuitRules};
 
@@ -93,7 +93,7 @@ fn breaker(written: &CircuitBreaker) -> Breaker {
             max_open_ms: milliseconds(written.max_break_time),
         },
         failures: statuses(&written.failure_statuses, &written.grpc_failure_statuses),
-        answer: Arc::new(Answer {
+        answer: Arc::new(FailureResponse {
             status: written.break_response_code,
             headers: written.break_response_headers.iter().map(field).collect(),
             body: written.break_response_body.clone(),

@@ -7,7 +7,7 @@ use message::accept::prefers_html;
 use serde_json::json;
 
 use exchange::Exchange;
-use exchange::failure::{Answer, Blame, Cause, Failure};
+use exchange::failure::{FailureResponse, Blame, Cause, Failure};
 use exchange::plugin::{Reply, transform_reply};
 
 /// The field with the id of the request, by which a line of the access log is found.
@@ -67,7 +67,7 @@ fn is_cacheable(status: u16) -> bool {
 }
 
 /// The response that the configuration gives for a failure, in place of `usual`.
-fn given_answer(given: &Answer, usual: Reply) -> Reply {
+fn given_answer(given: &FailureResponse, usual: Reply) -> Reply {
     let mut answer = match &given.body {
         Some(body) => Reply::status(given.status).with_body(body.to_string().into_bytes()),
         None => Reply { status: given.status, ..usual },
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn reply_of_configuration_has_id_as_well() {
-        let answer = Answer {
+        let answer = FailureResponse {
             status: 502,
             body: Some("own".into()),
             headers: [("Content-Type".into(), "text/plain".into())].into(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::env;
-use net::resolver::{Answer, Lookup, Pending, TtlBounds};
+use net::resolver::{LookupAnswer, Lookup, Pending, TtlBounds};
 
 /// Time to live of an answer, in milliseconds.
 const TTL_MS: u64 = 100;
@@ -71,8 +71,8 @@ impl Lookup for Names {
             let Entry { addresses, failure } = names.lock().get(&name).cloned().unwrap_or_default();
             let ttl = BOUNDS.max;
             match failure {
-                None => Ok(Answer { addresses, ttl, failure: None }),
-                Some(Failure::NoAddress) => Ok(Answer { ttl, ..Answer::default() }),
+                None => Ok(LookupAnswer { addresses, ttl, failure: None }),
+                Some(Failure::NoAddress) => Ok(LookupAnswer { ttl, ..LookupAnswer::default() }),
                 Some(Failure::Error) => Err(format!("{name} cannot be looked up")),
             }
         })

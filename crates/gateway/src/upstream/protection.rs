@@ -11,7 +11,7 @@ pub(crate) mod result;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use exchange::failure::Answer;
+use exchange::failure::FailureResponse;
 use exchange::overload::circuit::{Circuit, CircuitRules};
 use exchange::overload::gate::Gate;
 use exchange::overload::wait_queue::WaitQueue;
@@ -58,7 +58,7 @@ pub(crate) struct Breaker {
     pub(crate) circuit: CircuitRules,
     pub(crate) failures: FailureStatuses,
     /// The response to refused requests.
-    pub(crate) answer: Arc<Answer>,
+    pub(crate) answer: Arc<FailureResponse>,
 }
 
 /// The statuses that count as failures.

@@ -17,7 +17,7 @@ use hickory_resolver::system_conf::read_system_conf;
 use stdx::address_family::{AddressChoice, AddressFamily};
 
 use super::hosts::HostsFile;
-use super::{Answer, Lookup, Pending};
+use super::{LookupAnswer, Lookup, Pending};
 use crate::route::has_route;
 
 /// The hosts file of the system.
@@ -128,12 +128,12 @@ impl Lookup for SystemLookup {
 
 impl Lookups {
     /// The addresses of `name` that are used.
-    async fn find(&self, name: &str) -> Result<Answer, String> {
+    async fn find(&self, name: &str) -> Result<LookupAnswer, String> {
         if let Some(addresses) = self.hosts.addresses(name) {
             let addresses = self.choice.used(&addresses, |address| *address);
             return match addresses.is_empty() {
                 true => Err(format!("the hosts file has no address of the families {}", self.choice.order)),
-                false => Ok(Answer { addresses, ttl: HOSTS_TTL, failure: None }),
+                false => Ok(LookupAnswer { addresses, ttl: HOSTS_TTL, failure: None }),
             };
         }
         let resolver = self.resolver.as_ref().map_err(Clone::clone)?;
@@ -149,14 +149,14 @@ impl Lookups {
             }
             // The next family is asked for only where this one is of no use.
             if let Some(addresses) = self.choice.with_route(&found, |address| *address) {
-                return Ok(Answer { addresses, ttl, failure });
+                return Ok(LookupAnswer { addresses, ttl, failure });
             }
         }
         let addresses = self.choice.used(&found, |address| *address);
         match failure {
             Some(reason) if addresses.is_empty() => Err(reason),
             _ if addresses.is_empty() => Err(format!("it has no records {}", self.choice.order)),
-            failure => Ok(Answer { addresses, ttl, failure }),
+            failure => Ok(LookupAnswer { addresses, ttl, failure }),
         }
     }
 }

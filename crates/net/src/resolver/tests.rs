@@ -7,7 +7,7 @@ use crate::endpoint::{KeepAlive, Protocol};
 use crate::nodes::{AddressRule, PlannedNode};
 
 /// Gives its answers in order, then repeats the last.
-struct Script(Mutex<VecDeque<Result<Answer, String>>>);
+struct Script(Mutex<VecDeque<Result<LookupAnswer, String>>>);
 
 impl Lookup for Script {
     fn lookup(&self, _name: &str) -> Pending {
@@ -17,9 +17,9 @@ impl Lookup for Script {
     }
 }
 
-fn answer(addresses: &[&str]) -> Result<Answer, String> {
+fn answer(addresses: &[&str]) -> Result<LookupAnswer, String> {
     let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
-    Ok(Answer { addresses, ..Answer::default() })
+    Ok(LookupAnswer { addresses, ..LookupAnswer::default() })
 }
 
 fn plan(hosts: &[&str]) -> Plan {
@@ -46,7 +46,7 @@ fn addresses(cell: &Published<NodeSet>) -> Vec<String> {
     cell.load().nodes.iter().map(|node| node.endpoint.address.ip().to_string()).collect()
 }
 
-fn resolver(answers: Vec<Result<Answer, String>>) -> Resolver {
+fn resolver(answers: Vec<Result<LookupAnswer, String>>) -> Resolver {
     Resolver::start(Arc::new(Script(Mutex::new(answers.into()))), TtlBounds::default()).unwrap()
 }
 
@@ -105,7 +105,7 @@ fn the_last_good_answer_outlives_failures() {
     let (cell, endpoints) = (cell(), Endpoints::default());
     table.names.insert("node.test".into(), unknown());
     table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
-    let mut check = |given: Result<Answer, String>, want: &[&str], note: bool| {
+    let mut check = |given: Result<LookupAnswer, String>, want: &[&str], note: bool| {
         take_in(&mut table, &endpoints, "node.test", given);
         assert_eq!(addresses(&cell), want);
         assert_eq!(cell.load().note.is_some(), note);
@@ -138,7 +138,7 @@ fn an_answer_holds_for_its_time_within_bounds() {
         let mut table = NameTable { ttl, ..NameTable::default() };
         table.names.insert("node.test".into(), unknown());
         let before_ns = env::monotonic_ns();
-        let given = Answer { ttl: Duration::from_secs(ttl_s), ..answer(&["10.0.0.1"]).unwrap() };
+        let given = LookupAnswer { ttl: Duration::from_secs(ttl_s), ..answer(&["10.0.0.1"]).unwrap() };
         take_in(&mut table, &Endpoints::default(), "node.test", Ok(given));
         let due_ns = table.names["node.test"].due_ns;
         assert!(due_ns >= before_ns + least_s * 1_000_000_000, "{ttl_s}");
@@ -233,8 +233,8 @@ fn half_an_answer_does_not_change_the_family() {
     table.names.insert("node.test".into(), unknown());
     table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
     let half =
-        || Ok(Answer { failure: Some("A: server failure".to_owned()), ..answer(&["fd00::1"]).unwrap() });
-    let mut check = |given: Result<Answer, String>, want: &[&str]| {
+        || Ok(LookupAnswer { failure: Some("A: server failure".to_owned()), ..answer(&["fd00::1"]).unwrap() });
+    let mut check = |given: Result<LookupAnswer, String>, want: &[&str]| {
         take_in(&mut table, &endpoints, "node.test", given);
         assert_eq!(addresses(&cell), want);
     };

@@ -13,7 +13,7 @@ use net::env;
 use serde_json::Value;
 
 use super::ElasticsearchLoggerConfig;
-use crate::shared::logger::collector::{Answer, Calling, Collector, basic_authorization};
+use crate::shared::logger::collector::{CollectorResponse, Calling, Collector, basic_authorization};
 
 /// The path that is appended to an endpoint.
 const BULK: &str = "/_bulk";
@@ -112,7 +112,7 @@ fn actions(batch: &[BatchEntry], needs_type: bool) -> Vec<u8> {
 
 /// The documents that the server refused in a response of status 200; nothing if it took all. Those that it had no capacity
 /// for are left for another attempt; the others would be refused again.
-fn refused(answer: &Answer<'_>, entries: usize) -> Option<DeliveryFailure> {
+fn refused(answer: &CollectorResponse<'_>, entries: usize) -> Option<DeliveryFailure> {
     let body: Value = jsonx::read(&answer.response.body, Bounds::DEFAULT).ok()?;
     if body["errors"] != Value::Bool(true) {
         return None;

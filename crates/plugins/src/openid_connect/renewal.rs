@@ -31,7 +31,7 @@ const ANSWER_KEPT_MS: u64 = 60_000;
 /// The most answers that are kept. Beyond, the oldest are forgotten, and their browsers may have to log in again.
 const ANSWERS_MAX: usize = 4_096;
 
-type Answer = Arc<Fetched<Value>>;
+type SharedRenewal = Arc<Fetched<Value>>;
 
 /// The answers for recent refresh tokens, by the tokens' SHA-256. The table is shared by all workers.
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub(super) struct Renewals(Mutex<RenewalTable>);
 
 #[derive(Default)]
 struct RenewalTable {
-    answers: HashMap<[u8; 32], (Answer, u64)>,
+    answers: HashMap<[u8; 32], (SharedRenewal, u64)>,
 }
 
 impl Renewals {
@@ -49,7 +49,7 @@ impl Renewals {
     }
 
     /// The answer for a refresh token, which the first request fetches.
-    fn of(&self, client_id: &str, token: &str, now_ms: u64) -> Answer {
+    fn of(&self, client_id: &str, token: &str, now_ms: u64) -> SharedRenewal {
         let mut key = [0; 32];
         key.copy_from_slice(digest(&SHA256, format!("{client_id}\0{token}").as_bytes()).as_ref());
         let mut table = self.0.lock();

@@ -87,14 +87,14 @@ pub(crate) fn hold(count: usize) -> Option<HeldBytes> {
 }
 
 /// The result on its way back to the worker.
-struct Answer<T> {
+struct SideThreadResult<T> {
     result: Option<T>,
     waker: Option<Waker>,
     is_over: bool,
 }
 
 /// Tells the worker that the job is over, with or without a result.
-struct Reporter<T>(Arc<Mutex<Answer<T>>>);
+struct Reporter<T>(Arc<Mutex<SideThreadResult<T>>>);
 
 impl<T> Drop for Reporter<T> {
     fn drop(&mut self) {
@@ -133,7 +133,7 @@ async fn run_on<T: Send + 'static>(
     jobs_max: usize,
     job: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, &'static str> {
-    let answer = Arc::new(Mutex::new(Answer { result: None, waker: None, is_over: false }));
+    let answer = Arc::new(Mutex::new(SideThreadResult { result: None, waker: None, is_over: false }));
     let sender = Reporter(answer.clone());
     let thread = thread.ok_or("the side thread could not be started")?;
     let job = Box::new(move || {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use exchange::Exchange;
-use exchange::failure::{Answer, Cause, Failure};
+use exchange::failure::{FailureResponse, Cause, Failure};
 use exchange::plugin::Reply;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::services::Services;
@@ -96,7 +96,7 @@ impl WasmPlugin {
     /// Ends a request of which a part of the body was sent, with the guest's reply.
     pub(super) fn answer_upload(&self, exchange: &mut Exchange, reply: &Reply) {
         let plugin = self.configured.module.identity.name;
-        let answer = Answer {
+        let answer = FailureResponse {
             status: reply.status,
             headers: reply.headers.iter().map(|(name, value)| (name[..].into(), value[..].into())).collect(),
             body: Some(String::from_utf8_lossy(&reply.body).into()),

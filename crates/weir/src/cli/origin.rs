@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
 
-use answer::Answer;
+use answer::OriginResponse;
 use frames::Frames;
 use peer::body::{Body, Part};
 use request::parse_head;
@@ -145,7 +145,7 @@ impl Connection {
                 let Ok(Some(head)) = parse_head(&text) else { return Ok(()) };
                 answer::choose(&head, body_bytes, &mut self.output)
             };
-            if answer == Answer::Frames {
+            if answer == OriginResponse::Frames {
                 return self.echo_frames().await;
             }
             self.finish(answer).await?;
@@ -196,18 +196,18 @@ impl Connection {
     }
 
     /// Sends the rest of a response that does not fit into the output buffer.
-    async fn finish(&mut self, answer: Answer) -> io::Result<()> {
+    async fn finish(&mut self, answer: OriginResponse) -> io::Result<()> {
         match answer {
-            Answer::Written | Answer::Frames => Ok(()),
-            Answer::Static(bytes) => {
+            OriginResponse::Written | OriginResponse::Frames => Ok(()),
+            OriginResponse::Static(bytes) => {
                 self.flush().await?;
                 self.stream.write_all(bytes).await
             }
-            Answer::After(pause) => {
+            OriginResponse::After(pause) => {
                 tokio::time::sleep(pause).await;
                 Ok(())
             }
-            Answer::Repeat { block, times, end } => {
+            OriginResponse::Repeat { block, times, end } => {
                 for _ in 0..times {
                     self.output.extend_from_slice(&block);
                     if self.output.len() >= INPUT_BYTES {

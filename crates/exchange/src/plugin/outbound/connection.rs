@@ -64,7 +64,7 @@ impl Connection {
         self.is_clean = false;
         let written = written_head(head, body);
         let mut sending = Sending { parts: [&written, body], sent_bytes: 0 };
-        let mut answer = Answer::new(head.method() == http::Method::HEAD, max_body_bytes);
+        let mut answer = OutboundAnswer::new(head.method() == http::Method::HEAD, max_body_bytes);
         let reuses = poll_fn(|cx| self.poll_exchange(cx, &mut sending, &mut answer)).await?;
         self.is_clean = reuses;
         Ok(answer.into_response())
@@ -75,7 +75,7 @@ impl Connection {
         &mut self,
         cx: &mut Context<'_>,
         sending: &mut Sending<'_>,
-        answer: &mut Answer,
+        answer: &mut OutboundAnswer,
     ) -> Poll<Result<bool, ExchangeFault>> {
         // A peer may answer before it has read the request, and close: its answer counts.
         let send_error = match sending.poll(cx, &mut self.stream) {
@@ -177,7 +177,7 @@ enum AnswerBody {
 }
 
 /// An answer that is being read.
-struct Answer {
+struct OutboundAnswer {
     head: ResponseHead,
     wire: ResponseWire,
     to_head: bool,
@@ -188,9 +188,9 @@ struct Answer {
     body: Vec<u8>,
 }
 
-impl Answer {
-    fn new(to_head: bool, max_body_bytes: usize) -> Answer {
-        Answer {
+impl OutboundAnswer {
+    fn new(to_head: bool, max_body_bytes: usize) -> OutboundAnswer {
+        OutboundAnswer {
             head: ResponseHead::new(),
             wire: ResponseWire::default(),
             to_head,

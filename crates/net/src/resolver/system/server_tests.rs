@@ -82,7 +82,7 @@ fn one_family_of_a_name_is_used() {
         let row = format!("{families:?} {name}");
         let found = found.unwrap_or_else(|reason| {
             assert!(!reason.is_empty() && expected.is_empty(), "{row}: {reason}");
-            Answer::default()
+            LookupAnswer::default()
         });
         let texts: Vec<String> = found.addresses.iter().map(ToString::to_string).collect();
         assert_eq!(

@@ -52,7 +52,7 @@ pub(crate) struct Collector {
 }
 
 /// A response, and the endpoint that gave it.
-pub(crate) struct Answer<'c> {
+pub(crate) struct CollectorResponse<'c> {
     pub(crate) endpoint: &'c Destination,
     pub(crate) response: OutboundResponse,
 }
@@ -117,7 +117,7 @@ impl Collector {
     ///
     /// # Errors
     /// There was no response.
-    pub(crate) async fn post(&self, client: &HttpClient, body: Vec<u8>) -> Result<Answer<'_>, String> {
+    pub(crate) async fn post(&self, client: &HttpClient, body: Vec<u8>) -> Result<CollectorResponse<'_>, String> {
         let endpoint = self.endpoint();
         let request =
             OutboundRequest { method: Method::Post, headers: self.headers.clone(), body: body.into() };
@@ -136,7 +136,7 @@ impl Collector {
         (method, target): (Method, &str),
         headers: Headers,
         body: Vec<u8>,
-    ) -> Result<Answer<'c>, String> {
+    ) -> Result<CollectorResponse<'c>, String> {
         let request = OutboundRequest { method, headers, body: body.into() };
         let limits = self.limits_of_call(endpoint).await;
         answer(endpoint, client.send_to(endpoint, target, &request, &limits).await)
@@ -154,9 +154,9 @@ impl Collector {
 fn answer(
     endpoint: &Destination,
     answer: Result<OutboundResponse, OutboundError>,
-) -> Result<Answer<'_>, String> {
+) -> Result<CollectorResponse<'_>, String> {
     match answer {
-        Ok(response) => Ok(Answer { endpoint, response }),
+        Ok(response) => Ok(CollectorResponse { endpoint, response }),
         Err(error) => {
             let place = without_path(endpoint.uri()).into();
             Err(OutboundError { place, ..error }.to_string())
@@ -171,7 +171,7 @@ fn without_path(uri: &str) -> &str {
     length.map_or(uri, |length| &uri[..authority + length])
 }
 
-impl Answer<'_> {
+impl CollectorResponse<'_> {
     /// The status of the response.
     pub(crate) fn status(&self) -> u16 {
         self.response.status
@@ -239,12 +239,12 @@ pub(crate) fn json_list(batch: &[BatchEntry]) -> Vec<u8> {
 /// For tests of sinks.
 #[cfg(test)]
 pub(crate) mod testing {
-    use super::{Answer, Destination, Headers, OutboundResponse};
+    use super::{CollectorResponse, Destination, Headers, OutboundResponse};
 
     /// A response of `endpoint`.
-    pub(crate) fn answer<'c>(endpoint: &'c Destination, status: u16, body: &str) -> Answer<'c> {
+    pub(crate) fn answer<'c>(endpoint: &'c Destination, status: u16, body: &str) -> CollectorResponse<'c> {
         let response = OutboundResponse { status, headers: Headers::new(), body: body.as_bytes().to_vec() };
-        Answer { endpoint, response }
+        CollectorResponse { endpoint, response }
     }
 }
 

@@ -13,7 +13,7 @@ use super::request::Head;
 
 /// The rest of a response, after its beginning was written to the output buffer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum OriginResponse {
     /// Nothing: the output buffer has all of it.
     Written,
     /// These bytes are the response.
@@ -27,7 +27,7 @@ pub(super) enum Answer {
 }
 
 /// Writes the response to a request, or its beginning, to `output`. `body_bytes` is the length of the request's body.
-pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> Answer {
+pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> OriginResponse {
     let mut reply = Reply { head, output };
     if head.target == b"/checked-out" {
         return reply.known(&SMALL, SMALL_BODY);
@@ -37,7 +37,7 @@ pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> 
     }
     if head.target == b"/sample.json" {
         reply.whole(200, "application/json", JSON_BODY.as_bytes());
-        return Answer::Written;
+        return OriginResponse::Written;
     }
     let path = head.target.split(|&byte| byte == b'?').next().unwrap_or_default();
     let mut parts = path.split(|&byte| byte == b'/').skip(1);
@@ -45,12 +45,12 @@ pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> 
     match (first, number) {
         (b"status", Some(status @ 200..=599)) => {
             reply.text(status as u16, &format!("status {status}\n"));
-            Answer::Written
+            OriginResponse::Written
         }
         (b"delay", Some(milliseconds)) => {
             let pause = Duration::from_millis(milliseconds.min(LONGEST_DELAY_MILLISECONDS));
             reply.text(200, &format!("waited {} ms\n", pause.as_millis()));
-            Answer::After(pause)
+            OriginResponse::After(pause)
         }
         (b"bytes", Some(length)) => reply.bytes(length),
         (b"flaky", Some(every @ 1..)) => reply.flaky(every),
@@ -59,7 +59,7 @@ pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> 
         _ => {
             let text = echo(head, body_bytes);
             reply.whole(200, "application/json", text.as_bytes());
-            Answer::Written
+            OriginResponse::Written
         }
     }
 }
@@ -82,15 +82,15 @@ struct Reply<'a> {
 
 impl Reply<'_> {
     /// A page that is kept as a whole response for the usual request: a GET of HTTP/1.1 that keeps its connection.
-    fn known(mut self, kept: &'static [u8], body: &[u8]) -> Answer {
+    fn known(mut self, kept: &'static [u8], body: &[u8]) -> OriginResponse {
         if !(self.head.is_1_1 && self.head.keep_alive && self.head.method == b"GET") {
             self.whole(200, "text/plain", body);
         } else if kept.len() > COPIED_BYTES {
-            return Answer::Static(kept);
+            return OriginResponse::Static(kept);
         } else {
             self.output.extend_from_slice(kept);
         }
-        Answer::Written
+        OriginResponse::Written
     }
 
     fn text(mut self, status: u16, text: &str) {
@@ -104,7 +104,7 @@ impl Reply<'_> {
         }
     }
 
-    fn bytes(mut self, length: u64) -> Answer {
+    fn bytes(mut self, length: u64) -> OriginResponse {
         self.head(200, "application/octet-stream", &format!("Content-Length: {length}"));
         let block = vec![b'x'; BLOCK_BYTES];
         let end = vec![b'x'; (length % BLOCK_BYTES as u64) as usize];
@@ -112,15 +112,15 @@ impl Reply<'_> {
     }
 
     /// Every `every`-th request to these paths fails, counted over all clients.
-    fn flaky(mut self, every: u64) -> Answer {
+    fn flaky(mut self, every: u64) -> OriginResponse {
         if (ASKED_FLAKY.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every) {
             self.whole(500, "text/plain", FAILED_BODY);
-            return Answer::Written;
+            return OriginResponse::Written;
         }
         self.known(&SMALL, SMALL_BODY)
     }
 
-    fn frames(self) -> Answer {
+    fn frames(self) -> OriginResponse {
         match frames::handshake(self.head) {
             Handshake::Accepted(proof) => {
                 let text = format!(
@@ -128,26 +128,26 @@ impl Reply<'_> {
                      Sec-WebSocket-Accept: {proof}\r\n\r\n"
                 );
                 self.output.extend_from_slice(text.as_bytes());
-                Answer::Frames
+                OriginResponse::Frames
             }
             Handshake::Refused(status, reason) => {
                 self.text(status, reason);
-                Answer::Written
+                OriginResponse::Written
             }
         }
     }
 
-    fn chunks(mut self, chunks: u64) -> Answer {
+    fn chunks(mut self, chunks: u64) -> OriginResponse {
         if !self.head.is_1_1 {
             self.whole(505, "text/plain", b"chunks need HTTP/1.1\n");
-            return Answer::Written;
+            return OriginResponse::Written;
         }
         self.head(200, "text/plain", "Transfer-Encoding: chunked");
         self.repeat(b"8\r\na chunk\n\r\n".to_vec(), chunks, b"0\r\n\r\n".to_vec())
     }
 
-    fn repeat(&self, block: Vec<u8>, times: u64, end: Vec<u8>) -> Answer {
-        if self.has_body(200) { Answer::Repeat { block, times, end } } else { Answer::Written }
+    fn repeat(&self, block: Vec<u8>, times: u64, end: Vec<u8>) -> OriginResponse {
+        if self.has_body(200) { OriginResponse::Repeat { block, times, end } } else { OriginResponse::Written }
     }
 
     fn head(&mut self, status: u16, content_type: &str, framing: &str) {
@@ -271,7 +271,7 @@ mod tests {
     use super::super::request::parse_head;
     use super::*;
 
-    fn answer(request: &str) -> (String, Answer) {
+    fn answer(request: &str) -> (String, OriginResponse) {
         let head = parse_head(request.as_bytes()).unwrap().unwrap();
         let mut output = Vec::new();
         let answer = choose(&head, 7, &mut output);
@@ -282,13 +282,13 @@ mod tests {
     fn pages_for_measurements() {
         let (small, left) = answer("GET /checked-out HTTP/1.1\r\n\r\n");
         assert!(
-            small.ends_with("Content-Length: 21\r\n\r\nchecked-out response.") && left == Answer::Written
+            small.ends_with("Content-Length: 21\r\n\r\nchecked-out response.") && left == OriginResponse::Written
         );
         let (json, _) = answer("GET /sample.json HTTP/1.1\r\n\r\n");
         let (_, json) = json.split_once("\r\n\r\n").unwrap();
         assert!((26_000..27_500).contains(&json.len()), "{}", json.len());
         assert!(serde_json::from_str::<Value>(json).is_ok_and(|orders| orders.as_array().is_some()));
-        let Answer::Static(large) = answer("GET /sample.html HTTP/1.1\r\n\r\n").1 else { panic!("not kept") };
+        let OriginResponse::Static(large) = answer("GET /sample.html HTTP/1.1\r\n\r\n").1 else { panic!("not kept") };
         assert!(large.ends_with(LARGE_BODY.as_bytes()) && LARGE_BODY.len() == LARGE_BYTES);
         let (old, _) = answer("GET /checked-out HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
         assert!(old.contains("Connection: keep-alive\r\n"), "{old}");
@@ -331,7 +331,7 @@ mod tests {
             "GET /echo-frames HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
         );
-        assert!(text.starts_with("HTTP/1.1 101 Switching Protocols\r\n") && left == Answer::Frames, "{text}");
+        assert!(text.starts_with("HTTP/1.1 101 Switching Protocols\r\n") && left == OriginResponse::Frames, "{text}");
         assert!(text.ends_with("Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"), "{text}");
     }
 }

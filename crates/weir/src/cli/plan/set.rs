@@ -10,7 +10,7 @@ use model::ConfigFault;
 use serde_json::Value;
 
 use crate::admin_client::{agreed, read};
-use crate::ask::Answer;
+use crate::ask::InstanceResponse;
 
 /// The objects of a resource file.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl WholeSet {
     }
 
     /// The plan in a response, or the faults that prevent one.
-    pub(in crate::cli) fn plan(&self, answer: Answer) -> anyhow::Result<Result<Plan, Vec<String>>> {
+    pub(in crate::cli) fn plan(&self, answer: InstanceResponse) -> anyhow::Result<Result<Plan, Vec<String>>> {
         match self.faults(&answer) {
             Some(faults) => Ok(Err(faults)),
             None => read(answer).map(Ok),
@@ -52,7 +52,7 @@ impl WholeSet {
     }
 
     /// The JSON of a 200, or the faults that prevent it.
-    pub(in crate::cli) fn outcome(&self, answer: Answer) -> anyhow::Result<Result<Value, Vec<String>>> {
+    pub(in crate::cli) fn outcome(&self, answer: InstanceResponse) -> anyhow::Result<Result<Value, Vec<String>>> {
         match self.faults(&answer) {
             Some(faults) => Ok(Err(faults)),
             None => agreed(answer).map(Ok),
@@ -60,7 +60,7 @@ impl WholeSet {
     }
 
     /// The faults in a response, each with its line in the file.
-    fn faults(&self, answer: &Answer) -> Option<Vec<String>> {
+    fn faults(&self, answer: &InstanceResponse) -> Option<Vec<String>> {
         let told = answer.body.as_ref().ok()?.get("faults")?.as_array()?;
         let text = |fault: &Value, name: &str| fault[name].as_str().unwrap_or_default().to_owned();
         let fault = |told: &Value| {

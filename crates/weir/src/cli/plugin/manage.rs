@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::push::{percent, refused};
 use crate::admin_client::NodeArguments;
-use crate::ask::Answer;
+use crate::ask::InstanceResponse;
 use crate::terminal::{Paint, print};
 
 /// Characters of a version that are shown: enough to tell ten versions apart.
@@ -203,7 +203,7 @@ pub(super) fn short(version: &Value) -> String {
 ///
 /// # Errors
 /// Any other answer, in the words of the instance.
-pub(super) fn answered(mut answer: Answer) -> anyhow::Result<Value> {
+pub(super) fn answered(mut answer: InstanceResponse) -> anyhow::Result<Value> {
     if answer.status == 201 {
         answer.status = 200;
     }

@@ -9,7 +9,7 @@ use testkit::{Origin, Reply, Signal, Step};
 use super::*;
 use crate::plugin::outbound::{OutboundPolicy, OutboundTls};
 use net::endpoint::KeepAlive;
-use net::resolver::{Answer, Lookup, Pending, Resolver, TtlBounds};
+use net::resolver::{LookupAnswer, Lookup, Pending, Resolver, TtlBounds};
 use net::tls::identity::ClientIdentities;
 
 /// Knows one name, `peer.test`, with these addresses.
@@ -18,7 +18,7 @@ struct Names(Vec<IpAddr>);
 impl Lookup for Names {
     fn lookup(&self, name: &str) -> Pending {
         let addresses = if name == "peer.test" { self.0.clone() } else { Vec::new() };
-        Box::pin(async move { Ok(Answer { addresses, ttl: Duration::from_secs(60), failure: None }) })
+        Box::pin(async move { Ok(LookupAnswer { addresses, ttl: Duration::from_secs(60), failure: None }) })
     }
 }
 
