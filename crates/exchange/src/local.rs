@@ -10,7 +10,7 @@ use stdx::clock::HttpDate;
 use stdx::timers::Timers;
 
 use crate::options::Options;
-use crate::overload::Shared;
+use crate::overload::OverloadState;
 use crate::plugin::outbound::HttpClient;
 use net::env;
 
@@ -30,7 +30,7 @@ pub struct Local {
     /// The timer wheel.
     pub timers: RefCell<Timers>,
     /// State that the workers of the process share.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<OverloadState>,
     bytes: RefCell<Vec<Vec<u8>>>,
     date: RefCell<HttpDate>,
     last_ns: Cell<u64>,
@@ -40,7 +40,7 @@ pub struct Local {
 
 impl Local {
     /// The services of the worker with number `index`.
-    pub fn new(index: usize, options: Arc<Options>, shared: Arc<Shared>) -> Rc<Local> {
+    pub fn new(index: usize, options: Arc<Options>, shared: Arc<OverloadState>) -> Rc<Local> {
         let now_ns = env::monotonic_ns();
         Rc::new(Local {
             index,

@@ -29,7 +29,7 @@ use crate::own_addresses::OwnAddresses;
 
 /// State that the workers of a process share, because users write it as one number for all of them.
 #[derive(Debug, Default)]
-pub struct Shared {
+pub struct OverloadState {
     /// Connections by client address.
     pub addresses: AddressCounts,
     /// How much memory is left.
@@ -40,13 +40,13 @@ pub struct Shared {
     pub own_addresses: OwnAddresses,
 }
 
-impl Shared {
+impl OverloadState {
     /// As the options ask for.
-    pub fn new(options: &Options) -> Shared {
+    pub fn new(options: &Options) -> OverloadState {
         let most = options.limits.max_connections_per_address;
         let capacity = Capacity::default();
         capacity.read_limit();
-        Shared {
+        OverloadState {
             addresses: AddressCounts::new(most, options.forward.trusted_addresses.clone()),
             memory: MemoryLevel::default(),
             capacity,

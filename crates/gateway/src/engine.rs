@@ -32,7 +32,7 @@ use crate::upstream::{Upstream, protection};
 use exchange::observe::metrics::SharedSeries;
 use exchange::observe::node_loads::{NodeLoads, Question};
 use exchange::options::Options;
-use exchange::overload::{Shared, memory};
+use exchange::overload::{OverloadState, memory};
 use exchange::plugin::services::Services;
 use model::instance::ConnectionCounts;
 use model::loaded_endpoint::LoadedEndpoint;
@@ -68,7 +68,7 @@ pub struct Engine {
     series: Arc<Mutex<Vec<SharedSeries>>>,
     services: Arc<Services>,
     traffic: Arc<TrafficHistory>,
-    shared: Arc<Shared>,
+    shared: Arc<OverloadState>,
     /// The worker that the next request to an endpoint of loaded code goes to.
     next_asked: AtomicUsize,
 }
@@ -110,7 +110,7 @@ impl Engine {
         let (handles, ends) = crew::channels(config.workers);
         let (reclaimer, dead) = channel::<Arc<Runtime>>();
         let series: Arc<Mutex<Vec<SharedSeries>>> = Arc::default();
-        let shared = Arc::new(Shared::new(&config.options));
+        let shared = Arc::new(OverloadState::new(&config.options));
         let memory_limit_bytes = config.options.limits.memory_limit_bytes;
         if memory_limit_bytes != 0 {
             memory::watch(&shared, |shared| &shared.memory, memory_limit_bytes)?;

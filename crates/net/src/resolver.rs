@@ -77,11 +77,11 @@ pub trait Lookup: Send + Sync + 'static {
 
 /// See the module. Dropping it ends the background work.
 pub struct Resolver {
-    shared: Arc<Shared>,
+    shared: Arc<ResolverState>,
     endpoints: Arc<Endpoints>,
 }
 
-struct Shared {
+struct ResolverState {
     table: Mutex<NameTable>,
     changed: Notify,
     settled: Condvar,
@@ -136,7 +136,7 @@ impl Resolver {
     /// When the thread or its event loop cannot be made.
     pub fn start(lookup: Arc<dyn Lookup>, ttl: TtlBounds) -> std::io::Result<Resolver> {
         let table = Mutex::new(NameTable { ttl, ..NameTable::default() });
-        let shared = Arc::new(Shared { table, changed: Notify::new(), settled: Condvar::new() });
+        let shared = Arc::new(ResolverState { table, changed: Notify::new(), settled: Condvar::new() });
         let endpoints = Arc::new(Endpoints::default());
         let (known, interned) = (shared.clone(), endpoints.clone());
         env::service("dns", move || resolve_loop(known.clone(), interned.clone(), lookup.clone()))?;
@@ -206,7 +206,7 @@ impl Drop for Resolver {
     }
 }
 
-impl Shared {
+impl ResolverState {
     fn lock(&self) -> MutexGuard<'_, NameTable> {
         self.table.lock()
     }
@@ -226,7 +226,7 @@ struct PendingLookup {
 }
 
 /// The background loop: asks for what is due, takes answers in, sleeps until the next is due.
-async fn resolve_loop(shared: Arc<Shared>, endpoints: Arc<Endpoints>, lookup: Arc<dyn Lookup>) {
+async fn resolve_loop(shared: Arc<ResolverState>, endpoints: Arc<Endpoints>, lookup: Arc<dyn Lookup>) {
     let mut asking: Vec<PendingLookup> = Vec::new();
     // Lookups of a run that has panicked ended with it.
     shared.lock().names.values_mut().for_each(|name| name.asking = false);

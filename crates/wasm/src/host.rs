@@ -21,7 +21,7 @@ use crate::cell::VmCell;
 use crate::limits::{
     HOST_CALLS_MAX, HOST_CALLS_PER_LOOK, LOG_LINES_PER_SECOND_MAX, MEMORY_BYTES_MAX, TABLE_ELEMENTS_MAX,
 };
-use crate::shared::{Data, Shared};
+use crate::shared::{Data, SharedStore};
 
 /// The facts of a plugin that its instances share.
 pub(crate) struct Identity {
@@ -30,7 +30,7 @@ pub(crate) struct Identity {
     /// The version of the ABI.
     pub abi: AbiVersion,
     /// Data, queues and metrics of the process.
-    pub shared: Arc<Shared>,
+    pub shared: Arc<SharedStore>,
     /// The data of the plugin.
     pub data: Arc<Data>,
 }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::cache::Cache;
 use crate::module::Compiled;
 use crate::plugin::{BodyMode, Configured, Counters, WasmPlugin, WasmStreamPlugin};
-use crate::shared::Shared;
+use crate::shared::SharedStore;
 
 /// Accepted configurations that one module remembers.
 const ACCEPTED_MAX: usize = 1_000;
@@ -26,7 +26,7 @@ const ACCEPTED_MAX: usize = 1_000;
 /// The language `wasm`.
 #[derive(Default)]
 pub struct Language {
-    shared: Arc<Shared>,
+    shared: Arc<SharedStore>,
     /// The folder of compiled code, which is made with the first module.
     cache_folder: Option<PathBuf>,
     cache: OnceLock<Option<Cache>>,

@@ -13,7 +13,7 @@ use crate::engine::engine;
 use crate::functions;
 use crate::host::{Home, Host, Identity, Loan};
 use crate::limits::MODULE_BYTES_MAX;
-use crate::shared::Shared;
+use crate::shared::SharedStore;
 use crate::vm::Vm;
 
 /// Why there is no code of `content`: it is no module, or the system does not let the process make code.
@@ -52,7 +52,7 @@ impl Compiled {
     pub(crate) fn new(
         name: &'static str,
         content: &[u8],
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedStore>,
         cache: Option<&Cache>,
     ) -> Result<Compiled, String> {
         if content.len() > MODULE_BYTES_MAX {
@@ -102,7 +102,7 @@ impl Compiled {
 
     /// An instance that serves no request and reaches nothing: data, queues and metrics are its own.
     pub(crate) fn trial(&self) -> Result<Vm, String> {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedStore::default());
         let identity = Identity {
             name: self.identity.name,
             abi: self.identity.abi,

@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 
 /// The data, queues and metrics of all plugins of the process.
 #[derive(Default)]
-pub(crate) struct Shared {
+pub(crate) struct SharedStore {
     plugins: Mutex<BTreeMap<&'static str, Arc<Data>>>,
     queues: Mutex<Vec<Arc<Queue>>>,
     /// The metrics that guests define.
@@ -49,7 +49,7 @@ pub(crate) struct Queue {
 /// The items of a queue, oldest first, and how many bytes they have together.
 type Items = (VecDeque<Box<[u8]>>, usize);
 
-impl Shared {
+impl SharedStore {
     /// The data of `plugin`.
     pub(crate) fn data(&self, plugin: &'static str) -> Arc<Data> {
         self.plugins.lock().entry(plugin).or_default().clone()
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn queues_belong_to_their_plugin() {
-        let shared = Shared::default();
+        let shared = SharedStore::default();
         let first = shared.register_queue("a", b"q").unwrap();
         assert_eq!(shared.register_queue("a", b"q"), Ok(first));
         assert_ne!(shared.register_queue("b", b"q"), Ok(first));

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::overload::Shared;
+use crate::overload::OverloadState;
 use crate::plugin::stored::BodyTap;
 
 /// See the module.
@@ -13,7 +13,7 @@ use crate::plugin::stored::BodyTap;
 pub struct BodyCopy {
     limit_bytes: usize,
     bytes: Vec<u8>,
-    shared: Arc<Shared>,
+    shared: Arc<OverloadState>,
     /// Bytes were left out.
     is_cut: bool,
     /// The body has ended.
@@ -27,7 +27,7 @@ impl BodyCopy {
     }
 
     /// A copy that keeps nothing yet.
-    pub fn new(shared: Arc<Shared>) -> BodyCopy {
+    pub fn new(shared: Arc<OverloadState>) -> BodyCopy {
         BodyCopy { limit_bytes: 0, bytes: Vec::new(), shared, is_cut: false, has_ended: false }
     }
 
@@ -68,7 +68,7 @@ pub struct SharedCopy(Rc<RefCell<BodyCopy>>);
 
 impl SharedCopy {
     /// A copy of at most `limit_bytes`.
-    pub fn new(limit_bytes: usize, shared: Arc<Shared>) -> SharedCopy {
+    pub fn new(limit_bytes: usize, shared: Arc<OverloadState>) -> SharedCopy {
         SharedCopy(Rc::new(RefCell::new(BodyCopy { limit_bytes, ..BodyCopy::new(shared) })))
     }
 
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn when_memory_is_short_a_copy_ends_where_it_is() {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(OverloadState::default());
         let mut copy = BodyCopy::new(shared.clone());
         copy.extend_limit(100);
         copy.add(b"abc");

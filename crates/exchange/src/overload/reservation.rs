@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Shared;
+use super::OverloadState;
 use crate::failure::Failure;
 
 /// Reserved bytes, until they are dropped. A state that is freed before the next reading of the resident set then takes no
 /// room from others.
 #[derive(Debug)]
 pub struct Reservation {
-    shared: Arc<Shared>,
+    shared: Arc<OverloadState>,
     bytes: usize,
     /// Bytes of `bytes` that the reading with this number does not show yet.
     unread_bytes: usize,
@@ -21,7 +21,7 @@ impl Reservation {
     ///
     /// # Errors
     /// `memory_limit`, when memory is too short for them.
-    pub fn new(shared: &Arc<Shared>, bytes: usize) -> Result<Reservation, Failure> {
+    pub fn new(shared: &Arc<OverloadState>, bytes: usize) -> Result<Reservation, Failure> {
         let mut reservation = Reservation { shared: shared.clone(), bytes: 0, unread_bytes: 0, reading: 0 };
         reservation.grow_to(bytes)?;
         Ok(reservation)
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn dropped_reservation_gives_its_room_back() {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(OverloadState::default());
         let is_free = |bytes: usize| Reservation::new(&shared, bytes).is_ok();
         assert!(is_free(usize::MAX), "without a limit");
         shared.memory.update(60, 100);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn reservation_before_a_reading_gives_nothing_back() {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(OverloadState::default());
         shared.memory.update(60, 100);
         let mut held = Reservation::new(&shared, 20).unwrap();
         shared.memory.update(80, 100);

@@ -55,12 +55,12 @@ pub trait Sink: Send + Sync + 'static {
 
 /// A worker's way into a queue. Held by plugin instances; what is left when the last is gone is still delivered.
 pub struct BatchQueue {
-    shared: Arc<Shared>,
+    shared: Arc<BatchQueueState>,
     entries: UnboundedSender<BatchEntry>,
 }
 
 /// State that pushers and the delivering task share, without a lock.
-struct Shared {
+struct BatchQueueState {
     settings: QueueSettings,
     totals: Arc<Totals>,
     process: Arc<Process>,
@@ -79,14 +79,14 @@ struct Process {
     held_bytes: AtomicUsize,
     flush_now: AtomicBool,
     /// Of the engine, once it runs.
-    overload: OnceLock<Arc<overload::Shared>>,
+    overload: OnceLock<Arc<overload::OverloadState>>,
 }
 
 /// All queues of a process.
 #[derive(Default)]
 pub(super) struct Queues {
     process: Arc<Process>,
-    known: Mutex<Vec<Weak<Shared>>>,
+    known: Mutex<Vec<Weak<BatchQueueState>>>,
     series: Series,
 }
 
@@ -145,7 +145,7 @@ impl Drop for BatchQueue {
     }
 }
 
-impl Shared {
+impl BatchQueueState {
     /// Makes room for an entry of so many bytes, if there is room and memory.
     fn reserve(&self, bytes: usize) -> bool {
         if self.process.overload.get().is_some_and(|overload| !overload.memory.try_reserve(bytes)) {
@@ -179,7 +179,7 @@ impl Queues {
         thread: &ServiceThread,
     ) -> BatchQueue {
         let (entries, receiver) = unbounded_channel();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(BatchQueueState {
             totals: self.series.totals(&settings),
             settings,
             process: self.process.clone(),
@@ -200,7 +200,7 @@ impl Queues {
     }
 
     /// From now on nothing is kept that memory is too short for.
-    pub(super) fn limit_memory(&self, overload: Arc<overload::Shared>) {
+    pub(super) fn limit_memory(&self, overload: Arc<overload::OverloadState>) {
         // An engine has its services to itself.
         let _ = self.process.overload.set(overload);
     }
@@ -224,7 +224,7 @@ impl Queues {
         self.series.write(&held, text);
     }
 
-    fn each(&self, mut call: impl FnMut(&Shared)) {
+    fn each(&self, mut call: impl FnMut(&BatchQueueState)) {
         let known = self.known.lock();
         known.iter().filter_map(Weak::upgrade).for_each(|queue| call(&queue));
     }

@@ -105,7 +105,7 @@ impl Services {
     }
 
     /// Keeps entries of plugins only as long as memory lasts, in an engine that shares `overload`.
-    pub fn limit_memory(&self, overload: Arc<overload::Shared>) {
+    pub fn limit_memory(&self, overload: Arc<overload::OverloadState>) {
         self.queues.limit_memory(overload);
     }
 

@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The work of all plugins of a process.
 #[derive(Clone, Debug, Default)]
-pub struct UnfinishedWork(Arc<Shared>);
+pub struct UnfinishedWork(Arc<UnfinishedWorkState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct UnfinishedWorkState {
     pieces: AtomicUsize,
     is_ending: AtomicBool,
 }
 
 /// One piece of work, until it is dropped.
 #[derive(Debug)]
-pub struct PieceOfWork(Arc<Shared>);
+pub struct PieceOfWork(Arc<UnfinishedWorkState>);
 
 impl UnfinishedWork {
     /// Begins a piece of work.

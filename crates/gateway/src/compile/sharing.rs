@@ -16,7 +16,7 @@ const SWEEP_MIN: usize = 256;
 /// The table of shared instances and chains.
 #[derive(Default)]
 pub(super) struct Sharing {
-    instances: FastMap<(Key, &'static str), Shared>,
+    instances: FastMap<(Key, &'static str), SharedInstance>,
     /// Chains by the numbers of their instances, in their order.
     chains: FastMap<Box<[u32]>, Weak<Chain>>,
     instances_after_sweep: usize,
@@ -24,7 +24,7 @@ pub(super) struct Sharing {
 }
 
 /// An instance and the objects that it was made of.
-struct Shared {
+struct SharedInstance {
     instance: Weak<Instance>,
     owner: Weak<Object>,
     metadata: Option<Weak<Object>>,
@@ -79,7 +79,7 @@ impl Sharing {
             self.instances.retain(|_, shared| shared.instance.strong_count() > 0);
             self.instances_after_sweep = self.instances.len();
         }
-        let shared = Shared {
+        let shared = SharedInstance {
             instance: Arc::downgrade(instance),
             owner: Arc::downgrade(object),
             metadata: metadata_of(snapshot, instance.name).map(Arc::downgrade),

@@ -19,7 +19,7 @@ use exchange::failure::{Blame, Cause};
 use exchange::inner::{
     Detachment, InnerFuture, InnerOutcome, InnerRequest, InnerRequests, InnerResponse, InnerService,
 };
-use exchange::overload::Shared;
+use exchange::overload::OverloadState;
 use exchange::plugin::Phase;
 use net::env;
 
@@ -81,7 +81,7 @@ struct InnerStream {
     taken_bytes: usize,
     response: Option<InnerResponse>,
     max_body_bytes: usize,
-    shared: Arc<Shared>,
+    shared: Arc<OverloadState>,
     /// The plugin that waits for the outcome; closed once it no longer does.
     asker: oneshot::Sender<InnerOutcome>,
     is_too_long: bool,
@@ -92,7 +92,7 @@ impl InnerStream {
     fn new(
         request_body: Vec<u8>,
         max_body_bytes: usize,
-        shared: Arc<Shared>,
+        shared: Arc<OverloadState>,
         asker: oneshot::Sender<InnerOutcome>,
     ) -> InnerStream {
         InnerStream {

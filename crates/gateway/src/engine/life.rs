@@ -20,7 +20,7 @@ use crate::upstream::warnings::UpstreamWarnings;
 use crate::worker::{self, Parts};
 use exchange::observe::metrics::{SharedSeries, WorkerMetrics};
 use exchange::options::Options;
-use exchange::overload::Shared;
+use exchange::overload::OverloadState;
 use net::listener::ListenerSet;
 use net::quic::QuicProcess;
 
@@ -36,7 +36,7 @@ pub(super) struct Seed {
     pub(super) listeners: Arc<Published<ListenerSet>>,
     pub(super) reclaimer: Sender<Arc<Runtime>>,
     pub(super) handle: Handle,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<OverloadState>,
     pub(super) upstream_warnings: Arc<UpstreamWarnings>,
     pub(super) peers: Vec<Handle>,
     pub(super) quic: QuicProcess,
@@ -105,7 +105,7 @@ const RUN_AGAIN_MS: u64 = 1_000;
 const LOOK_MS: u64 = 20;
 
 /// Waits before the next start and closes connections that are handed to the worker meanwhile; false if it is to end.
-fn is_wanted_again(handle: &Handle, shared: &Shared, commands: &mut UnboundedReceiver<Command>) -> bool {
+fn is_wanted_again(handle: &Handle, shared: &OverloadState, commands: &mut UnboundedReceiver<Command>) -> bool {
     for _ in 0..RUN_AGAIN_MS / LOOK_MS {
         loop {
             match commands.try_recv() {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn failed_worker_is_restarted_until_stopped() {
-        let shared = Shared::new(&crate::testing::without_routes().0);
+        let shared = OverloadState::new(&crate::testing::without_routes().0);
         let check = |told: &[fn() -> Command], wanted: bool| {
             let (handle, mut commands) = crate::command::channel();
             for command in told {

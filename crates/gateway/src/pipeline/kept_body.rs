@@ -1,7 +1,7 @@
 //! The part of a request body that the attempt in flight has sent, kept so that a retry can send it again. A body that is
 //! longer than the limit is let go, and the request is not retried after that.
 
-use exchange::overload::Shared;
+use exchange::overload::OverloadState;
 
 /// See the module.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl KeptBody {
     }
 
     /// The attempt has sent `piece`. Nothing more is kept once the limit is exceeded or memory is short.
-    pub(super) fn add(&mut self, piece: &[u8], shared: &Shared) {
+    pub(super) fn add(&mut self, piece: &[u8], shared: &OverloadState) {
         let fits = self.is_whole
             && self.bytes.len() + piece.len() <= self.limit_bytes
             && shared.append_limited(&mut self.bytes, piece, self.limit_bytes).is_ok();
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn body_is_kept_up_to_the_limit() {
-        let shared = Shared::default();
+        let shared = OverloadState::default();
         let mut kept = KeptBody::new(4);
         kept.add(b"ab", &shared);
         kept.add(b"cd", &shared);

@@ -29,7 +29,7 @@ use exchange::client_address::RealIpOptions;
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::options::ForwardOptions;
 use exchange::options::Options;
-use exchange::overload::Shared;
+use exchange::overload::OverloadState;
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use net::env::memory::{self, Group, end_worker, note, spawn_worker, streams_of, tasks_of};
@@ -48,7 +48,7 @@ pub(crate) struct Gateway {
     lives: RefCell<Vec<Life>>,
     handles: Vec<Handle>,
     listeners: Arc<Published<ListenerSet>>,
-    shared: Arc<Shared>,
+    shared: Arc<OverloadState>,
     upstream_warnings: Arc<UpstreamWarnings>,
 }
 

@@ -15,7 +15,7 @@ use crate::downstream::listener_state::OpenListener;
 use crate::observe::current_work::CurrentWork;
 use exchange::Local;
 use exchange::options::Options;
-use exchange::overload::Shared;
+use exchange::overload::OverloadState;
 use net::env;
 use net::listener::ListenerSet;
 use net::quic::QuicProcess;
@@ -42,7 +42,7 @@ pub(crate) struct Parts {
     pub(crate) seat: usize,
     pub(crate) options: Arc<Options>,
     pub(crate) listeners: Arc<Published<ListenerSet>>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<OverloadState>,
     pub(crate) quic: QuicProcess,
     pub(crate) context: ContextParts,
 }

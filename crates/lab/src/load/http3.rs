@@ -45,7 +45,7 @@ pub(super) fn run(
     stop: &AtomicBool,
     barrier: &Barrier,
 ) -> anyhow::Result<Tally> {
-    let prepared = Shared::new(share, job, tally).and_then(|shared| {
+    let prepared = Http3ThreadState::new(share, job, tally).and_then(|shared| {
         let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
         Ok((shared, runtime))
     });
@@ -73,7 +73,7 @@ pub(super) fn run(
 }
 
 /// The data that all clients of a thread have in common.
-struct Shared {
+struct Http3ThreadState {
     share: Share,
     job: Arc<Job>,
     quic: ClientConfig,
@@ -90,7 +90,7 @@ struct Shared {
     is_over: Cell<bool>,
 }
 
-impl Shared {
+impl Http3ThreadState {
     fn new(share: Share, job: &Arc<Job>, tally: Tally) -> anyhow::Result<Rc<Self>> {
         let (server, tls) = tls::for_quic(&job.target.host)?;
         let mut shared = Self {
@@ -146,7 +146,7 @@ impl Shared {
 }
 
 /// Opens all connections, each tried once.
-async fn connect(shared: &Rc<Shared>) -> Vec<Option<Link>> {
+async fn connect(shared: &Rc<Http3ThreadState>) -> Vec<Option<Link>> {
     let opening: Vec<_> = (0..shared.share.connections)
         .map(|_| {
             let shared = Rc::clone(shared);
@@ -160,7 +160,7 @@ async fn connect(shared: &Rc<Shared>) -> Vec<Option<Link>> {
     links
 }
 
-async fn open(shared: &Shared) -> Option<Link> {
+async fn open(shared: &Http3ThreadState) -> Option<Link> {
     match Link::connect(shared).await {
         Ok(link) => {
             shared.tally.borrow_mut().handshake(false);
@@ -191,7 +191,7 @@ async fn wait(clients: Vec<JoinHandle<()>>, stop: &AtomicBool) {
 }
 
 /// One client: its streams, and another connection when one was lost.
-async fn client(shared: Rc<Shared>, mut link: Option<Link>) {
+async fn client(shared: Rc<Http3ThreadState>, mut link: Option<Link>) {
     while shared.goes_on() {
         let Some(present) = link.take() else {
             link = open(&shared).await;
@@ -212,7 +212,7 @@ async fn client(shared: Rc<Shared>, mut link: Option<Link>) {
 }
 
 /// Sends one request after another, as long as the connection stands.
-async fn stream(shared: Rc<Shared>, link: Link) {
+async fn stream(shared: Rc<Http3ThreadState>, link: Link) {
     let mut comparison = Comparison::default();
     let mut head = ResponseHead::new();
     while shared.goes_on() {
@@ -254,7 +254,7 @@ enum Ended {
 
 /// One request and its response; returns the status.
 async fn exchange(
-    shared: &Shared,
+    shared: &Http3ThreadState,
     link: &Link,
     comparison: &mut Comparison,
     head: &mut ResponseHead,
@@ -292,7 +292,7 @@ async fn exchange(
 
 /// Reads what came of a response.
 fn read(
-    shared: &Shared,
+    shared: &Http3ThreadState,
     link: &Link,
     reader: &mut RequestReader,
     mut chunk: Bytes,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use exchange::overload::Shared;
+use exchange::overload::OverloadState;
 use exchange::plugin::BodyTap;
 use exchange::plugin::event_stream::is_event_stream;
 use net::env;
@@ -37,7 +37,7 @@ enum Store {
 /// A body in memory that is not in the zone yet.
 struct MemoryFill {
     bytes: Vec<u8>,
-    shared: Arc<Shared>,
+    shared: Arc<OverloadState>,
     filling: Filling,
 }
 
@@ -54,7 +54,7 @@ impl Fill {
         entry: CacheEntry,
         limit_bytes: u64,
         expected: Option<u64>,
-        shared: &Arc<Shared>,
+        shared: &Arc<OverloadState>,
         leader: Option<Leader>,
     ) -> Fill {
         let body = match &destination.zone.disk {

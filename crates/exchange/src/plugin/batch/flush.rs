@@ -9,13 +9,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::pace::{Due, due};
-use super::{DELIVERIES_MAX, DeliveryFailure, BatchEntry, Shared, Sink, now_ms};
+use super::{DELIVERIES_MAX, DeliveryFailure, BatchEntry, BatchQueueState, Sink, now_ms};
 use crate::plugin::outbound::HttpClient;
 use net::env;
 
 /// Runs until no pusher is left and every entry is delivered or given up.
 pub(super) async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<BatchQueueState>,
     mut entries: UnboundedReceiver<BatchEntry>,
     sink: Rc<dyn Sink>,
     client: Rc<HttpClient>,
@@ -56,7 +56,7 @@ pub(super) async fn run(
 
 /// A batch on its way; the queue has room again when it is gone, however that came about.
 struct Batch {
-    shared: Arc<Shared>,
+    shared: Arc<BatchQueueState>,
     entries: Vec<BatchEntry>,
 }
 
@@ -68,7 +68,7 @@ impl Drop for Batch {
 }
 
 /// Takes up to a full batch of what waits.
-async fn take(shared: &Arc<Shared>, receiver: &mut UnboundedReceiver<BatchEntry>) -> Batch {
+async fn take(shared: &Arc<BatchQueueState>, receiver: &mut UnboundedReceiver<BatchEntry>) -> Batch {
     let count = shared.waiting.load(Ordering::Acquire).min(shared.settings.batch_max_entries);
     let mut entries = Vec::with_capacity(count);
     while entries.len() < count {
@@ -103,7 +103,7 @@ impl Batch {
     }
 }
 
-impl Shared {
+impl BatchQueueState {
     fn give_up(&self, entries: usize, reason: &str) {
         self.totals.failed(entries as u64);
         self.complaints.failed(&self.settings, entries, reason, now_ms());

@@ -259,7 +259,7 @@ fn stop_flushes_queues_within_its_time() {
 fn short_memory_drops_and_counts_entries() {
     let services = testing::services();
     let queue = services.queue(settings(), Recorder::default()).unwrap();
-    let overload = Arc::new(overload::Shared::default());
+    let overload = Arc::new(overload::OverloadState::default());
     services.limit_memory(overload.clone());
     overload.memory.update(50, 100);
     assert!(queue.push(vec![0; 40]), "up to nine tenths of the limit");

@@ -20,12 +20,12 @@ const STEP_MS: u64 = 10;
 
 /// See the module. Dropping it ends the thread.
 pub struct HealthMonitor {
-    shared: Arc<Shared>,
+    shared: Arc<MonitorState>,
     /// Started with the first upstream that is checked: a gateway without one has no such thread.
     is_running: Mutex<bool>,
 }
 
-struct Shared {
+struct MonitorState {
     policy: OutboundPolicy,
     inbox: Mutex<Inbox>,
     changed: Notify,
@@ -64,7 +64,7 @@ impl HealthMonitor {
     /// Checks that ask no address which `policy` refuses.
     pub fn new(policy: OutboundPolicy) -> HealthMonitor {
         let (inbox, changed, counts) = (Mutex::default(), Notify::new(), Arc::default());
-        let shared = Arc::new(Shared { policy, inbox, changed, counts });
+        let shared = Arc::new(MonitorState { policy, inbox, changed, counts });
         HealthMonitor { shared, is_running: Mutex::new(false) }
     }
 
@@ -106,12 +106,12 @@ impl Drop for HealthMonitor {
 }
 
 /// Makes the checks, those included that a run began which has panicked.
-async fn begin(shared: Arc<Shared>) {
+async fn begin(shared: Arc<MonitorState>) {
     shared.inbox.lock().begin_anew();
     run(shared).await;
 }
 
-async fn run(shared: Arc<Shared>) {
+async fn run(shared: Arc<MonitorState>) {
     let (ends, mut ended) = unbounded_channel();
     let mut checks = Checks::new(shared.policy.clone(), shared.counts.clone(), ends);
     loop {

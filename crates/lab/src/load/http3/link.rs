@@ -10,7 +10,7 @@ use http3::{Config, Connection, ConnectionError, ErrorCode, RequestReader, Start
 use quinn::{ClientConfig, Endpoint, EndpointConfig, RecvStream, SendStream, TokioRuntime, VarInt};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use super::Shared;
+use super::Http3ThreadState;
 
 /// A connection, shared by the tasks of its requests.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub(super) struct Link {
 
 impl Link {
     /// Connects from a socket of its own, as another client would. Fails with the reason.
-    pub(super) async fn connect(shared: &Shared) -> Result<Self, String> {
+    pub(super) async fn connect(shared: &Http3ThreadState) -> Result<Self, String> {
         let address = shared.job.target.address;
         let endpoint = endpoint(address).map_err(|error| format!("no UDP socket to be had: {error}"))?;
         let connecting = endpoint
@@ -50,7 +50,7 @@ impl Link {
     pub(super) fn start(
         &self,
         stream: &RecvStream,
-        shared: &Shared,
+        shared: &Http3ThreadState,
         now_ms: u64,
     ) -> Result<RequestReader, StartError> {
         let mut engine = self.engine.borrow_mut();

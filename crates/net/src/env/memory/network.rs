@@ -13,7 +13,7 @@ use std::task::{Poll, Waker};
 use super::connection::{Connection, Link};
 use super::executor::WORLD;
 use super::random::Random;
-use super::stream::{Shared, Stream, lock, schedule};
+use super::stream::{SharedConnection, Stream, lock, schedule};
 use super::world::{world, world_left};
 use super::{monotonic_ns, sleep_ns};
 
@@ -226,7 +226,7 @@ pub async fn connect_from(local: SocketAddr, address: SocketAddr) -> io::Result<
     let doom = Doom::draw(&link, &mut random);
     let owners = [world.group(), WORLD];
     let connection = Connection::new(id, random, link, [local, address], owners);
-    let shared: Shared = Arc::new(Mutex::new(connection));
+    let shared: SharedConnection = Arc::new(Mutex::new(connection));
     if let Some(doom) = doom {
         doom.befall(id, address, &shared);
     }
@@ -255,7 +255,7 @@ impl Doom {
         }
     }
 
-    fn befall(self, id: u64, address: SocketAddr, shared: &Shared) {
+    fn befall(self, id: u64, address: SocketAddr, shared: &SharedConnection) {
         let now_ns = monotonic_ns();
         let shared = shared.clone();
         match self {
@@ -269,7 +269,7 @@ impl Doom {
     }
 }
 
-fn reset(shared: &Shared, address: SocketAddr) {
+fn reset(shared: &SharedConnection, address: SocketAddr) {
     let mut connection = lock(shared);
     if connection.is_over() {
         return;
@@ -284,7 +284,7 @@ fn reset(shared: &Shared, address: SocketAddr) {
     wakers.into_iter().for_each(Waker::wake);
 }
 
-fn stall(shared: &Shared, address: SocketAddr, for_ns: u64) {
+fn stall(shared: &SharedConnection, address: SocketAddr, for_ns: u64) {
     let mut connection = lock(shared);
     if connection.is_over() {
         return;

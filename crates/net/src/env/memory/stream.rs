@@ -13,15 +13,15 @@ use super::connection::Connection;
 use super::executor::WORLD;
 use super::world::{world, world_left};
 
-pub(super) type Shared = Arc<Mutex<Connection>>;
+pub(super) type SharedConnection = Arc<Mutex<Connection>>;
 
-pub(super) fn lock(connection: &Shared) -> MutexGuard<'_, Connection> {
+pub(super) fn lock(connection: &SharedConnection) -> MutexGuard<'_, Connection> {
     connection.lock()
 }
 
 /// A connected byte stream.
 pub struct Stream {
-    connection: Shared,
+    connection: SharedConnection,
     end: usize,
 }
 
@@ -29,7 +29,7 @@ pub struct Stream {
 pub type Socket = Stream;
 
 impl Stream {
-    pub(super) fn new(connection: Shared, end: usize) -> Stream {
+    pub(super) fn new(connection: SharedConnection, end: usize) -> Stream {
         world().opened(lock(&connection).owner(end));
         Stream { connection, end }
     }
@@ -200,7 +200,7 @@ impl fmt::Debug for Stream {
 }
 
 /// Has the next thing happen at each end when its time has come.
-pub(super) fn schedule(shared: &Shared, connection: &mut Connection) {
+pub(super) fn schedule(shared: &SharedConnection, connection: &mut Connection) {
     for end in 0..2 {
         let Some(time_ns) = connection.next_ns(end) else { continue };
         if connection.scheduled_ns[end].is_some_and(|scheduled_ns| scheduled_ns <= time_ns) {
@@ -212,7 +212,7 @@ pub(super) fn schedule(shared: &Shared, connection: &mut Connection) {
     }
 }
 
-fn happen(shared: &Shared, end: usize) {
+fn happen(shared: &SharedConnection, end: usize) {
     let mut wakers: Vec<Waker> = Vec::new();
     let mut connection = lock(shared);
     connection.scheduled_ns[end] = None;

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use exchange::overload::Shared;
+use exchange::overload::OverloadState;
 use exchange::overload::reservation::Reservation;
 use exchange::plugin::EncoderFailed;
 
@@ -22,13 +22,13 @@ pub(super) struct PooledCompressor<C> {
 
 /// See the module.
 pub(super) struct Pool<C: Compressor> {
-    shared: Arc<Shared>,
+    shared: Arc<OverloadState>,
     idle: RefCell<Vec<(C::Settings, PooledCompressor<C>)>>,
 }
 
 impl<C: Compressor> Pool<C> {
     /// An empty pool. Its states reserve their memory in `shared`.
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<OverloadState>) -> Self {
         Pool { shared, idle: RefCell::default() }
     }
 

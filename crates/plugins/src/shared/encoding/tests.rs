@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use exchange::overload::Shared;
+use exchange::overload::OverloadState;
 use exchange::plugin::BodyEncoder;
 use proptest::prelude::*;
 
@@ -218,7 +218,7 @@ const MIB: u64 = 1024 * 1024;
 #[test]
 fn reused_and_freed_states_take_no_room() {
     fn check<C: Compressor>(settings: &C::Settings) {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(OverloadState::default());
         let pool = Rc::new(Pool::<C>::new(shared.clone()));
         shared.memory.update(0, 20 * MIB);
         for _ in 0..100 {
@@ -233,7 +233,7 @@ fn reused_and_freed_states_take_no_room() {
 
 #[test]
 fn state_that_memory_is_too_short_for_is_refused() {
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(OverloadState::default());
     let pool = Rc::new(Pool::<Zstd>::new(shared.clone()));
     shared.memory.update(0, 4 * MIB);
     let level = ZstdLevel(3);
