@@ -2,7 +2,7 @@
 //! stands in front of both, has been read by now. It reads no byte itself.
 
 use super::arrival::Arrival;
-use super::h1::connection::Connection;
+use super::h1::connection::H1Connection;
 use super::h1::serve as h1;
 use super::h1::timer::ConnectionTimer;
 use super::stream::{self, Opened};
@@ -26,7 +26,7 @@ pub(crate) fn serve(arrival: Arrival, timer: ConnectionTimer) {
         }
         Application::Http1 => {
             let Arrival { stream, identity, counted } = arrival;
-            let connection = Connection::new(stream.into(), identity, counted, None);
+            let connection = H1Connection::new(stream.into(), identity, counted, None);
             env::spawn(h1::serve(connection, timer));
         }
     }

@@ -16,7 +16,7 @@ use std::task::{Context, Poll, ready};
 use stdx::pooled::PooledBox;
 
 use super::h1;
-use super::h1::connection::Connection;
+use super::h1::connection::H1Connection;
 use net::env;
 
 use open::Opening;
@@ -64,7 +64,7 @@ async fn begin(mut opened: Opened) -> Option<Passing> {
         Ok(Opening::Http(first_bytes)) => {
             record.become_http();
             let Opened { stream, identity, place, timer, tls } = opened;
-            let mut connection = Connection::new(stream, identity, place.into_guard(), tls);
+            let mut connection = H1Connection::new(stream, identity, place.into_guard(), tls);
             connection.input = (!first_bytes.is_empty()).then_some(first_bytes);
             env::spawn(h1::serve::serve(connection, timer));
             None

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use super::arrival::{Arrival, within_deadline};
 use super::connection_guard::AddressPlace;
-use super::h1::connection::Connection;
+use super::h1::connection::H1Connection;
 use super::h1::linger::linger;
 use super::h1::serve;
 use super::h1::timer::ConnectionTimer;
@@ -51,7 +51,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
                 env::spawn(stream::serve(opened));
                 return;
             }
-            let connection = Connection::new(stream.into(), identity, counted, Some(tls));
+            let connection = H1Connection::new(stream.into(), identity, counted, Some(tls));
             if is_http2 {
                 env::spawn(h2::serve::serve(connection, timer));
             } else {
@@ -62,7 +62,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
             bump(&status.tls_failed, 1);
             if is_text && !is_stream {
                 let counted = place.into_guard();
-                let connection = Connection::new(Transport::Tcp(plain), identity, counted, None);
+                let connection = H1Connection::new(Transport::Tcp(plain), identity, counted, None);
                 refuse_plain_http(connection, &timer).await;
             }
         }
@@ -83,7 +83,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
 const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 55\r\n\
     Connection: close\r\n\r\nThe plain HTTP request was sent to HTTPS port; use TLS\n";
 
-async fn refuse_plain_http(mut connection: Box<Connection>, timer: &ConnectionTimer) {
+async fn refuse_plain_http(mut connection: Box<H1Connection>, timer: &ConnectionTimer) {
     // A socket that has carried nothing yet has room for it.
     let written = poll_fn(|cx| Poll::Ready(connection.stream.poll_write(cx, PLAIN_HTTP))).await;
     if matches!(written, Poll::Ready(Ok(_))) {

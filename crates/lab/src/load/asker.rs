@@ -13,7 +13,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 
-use super::connection::{Connection, Job, Phase, Step, nanoseconds};
+use super::connection::{LoadConnection, Job, Phase, Step, nanoseconds};
 use super::schedule::Schedule;
 use super::tally::{Kind, Tally};
 use super::timer::Timer;
@@ -25,7 +25,7 @@ pub(super) struct Asker<'a> {
     source: Source,
     epoll: OwnedFd,
     timer: Option<Timer>,
-    connections: Vec<Connection>,
+    connections: Vec<LoadConnection>,
     /// Connections without a request, the one that waits longest first. Some may be closed.
     free: VecDeque<usize>,
     in_flight: usize,
@@ -69,7 +69,7 @@ impl<'a> Asker<'a> {
             source,
             epoll,
             timer,
-            connections: (0..limits.connections).map(|_| Connection::new(job)).collect(),
+            connections: (0..limits.connections).map(|_| LoadConnection::new(job)).collect(),
             free: VecDeque::with_capacity(limits.connections),
             in_flight: 0,
             begun: false,
@@ -86,7 +86,7 @@ impl<'a> Asker<'a> {
         }
         let (mut opened, mut events) = (0, Vec::with_capacity(EVENTS));
         loop {
-            let opening = |connection: &&Connection| connection.is_opening();
+            let opening = |connection: &&LoadConnection| connection.is_opening();
             let under_way = self.connections[..opened].iter().filter(opening).count();
             if stop.load(Ordering::Relaxed) || (under_way == 0 && opened == self.connections.len()) {
                 return;

@@ -46,7 +46,7 @@ pub(super) struct Upgrade {
 
 /// A connection and the state of its request.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct LoadConnection {
     wire: Option<Wire>,
     /// Its TLS, with the sessions of the connections before.
     client: Option<Client>,
@@ -105,9 +105,9 @@ pub(super) enum Step {
     Failed(Kind, String),
 }
 
-impl Connection {
-    pub(super) fn new(job: &Job) -> Connection {
-        Connection {
+impl LoadConnection {
+    pub(super) fn new(job: &Job) -> LoadConnection {
+        LoadConnection {
             wire: None,
             client: job.tls.as_ref().map(|(tls, first)| first.another(*tls)),
             has_session: false,
@@ -279,7 +279,7 @@ impl Connection {
         tally: &mut Tally,
         clock: &Instant,
     ) -> Step {
-        let Connection { reading, comparison, .. } = self;
+        let LoadConnection { reading, comparison, .. } = self;
         let used = match reading.take(bytes, |status, piece| comparison.take(&job.measure, status, piece)) {
             Ok(used) => used,
             Err(Fault(fault)) => {

@@ -84,7 +84,7 @@ fn work(listener: std::net::TcpListener) -> anyhow::Result<()> {
             if let Ok((stream, _)) = listener.accept().await {
                 tokio::task::spawn_local(async move {
                     // Ignored, because an error means that the client left or sent no HTTP, and the connection is over.
-                    let _ = Connection::new(stream).serve().await;
+                    let _ = OriginConnection::new(stream).serve().await;
                 });
             } else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -94,7 +94,7 @@ fn work(listener: std::net::TcpListener) -> anyhow::Result<()> {
 }
 
 /// One client: bytes that were read and not yet used, and responses that were not yet written.
-struct Connection {
+struct OriginConnection {
     stream: TcpStream,
     input: Vec<u8>,
     /// The bytes of `input` that are filled and unused.
@@ -103,13 +103,13 @@ struct Connection {
     output: Vec<u8>,
 }
 
-impl Connection {
-    fn new(stream: TcpStream) -> Connection {
+impl OriginConnection {
+    fn new(stream: TcpStream) -> OriginConnection {
         // Without TCP_NODELAY, a response in two writes waits for the client's acknowledgement. A failure is ignored,
         // because it only costs time.
         let _ = stream.set_nodelay(true);
         let input = vec![0; INPUT_BYTES];
-        Connection { stream, input, start: 0, end: 0, output: Vec::new() }
+        OriginConnection { stream, input, start: 0, end: 0, output: Vec::new() }
     }
 
     async fn serve(&mut self) -> io::Result<()> {

@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, header};
 use message::FieldId;
 use stdx::hash::FastMap;
 
-use super::connection::{Connection, ExchangeFault};
+use super::connection::{OutboundConnection, ExchangeFault};
 use super::destination::Destination;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{Failed, open, within};
@@ -33,7 +33,7 @@ pub struct HttpClient {
 /// Connections and calls of one endpoint.
 #[derive(Default)]
 struct EndpointUsage {
-    idle: Vec<Connection>,
+    idle: Vec<OutboundConnection>,
     in_flight: u32,
 }
 
@@ -119,14 +119,14 @@ impl HttpClient {
         endpoint: &Arc<Endpoint>,
         host: &str,
         timeout_ms: u64,
-    ) -> Result<Connection, Failed> {
+    ) -> Result<OutboundConnection, Failed> {
         let transport = open(endpoint, host, timeout_ms).await?;
-        Ok(Connection::new(transport, endpoint.clone(), host))
+        Ok(OutboundConnection::new(transport, endpoint.clone(), host))
     }
 
     async fn exchange(
         &self,
-        connection: &mut Connection,
+        connection: &mut OutboundConnection,
         request: &OutboundRequest,
         head: &http::Request<()>,
         limits: &OutboundLimits,
@@ -149,10 +149,10 @@ impl HttpClient {
     }
 
     /// The youngest idle connection that still serves; over TLS, of those that were opened for `host`.
-    fn take(&self, endpoint_id: u64, host: &str) -> Option<Connection> {
+    fn take(&self, endpoint_id: u64, host: &str) -> Option<OutboundConnection> {
         let mut places = self.places.borrow_mut();
         let idle = &mut places.get_mut(&endpoint_id)?.idle;
-        let is_for_host = |connection: &Connection| {
+        let is_for_host = |connection: &OutboundConnection| {
             connection.server_name.as_ref().is_none_or(|name| name.eq_ignore_ascii_case(host))
         };
         while let Some(found) = idle.iter().rposition(is_for_host) {
@@ -164,7 +164,7 @@ impl HttpClient {
         None
     }
 
-    fn give(&self, mut connection: Connection) {
+    fn give(&self, mut connection: OutboundConnection) {
         let keep_alive = connection.endpoint.keep_alive;
         let spent = keep_alive.requests != 0 && connection.served >= keep_alive.requests;
         if spent || !connection.is_idle() {

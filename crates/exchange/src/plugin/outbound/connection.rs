@@ -21,7 +21,7 @@ use net::transport::Transport;
 const READ_BYTES: usize = 8 * 1024;
 
 /// See the module.
-pub(super) struct Connection {
+pub(super) struct OutboundConnection {
     stream: Transport,
     /// Whether the last exchange has left it clean.
     is_clean: bool,
@@ -46,11 +46,11 @@ pub(super) enum ExchangeFault {
     TooLarge,
 }
 
-impl Connection {
+impl OutboundConnection {
     /// Makes a connection of a stream that is open.
-    pub(super) fn new(stream: Transport, endpoint: Arc<Endpoint>, host: &str) -> Connection {
+    pub(super) fn new(stream: Transport, endpoint: Arc<Endpoint>, host: &str) -> OutboundConnection {
         let server_name = stream.tls().map(|_| host.into());
-        Connection { stream, is_clean: true, endpoint, server_name, served: 0, idle_since_ms: 0 }
+        OutboundConnection { stream, is_clean: true, endpoint, server_name, served: 0, idle_since_ms: 0 }
     }
 
     /// Sends a request and reads the whole answer; its body has at most `max_body_bytes`.

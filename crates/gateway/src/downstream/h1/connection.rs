@@ -13,7 +13,7 @@ use net::transport::Transport;
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
 /// since an `async fn` would keep two copies of what it is given, one as its argument and one as its variable.
-pub(crate) struct Connection {
+pub(crate) struct H1Connection {
     pub(crate) stream: Transport,
     pub(crate) input: Option<Buffer>,
     /// Number of the connection, unique in this process.
@@ -44,17 +44,17 @@ pub(super) struct PartialHead {
     pub(super) scanned_bytes: usize,
 }
 
-impl Connection {
+impl H1Connection {
     /// Creates a connection after the layers below HTTP (PROXY protocol, TLS) are open.
     pub(crate) fn new(
         stream: Transport,
         identity: Identity,
         counted: ConnectionGuard,
         tls: Option<Rc<TlsContext>>,
-    ) -> Box<Connection> {
+    ) -> Box<H1Connection> {
         let Identity { id, peer, listener, proxy } = identity;
         let room = KeptSendCapacity::AfterShort;
-        Box::new(Connection {
+        Box::new(H1Connection {
             stream,
             input: None,
             id,
@@ -96,7 +96,7 @@ impl Connection {
     /// Reads what the kernel has accepted and the event loop has not reported yet, so that such a request is answered
     /// although the connection is about to end. False if there is nothing.
     pub(super) fn take_arrived(&mut self) -> bool {
-        let mut input = Connection::take_input();
+        let mut input = H1Connection::take_input();
         let count = self.stream.read_arrived(input.spare_mut());
         input.advance(count);
         self.input = Some(input);
@@ -114,7 +114,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for H1Connection {
     fn drop(&mut self) {
         self.counted.release(self.peer.ip());
     }

@@ -8,12 +8,12 @@ use http1::{HeadError, HeadStatus, RequestWire, is_still_partial, parse_request}
 use message::HeadLimits;
 use stdx::buffer::Buffer;
 
-use super::connection::{Connection, PartialHead};
+use super::connection::{H1Connection, PartialHead};
 use super::timer::ConnectionTimer;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 
-impl Connection {
+impl H1Connection {
     /// Reads on until the head may be complete, cannot become complete, or is late: only then an exchange is taken for
     /// it. False when the connection is over.
     pub(super) fn poll_rest_of_head(&mut self, cx: &mut Context<'_>, timer: &ConnectionTimer) -> Poll<bool> {
@@ -71,12 +71,12 @@ fn is_http2(input: &[u8]) -> bool {
 /// rest is on its way.
 pub(super) async fn read_head(
     timer: &ConnectionTimer,
-    connection: &mut Connection,
+    connection: &mut H1Connection,
     exchange: &mut Exchange,
 ) -> Result<Arrived, Failure> {
     let local = &timer.context.local;
     let limits = &local.options.limits;
-    let mut input = connection.input.take().unwrap_or_else(Connection::take_input);
+    let mut input = connection.input.take().unwrap_or_else(H1Connection::take_input);
     let before = connection.partial.take();
     let mut wire = RequestWire::default();
     exchange.times.started_ns = before.map_or_else(|| local.clock_ns(), |partial| partial.started_ns);

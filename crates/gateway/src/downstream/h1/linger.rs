@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use stdx::buffer::Buffer;
 
-use super::connection::Connection;
+use super::connection::H1Connection;
 use super::timer::ConnectionTimer;
 use crate::observe::idle_counts::IdleState;
 
@@ -27,14 +27,14 @@ struct Bounds {
 }
 
 /// Closes the sending side and reads on for a short while, so that the client gets the last response whole.
-pub(crate) async fn linger(connection: &mut Connection, timer: &ConnectionTimer) {
+pub(crate) async fn linger(connection: &mut H1Connection, timer: &ConnectionTimer) {
     let total_ms = timer.context.local.options.limits.linger_time_ms.min(SHORT_MS);
     let bounds = Bounds { total_ms, pause_ms: total_ms, max_bytes: SHORT_MAX_BYTES };
     read_on(connection, timer, bounds).await;
 }
 
 /// As [`linger`] for a client that is still sending its request: as long as the settings say.
-pub(crate) async fn linger_unread(connection: &mut Connection, timer: &ConnectionTimer) {
+pub(crate) async fn linger_unread(connection: &mut H1Connection, timer: &ConnectionTimer) {
     let local = &timer.context.local;
     let limits = &local.options.limits;
     let lingering = timer.context.status.idle.count(IdleState::Closing);
@@ -48,7 +48,7 @@ pub(crate) async fn linger_unread(connection: &mut Connection, timer: &Connectio
     read_on(connection, timer, Bounds { total_ms, pause_ms, max_bytes: u64::MAX }).await;
 }
 
-async fn read_on(connection: &mut Connection, timer: &ConnectionTimer, bounds: Bounds) {
+async fn read_on(connection: &mut H1Connection, timer: &ConnectionTimer, bounds: Bounds) {
     let Bounds { total_ms, pause_ms, max_bytes } = bounds;
     connection.input = None;
     let mut dropped_bytes = 0;

@@ -8,7 +8,7 @@ use http1::{RequestWire, asks_for_head, read_refused};
 use message::Method;
 use stdx::pooled::PooledBox;
 
-use super::connection::Connection;
+use super::connection::H1Connection;
 use super::head::{Arrived, read_head};
 use super::linger::{linger, linger_unread};
 use super::stream::{After, H1Stream};
@@ -20,7 +20,7 @@ use crate::tunnel;
 use net::env::{self, yield_when_spent};
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(mut connection: Box<Connection>, timer: ConnectionTimer) {
+pub(crate) async fn serve(mut connection: Box<H1Connection>, timer: ConnectionTimer) {
     while wait_for_request(&mut connection, &timer).await {
         timer.end_idle();
         // Pipelined requests with local replies could follow each other without an await; this lets other tasks run.
@@ -45,7 +45,7 @@ pub(crate) async fn serve(mut connection: Box<Connection>, timer: ConnectionTime
 
 /// Waits until a request begins to arrive, or a partial head continues; false when the connection is over. The first
 /// request has the timeout of a head, later ones the idle timeout.
-async fn wait_for_request(connection: &mut Connection, timer: &ConnectionTimer) -> bool {
+async fn wait_for_request(connection: &mut H1Connection, timer: &ConnectionTimer) -> bool {
     if connection.has_input() && connection.partial.is_none() {
         return true;
     }
@@ -103,7 +103,7 @@ impl CloseGrace {
     fn poll(
         &mut self,
         cx: &Context<'_>,
-        connection: &mut Connection,
+        connection: &mut H1Connection,
         timer: &ConnectionTimer,
         at_ms: u64,
         timeout_ms: u64,
@@ -122,7 +122,7 @@ impl CloseGrace {
     }
 }
 
-async fn one_exchange(connection: &mut Connection, timer: &ConnectionTimer) -> After {
+async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) -> After {
     let local = &timer.context.local;
     let mut exchange = timer.context.exchanges.checkout();
     let exchange = &mut *exchange;
@@ -200,14 +200,14 @@ mod tests {
     use super::*;
 
     /// The size of the future that `make` makes.
-    fn size_of_future<F: Future>(_make: impl FnOnce(Box<Connection>, ConnectionTimer) -> F) -> usize {
+    fn size_of_future<F: Future>(_make: impl FnOnce(Box<H1Connection>, ConnectionTimer) -> F) -> usize {
         size_of::<F>()
     }
 
     /// 1 KiB is the design's limit.
     #[test]
     fn idle_connection_takes_less_than_1_kib() {
-        let bytes = size_of_future(serve) + size_of::<Connection>();
+        let bytes = size_of_future(serve) + size_of::<H1Connection>();
         assert!(bytes <= 1024, "{bytes} bytes for a connection that waits");
     }
 
@@ -216,7 +216,7 @@ mod tests {
     #[cfg(not(feature = "simulation"))]
     #[test]
     fn request_in_flight_takes_at_most_2_kib() {
-        fn size<'a, F: Future>(_make: impl FnOnce(&'a mut Connection, &'a ConnectionTimer) -> F) -> usize {
+        fn size<'a, F: Future>(_make: impl FnOnce(&'a mut H1Connection, &'a ConnectionTimer) -> F) -> usize {
             size_of::<F>()
         }
         let bytes = size(one_exchange);

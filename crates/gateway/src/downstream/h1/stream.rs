@@ -9,7 +9,7 @@ use message::{Headers, ResponseHead, Version};
 use stdx::buffer::{Buffer, LARGE_BYTES};
 use stdx::pooled::PooledBox;
 
-use super::connection::Connection;
+use super::connection::H1Connection;
 use super::send_capacity::{KeptSendCapacity, SendCapacity};
 use crate::body::{
     BodyEvent, BodyLength, Capacity, INTERIM_WAITING_MAX_BYTES, RequestBody, ResponseProgress, ResponseSink,
@@ -49,7 +49,7 @@ pub(crate) enum After {
 
 /// The downstream side of one HTTP/1 exchange.
 pub(crate) struct H1Stream<'c> {
-    connection: &'c mut Connection,
+    connection: &'c mut H1Connection,
     reader: BodyReader,
     length: BodyLength,
     /// Offset of the next unread byte of a body that lies whole in the buffer; such a body can be sent again.
@@ -81,7 +81,7 @@ pub(crate) struct H1Stream<'c> {
 impl<'c> H1Stream<'c> {
     /// For the request with the head that was just read from `connection`, writing through `buffer`.
     pub(crate) fn new(
-        connection: &'c mut Connection,
+        connection: &'c mut H1Connection,
         exchange: &Exchange,
         wire: RequestWire,
         buffer: Vec<u8>,
@@ -169,7 +169,7 @@ impl<'c> H1Stream<'c> {
 
     /// The bare connection, for a tunnel, and the write buffer.
     pub(crate) fn into_duplex(self) -> (Duplex<&'c mut Transport>, Vec<u8>) {
-        let Connection { stream, input, .. } = self.connection;
+        let H1Connection { stream, input, .. } = self.connection;
         let buffer = input.take().unwrap_or_else(Buffer::none);
         (Duplex { stream, buffer }, self.writer.into_buffer())
     }

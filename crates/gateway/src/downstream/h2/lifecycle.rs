@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use http2::ErrorCode;
 
 use super::link::Link;
-use crate::downstream::h1::connection::Connection;
+use crate::downstream::h1::connection::H1Connection;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::idle_clock::{IdleClock, deadline_after, must_drain};
 
@@ -117,7 +117,7 @@ impl Lifecycle {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        connection: &mut Connection,
+        connection: &mut H1Connection,
         timer: &ConnectionTimer,
         link: &Link,
         load: Load,
@@ -152,7 +152,7 @@ impl Lifecycle {
     }
 
     /// Begins to drain if the connection is to end, and goes on with it.
-    fn drain(&mut self, connection: &Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
+    fn drain(&mut self, connection: &H1Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
         match self.stage {
             H2LifecycleStage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
                 self.announce(link, now_ms);
@@ -172,7 +172,7 @@ impl Lifecycle {
 
     /// Ends at once for another client. A request that is on its way is not taken, which GOAWAY tells its client.
     #[cold]
-    fn give_way(&mut self, cx: &mut Context<'_>, connection: &mut Connection, link: &Link) -> Poll<Ended> {
+    fn give_way(&mut self, cx: &mut Context<'_>, connection: &mut H1Connection, link: &Link) -> Poll<Ended> {
         let mut engine = link.engine();
         engine.shutdown();
         engine.shutdown();

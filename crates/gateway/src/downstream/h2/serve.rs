@@ -12,7 +12,7 @@ use stdx::pooled::PooledBox;
 use super::lifecycle::{Ended, Lifecycle, Load};
 use super::link::Link;
 use super::served::{self, Arrival};
-use crate::downstream::h1::connection::Connection;
+use crate::downstream::h1::connection::H1Connection;
 use crate::downstream::h1::linger::linger;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::stream_counts::{Http2, StreamCounts};
@@ -33,7 +33,7 @@ thread_local! {
 }
 
 /// Serves a connection until it ends. Bytes that were read from it already are in its input.
-pub(crate) async fn serve(connection: Box<Connection>, timer: ConnectionTimer) {
+pub(crate) async fn serve(connection: Box<H1Connection>, timer: ConnectionTimer) {
     let mut serving = PooledBox::make(|| Serving::new(connection, timer));
     let ended = poll_fn(|cx| serving.poll(cx)).await;
     let Serving { mut connection, timer, .. } = serving.into_inner();
@@ -50,13 +50,13 @@ struct Serving {
     streams: Streams,
     link: Rc<Link>,
     lifecycle: Lifecycle,
-    connection: Box<Connection>,
+    connection: Box<H1Connection>,
     timer: ConnectionTimer,
     counts: StreamCounts<Http2>,
 }
 
 impl Serving {
-    fn new(mut connection: Box<Connection>, timer: ConnectionTimer) -> Serving {
+    fn new(mut connection: Box<H1Connection>, timer: ConnectionTimer) -> Serving {
         let link = Link::new(&timer.context);
         let input = connection.input.take();
         let mut serving = Serving {
@@ -220,12 +220,12 @@ mod tests {
 
     #[test]
     fn idle_connection_takes_at_most_3_kib() {
-        fn size_of_future<F: Future>(_make: impl FnOnce(Box<Connection>, ConnectionTimer) -> F) -> usize {
+        fn size_of_future<F: Future>(_make: impl FnOnce(Box<H1Connection>, ConnectionTimer) -> F) -> usize {
             size_of::<F>()
         }
         let bytes = size_of_future(serve)
             + size_of::<Serving>().next_power_of_two()
-            + size_of::<Connection>()
+            + size_of::<H1Connection>()
             + size_of::<Link>();
         assert!(bytes <= 2 * 1024, "{bytes} bytes besides HPACK tables and slots");
     }

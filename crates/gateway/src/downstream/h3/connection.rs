@@ -9,7 +9,7 @@ use exchange::exchange::{Address, ConnectionContext, Scheme, TlsContext};
 use net::quic::Guarded;
 
 /// See the module.
-pub(super) struct Connection {
+pub(super) struct H3Connection {
     pub(super) quic: Guarded<quinn::Connection>,
     /// Number of the connection, unique in this process.
     pub(super) id: u64,
@@ -26,16 +26,16 @@ pub(super) struct Connection {
     counted: ConnectionGuard,
 }
 
-impl Connection {
+impl H3Connection {
     /// Creates a connection after its handshake.
     pub(super) fn new(
         quic: Guarded<quinn::Connection>,
         identity: Identity,
         counted: ConnectionGuard,
         tls: Rc<TlsContext>,
-    ) -> Box<Connection> {
+    ) -> Box<H3Connection> {
         let Identity { id, peer, listener, .. } = identity;
-        Box::new(Connection { quic, id, peer, requests: 0, listener, tls, counted })
+        Box::new(H3Connection { quic, id, peer, requests: 0, listener, tls, counted })
     }
 
     /// The connection as its exchanges see it.
@@ -57,7 +57,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for H3Connection {
     fn drop(&mut self) {
         self.counted.release(self.peer.ip());
     }

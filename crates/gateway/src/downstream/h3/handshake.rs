@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use quinn::{Connecting, ConnectionError};
 
-use super::connection::Connection;
+use super::connection::H3Connection;
 use super::serve;
 use crate::downstream::arrival::{Identity, within_deadline};
 use crate::downstream::connection_guard::{AddressPlace, ConnectionGuard};
@@ -64,7 +64,7 @@ pub(crate) async fn serve(arrival: QuicArrival, timer: ConnectionTimer) {
             let QuicHandshake { facts, site } = handshake;
             bump(if facts.is_resumed { &status.tls_resumed } else { &status.tls_full }, 1);
             let tls = Rc::new(TlsContext { facts, site, alt_svc: None });
-            let connection = Connection::new(quic, identity, place.into_guard(), tls);
+            let connection = H3Connection::new(quic, identity, place.into_guard(), tls);
             env::spawn(serve::serve(connection, timer));
         }
         Some(Err(reason)) => {

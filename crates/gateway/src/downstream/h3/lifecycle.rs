@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use http3::ErrorCode;
 
-use super::connection::Connection;
+use super::connection::H3Connection;
 use super::link::Link;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::idle_clock::{IdleClock, must_drain};
@@ -48,7 +48,7 @@ impl Lifecycle {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        connection: &Connection,
+        connection: &H3Connection,
         timer: &ConnectionTimer,
         link: &Link,
         in_flight: usize,
@@ -77,7 +77,7 @@ impl Lifecycle {
     }
 
     /// Begins to drain if the connection is to end, and goes on with it.
-    fn drain(&mut self, connection: &Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
+    fn drain(&mut self, connection: &H3Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
         match self.stage {
             H3LifecycleStage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
                 self.announce(link, now_ms);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use http3::Event;
 use stdx::pooled::PooledBox;
 
-use super::connection::Connection;
+use super::connection::H3Connection;
 use super::duties;
 use super::lifecycle::Lifecycle;
 use super::link::{Link, RequestStream, number};
@@ -29,7 +29,7 @@ const DUTIES_MAX: usize = 16;
 const LAST_TURNS: usize = 2;
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(connection: Box<Connection>, timer: ConnectionTimer) {
+pub(super) async fn serve(connection: Box<H3Connection>, timer: ConnectionTimer) {
     let mut serving = PooledBox::make(|| Serving::new(connection, timer));
     poll_fn(|cx| serving.poll(cx)).await;
     for _ in 0..LAST_TURNS {
@@ -44,7 +44,7 @@ struct Serving {
     duties: Streams,
     link: Rc<Link>,
     lifecycle: Lifecycle,
-    connection: Box<Connection>,
+    connection: Box<H3Connection>,
     timer: ConnectionTimer,
     counts: StreamCounts<Http3>,
     /// Bytes for the control stream at the last look.
@@ -57,7 +57,7 @@ struct Serving {
 const CONTROL_SLOT: usize = 1;
 
 impl Serving {
-    fn new(connection: Box<Connection>, timer: ConnectionTimer) -> Serving {
+    fn new(connection: Box<H3Connection>, timer: ConnectionTimer) -> Serving {
         let link = Link::new(connection.quic.duplicate(), &timer.context);
         let mut duties = Streams::default();
         duties.begin(0, PooledBox::new(duties::accept(link.clone())).into_dyn_future());
@@ -198,12 +198,12 @@ mod tests {
 
     #[test]
     fn idle_connection_takes_at_most_4_kib() {
-        fn size_of_future<F: Future>(_make: impl FnOnce(Box<Connection>, ConnectionTimer) -> F) -> usize {
+        fn size_of_future<F: Future>(_make: impl FnOnce(Box<H3Connection>, ConnectionTimer) -> F) -> usize {
             size_of::<F>()
         }
         let bytes = size_of_future(serve)
             + size_of::<Serving>().next_power_of_two()
-            + size_of::<Connection>()
+            + size_of::<H3Connection>()
             + size_of::<Link>();
         assert!(bytes <= 4 * 1024, "{bytes} bytes besides the transport's");
     }

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use peer::Fault;
 
-use super::{Connection, Job, Phase, Step, Upgrade, nanoseconds};
+use super::{LoadConnection, Job, Phase, Step, Upgrade, nanoseconds};
 use crate::load::expect::Verdict;
 use crate::load::tally::{Kind, Tally};
 use crate::load::websocket::{self, Heard, Refusal};
 
-impl Connection {
+impl LoadConnection {
     pub(super) fn take_handshake(&mut self, job: &Job, bytes: &[u8], clock: &Instant) -> Step {
         self.came.extend_from_slice(bytes);
         match websocket::check_handshake(&self.came) {

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use rustls::HandshakeKind;
 
-use super::{Connection, Job, Phase, Step, broken, nanoseconds};
+use super::{LoadConnection, Job, Phase, Step, broken, nanoseconds};
 use crate::load::socket;
 use crate::load::tally::{Kind, Tally};
 use crate::load::websocket::Echo;
 
-impl Connection {
+impl LoadConnection {
     pub(super) fn connected(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> Step {
         let Some(wire) = &self.wire else { return Step::Wait };
         if let Err(error) = wire.connected() {

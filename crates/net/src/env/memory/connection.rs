@@ -137,7 +137,7 @@ impl End {
 }
 
 /// See the module.
-pub(super) struct Connection {
+pub(super) struct MemoryConnection {
     pub(super) id: u64,
     random: Random,
     link: Link,
@@ -149,7 +149,7 @@ pub(super) struct Connection {
     harmed: bool,
 }
 
-impl Connection {
+impl MemoryConnection {
     /// A connection from `addresses[0]`, which asked for it, to `addresses[1]`.
     pub(super) fn new(
         id: u64,
@@ -157,14 +157,14 @@ impl Connection {
         link: Link,
         addresses: [SocketAddr; 2],
         owners: [Group; 2],
-    ) -> Connection {
+    ) -> MemoryConnection {
         let mut room = || random.between(link.room_bytes.0, link.room_bytes.1);
         let rooms = [room(), room()];
         let mut ends =
             [End::new(addresses[0], owners[0], rooms[0]), End::new(addresses[1], owners[1], rooms[1])];
         // An event loop may take a fresh socket for readable.
         ends[1].readable = random.chance(50);
-        Connection {
+        MemoryConnection {
             id,
             random,
             link,

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use super::connection::{Connection, Link};
+use super::connection::{MemoryConnection, Link};
 use super::executor::WORLD;
 use super::random::Random;
 use super::stream::{SharedConnection, Stream, lock, schedule};
@@ -225,7 +225,7 @@ pub async fn connect_from(local: SocketAddr, address: SocketAddr) -> io::Result<
     let id = world.executor().next_id();
     let doom = Doom::draw(&link, &mut random);
     let owners = [world.group(), WORLD];
-    let connection = Connection::new(id, random, link, [local, address], owners);
+    let connection = MemoryConnection::new(id, random, link, [local, address], owners);
     let shared: SharedConnection = Arc::new(Mutex::new(connection));
     if let Some(doom) = doom {
         doom.befall(id, address, &shared);

@@ -9,13 +9,13 @@ use std::task::{Context, Poll, Waker};
 
 use crate::env::PeerEnd;
 
-use super::connection::Connection;
+use super::connection::MemoryConnection;
 use super::executor::WORLD;
 use super::world::{world, world_left};
 
-pub(super) type SharedConnection = Arc<Mutex<Connection>>;
+pub(super) type SharedConnection = Arc<Mutex<MemoryConnection>>;
 
-pub(super) fn lock(connection: &SharedConnection) -> MutexGuard<'_, Connection> {
+pub(super) fn lock(connection: &SharedConnection) -> MutexGuard<'_, MemoryConnection> {
     connection.lock()
 }
 
@@ -54,7 +54,7 @@ impl Stream {
     }
 
     /// Does something at this end and has everything that follows from it happen in its time.
-    fn at_end<T>(&self, act: impl FnOnce(&mut Connection, usize, u64) -> T) -> T {
+    fn at_end<T>(&self, act: impl FnOnce(&mut MemoryConnection, usize, u64) -> T) -> T {
         let mut connection = lock(&self.connection);
         let result = act(&mut connection, self.end, world().now_ns());
         schedule(&self.connection, &mut connection);
@@ -200,7 +200,7 @@ impl fmt::Debug for Stream {
 }
 
 /// Has the next thing happen at each end when its time has come.
-pub(super) fn schedule(shared: &SharedConnection, connection: &mut Connection) {
+pub(super) fn schedule(shared: &SharedConnection, connection: &mut MemoryConnection) {
     for end in 0..2 {
         let Some(time_ns) = connection.next_ns(end) else { continue };
         if connection.scheduled_ns[end].is_some_and(|scheduled_ns| scheduled_ns <= time_ns) {

@@ -32,10 +32,10 @@ pub(super) struct Node {
     pub(super) sasl: Option<Arc<SaslConfig>>,
     place: String,
     timeout_ms: u64,
-    connection: Mutex<Option<Connection>>,
+    connection: Mutex<Option<KafkaConnection>>,
 }
 
-struct Connection {
+struct KafkaConnection {
     stream: OutboundStream,
     correlation: i32,
 }
@@ -78,9 +78,9 @@ impl Node {
         outcome
     }
 
-    async fn open(&self) -> Result<Connection, BrokerFault> {
+    async fn open(&self) -> Result<KafkaConnection, BrokerFault> {
         let stream = self.connect().await.map_err(|error| BrokerFault::Lost(error.to_string()))?;
-        let mut connection = Connection { stream, correlation: 0 };
+        let mut connection = KafkaConnection { stream, correlation: 0 };
         if let Some(sasl) = &self.sasl {
             self.log_in(&mut connection, sasl).await?;
         }
@@ -101,7 +101,7 @@ impl Node {
         }
     }
 
-    async fn log_in(&self, connection: &mut Connection, sasl: &SaslConfig) -> Result<(), BrokerFault> {
+    async fn log_in(&self, connection: &mut KafkaConnection, sasl: &SaslConfig) -> Result<(), BrokerFault> {
         let handshake = Request::sasl_handshake(sasl.mechanism.word());
         let reply = self.ask(connection, &handshake, true).await?;
         self.read(wire::read_sasl_handshake(&reply))?;
@@ -118,7 +118,7 @@ impl Node {
 
     async fn authenticate(
         &self,
-        connection: &mut Connection,
+        connection: &mut KafkaConnection,
         token: Vec<u8>,
     ) -> Result<Vec<u8>, BrokerFault> {
         let reply = self.ask(connection, &Request::sasl_authenticate(token), true).await?;
@@ -127,7 +127,7 @@ impl Node {
 
     async fn ask(
         &self,
-        connection: &mut Connection,
+        connection: &mut KafkaConnection,
         request: &Request,
         has_reply: bool,
     ) -> Result<Vec<u8>, BrokerFault> {

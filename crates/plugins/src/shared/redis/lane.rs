@@ -13,7 +13,7 @@ use stdx::hash::FastMap;
 use tokio::sync::{Notify, oneshot};
 
 use super::error::RedisError;
-use super::node::{Connection, Node};
+use super::node::{RedisConnection, Node};
 use super::resp::Value;
 
 /// Connections of a worker to one server: commands share them, so that more would only cost memory.
@@ -175,7 +175,7 @@ async fn drive(node: Arc<Node>, lane: Rc<Lane>) {
 }
 
 /// Sends a batch and hands its replies out; after a failure the connection is closed.
-async fn serve(node: &Node, connection: &mut Option<Connection>, mut batch: VecDeque<Job>) {
+async fn serve(node: &Node, connection: &mut Option<RedisConnection>, mut batch: VecDeque<Job>) {
     let whole = batch.len();
     let was_kept = connection.is_some();
     let mut outcome = attempt(node, connection, &mut batch).await;
@@ -199,10 +199,10 @@ async fn serve(node: &Node, connection: &mut Option<Connection>, mut batch: VecD
 /// Takes out of `batch` what was answered.
 async fn attempt(
     node: &Node,
-    connection: &mut Option<Connection>,
+    connection: &mut Option<RedisConnection>,
     batch: &mut VecDeque<Job>,
 ) -> Result<(), RedisError> {
-    if connection.as_mut().is_some_and(Connection::has_surplus) {
+    if connection.as_mut().is_some_and(RedisConnection::has_surplus) {
         *connection = None;
     }
     let connection = match connection {

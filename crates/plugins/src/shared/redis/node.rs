@@ -43,7 +43,7 @@ pub(super) struct Node {
 }
 
 /// A connection that is logged in.
-pub(super) struct Connection {
+pub(super) struct RedisConnection {
     stream: OutboundStream,
     /// Bytes that were read and belong to later replies.
     received: Vec<u8>,
@@ -67,9 +67,9 @@ impl Node {
     }
 
     /// Opens a connection and logs in.
-    pub(super) async fn open(&self) -> Result<Connection, RedisError> {
+    pub(super) async fn open(&self) -> Result<RedisConnection, RedisError> {
         let stream = self.open_stream().await.map_err(RedisError::of_connect)?;
-        let mut connection = Connection { stream, received: Vec::new() };
+        let mut connection = RedisConnection { stream, received: Vec::new() };
         let mut greeting = Vec::new();
         let database = self.login.database.to_string();
         let mut steps = 0;
@@ -96,7 +96,7 @@ impl Node {
 
     async fn greet(
         &self,
-        connection: &mut Connection,
+        connection: &mut RedisConnection,
         greeting: &[u8],
         steps: usize,
     ) -> Result<(), RedisError> {
@@ -152,7 +152,7 @@ impl Node {
     }
 }
 
-impl Connection {
+impl RedisConnection {
     /// Sends whole commands.
     pub(super) async fn send(&mut self, node: &Node, commands: &[u8]) -> Result<(), RedisError> {
         let sent = self.stream.write_all(commands, node.timing.reply_timeout_ms).await;

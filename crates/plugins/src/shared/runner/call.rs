@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use exchange::local::Local;
 use net::env;
 
-use super::connection::Connection;
+use super::connection::RunnerConnection;
 use super::error::CallError;
 use super::flat::Writer;
 use super::frame::{self, HEAD_BYTES};
@@ -38,7 +38,7 @@ const PREPARE_CONF: CallKind = CallKind {
 
 /// A call that the runner has and has not answered. Dropping it closes the connection.
 pub(super) struct RunnerCall {
-    connection: Connection,
+    connection: RunnerConnection,
     buffer: Vec<u8>,
     kind: CallKind,
     /// Its number.
@@ -138,7 +138,7 @@ async fn token(
     }
     // Over a connection of its own, as in APISIX: the runner for Java sends this answer twice, and the second one would be read
     // as that of a request.
-    let mut connection = Connection::open(&caller.runner).await?;
+    let mut connection = RunnerConnection::open(&caller.runner).await?;
     if connection.process != process {
         // Another runner has taken over meanwhile; the next try finds it.
         return Err(CallError::TokenUnknown);

@@ -22,7 +22,7 @@ const FULL_QUEUE_TRIES: usize = 500;
 const UNKNOWN_PROCESS: u32 = 1 << 31;
 
 /// See the module.
-pub(super) struct Connection {
+pub(super) struct RunnerConnection {
     stream: LocalStream,
     /// Bytes behind the last frame: a runner may ask several questions at once. At most what one read brings.
     behind: Vec<u8>,
@@ -32,12 +32,12 @@ pub(super) struct Connection {
     pub(super) process: u32,
 }
 
-impl Connection {
+impl RunnerConnection {
     /// Connects to the present runner.
     ///
     /// # Errors
     /// There is none, or its socket takes no connection.
-    pub(super) async fn open(runner: &Runner) -> Result<Connection, CallError> {
+    pub(super) async fn open(runner: &Runner) -> Result<RunnerConnection, CallError> {
         let (place, epoch) = runner.place();
         let path = place.map_err(CallError::NotRunning)?;
         let mut tries = 0;
@@ -53,7 +53,7 @@ impl Connection {
             }
         };
         let process = stream.peer_process().unwrap_or(UNKNOWN_PROCESS | epoch);
-        Ok(Connection { stream, behind: Vec::new(), epoch, process })
+        Ok(RunnerConnection { stream, behind: Vec::new(), epoch, process })
     }
 
     /// Whether the runner has neither closed the connection nor sent something that nothing has asked for.

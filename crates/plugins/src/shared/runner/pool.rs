@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use exchange::local::Local;
 
-use super::connection::Connection;
+use super::connection::RunnerConnection;
 use super::error::CallError;
 use super::place::Runner;
 
@@ -30,7 +30,7 @@ pub(super) struct Pool {
 }
 
 struct Idle {
-    connection: Connection,
+    connection: RunnerConnection,
     buffer: Vec<u8>,
     since_ms: u64,
 }
@@ -70,7 +70,7 @@ impl Pool {
         &self,
         runner: &Runner,
         now_ms: u64,
-    ) -> Result<(Connection, Vec<u8>), CallError> {
+    ) -> Result<(RunnerConnection, Vec<u8>), CallError> {
         let epoch = runner.epoch();
         loop {
             let Some(mut idle) = self.idle.borrow_mut().pop() else { break };
@@ -79,11 +79,11 @@ impl Pool {
                 return Ok((idle.connection, idle.buffer));
             }
         }
-        Ok((Connection::open(runner).await?, Vec::new()))
+        Ok((RunnerConnection::open(runner).await?, Vec::new()))
     }
 
     /// Keeps a connection for the next call, of which the last one has ended well.
-    pub(super) fn checkin(&self, connection: Connection, mut buffer: Vec<u8>, now_ms: u64) {
+    pub(super) fn checkin(&self, connection: RunnerConnection, mut buffer: Vec<u8>, now_ms: u64) {
         let mut idle = self.idle.borrow_mut();
         if idle.len() >= IDLE_MAX {
             return;

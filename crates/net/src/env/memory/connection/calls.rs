@@ -3,10 +3,10 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use super::{Connection, Flight, LAG_NS_MAX};
+use super::{MemoryConnection, Flight, LAG_NS_MAX};
 use crate::env::PeerEnd;
 
-impl Connection {
+impl MemoryConnection {
     pub(in super::super) fn poll_read_ready(&mut self, end: usize, cx: &Context<'_>) -> Poll<()> {
         let this = &mut self.ends[end];
         if this.readable {
