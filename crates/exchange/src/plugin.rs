@@ -57,7 +57,7 @@ pub use explained::{Action, Choice, Explained, Would};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Plugin,
-    Portion, Step,
+    Portion, ResponseStep,
 };
 pub use phase_name::Phase;
 pub use reply::{NO_ANSWER, Reply, ReplyStream, StreamedReply};

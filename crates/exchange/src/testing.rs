@@ -25,7 +25,7 @@ use crate::plugin::chain::Instance;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
-use crate::plugin::{Assembly, Build, Decision, Flow, Plugin, PluginKind, Reply, Step};
+use crate::plugin::{Assembly, Build, Decision, Flow, Plugin, PluginKind, Reply, ResponseStep};
 
 /// Everything that the exchanges of a test share: consumers, a route, state that outlives configurations.
 pub struct Scene {
@@ -278,8 +278,8 @@ impl Assembly for TestAssembly {
 ///
 /// # Panics
 /// When the plugin waits for something that does not come at once.
-pub fn finish(step: Step<'_>) {
-    if let Step::Wait(future) = step {
+pub fn finish(step: ResponseStep<'_>) {
+    if let ResponseStep::Wait(future) = step {
         let polled = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_ready(), "the plugin waits for something this test does not provide");
     }

@@ -29,7 +29,7 @@ use crate::terminal::{Paint, print, print_error};
 use crate::{machine, tools};
 pub use interrupt::{Interrupt, Interrupted};
 pub use plan::{Binaries, Wishes};
-use plan::{Step, estimated_seconds};
+use plan::{PlannedScenario, estimated_seconds};
 use progress::Progress;
 pub use stage::RunningPrograms;
 
@@ -142,10 +142,10 @@ fn measure_all(
     began: Instant,
 ) -> anyhow::Result<()> {
     let present = install(&settings.contenders, settings.installs, stage, report)?;
-    let all: Vec<Step> = settings
+    let all: Vec<PlannedScenario> = settings
         .scenarios
         .iter()
-        .map(|scenario| Step::new(scenario, &present, &settings.also, &settings.wishes))
+        .map(|scenario| PlannedScenario::new(scenario, &present, &settings.also, &settings.wishes))
         .collect();
     let mut steps = all;
     plan::sort(&mut steps);
@@ -178,7 +178,7 @@ fn measure_all(
 fn measure_step(
     settings: &Settings,
     stage: &mut RunningPrograms,
-    step: &Step,
+    step: &PlannedScenario,
     result: &mut ScenarioResult,
     progress: &Progress,
     interrupt: &Interrupt,
@@ -238,7 +238,7 @@ pub(crate) fn install(
 }
 
 /// Announces the steps, and how long they will take.
-fn announce(steps: &[Step], report: &Report) {
+fn announce(steps: &[PlannedScenario], report: &Report) {
     let paint = Paint::for_stdout();
     let runs: usize = steps.iter().map(|step| step.contenders.len() * step.rounds as usize).sum();
     print(format_args!(
@@ -265,7 +265,7 @@ fn announce(steps: &[Step], report: &Report) {
 }
 
 impl Settings {
-    fn empty_result(&self, step: &Step) -> ScenarioResult {
+    fn empty_result(&self, step: &PlannedScenario) -> ScenarioResult {
         let missing = |definition: &Definition| ContenderResult {
             name: definition.name.clone(),
             absent: None,

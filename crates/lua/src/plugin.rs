@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Decision, Flow, NO_ANSWER, Phase, Plugin, Portion, Reply, Step};
+use exchange::plugin::{BodyNeed, Decision, Flow, NO_ANSWER, Phase, Plugin, Portion, Reply, ResponseStep};
 use mlua::{MultiValue, Value};
 
 use crate::runtime::call::ProgramCall;
@@ -410,18 +410,18 @@ impl Plugin for LuaPlugin {
         self.decide(exchange, EntryPoint::BeforeProxy)
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         if !self.has(EntryPoint::HeaderFilter) {
-            return Step::Done;
+            return ResponseStep::Done;
         }
         let entry = EntryPoint::HeaderFilter;
         let done = Tables::of(exchange)
             .and_then(|tables| self.at_once(&tables, entry, None, &mut Reach::Edit(exchange)));
         match done {
-            Ok(_) => Step::Done,
+            Ok(_) => ResponseStep::Done,
             Err(reason) => {
                 self.note(exchange, entry, &reason);
-                Step::Failed(reason)
+                ResponseStep::Failed(reason)
             }
         }
     }
@@ -438,20 +438,20 @@ impl Plugin for LuaPlugin {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         if exchange.peek_state::<BodyEnded>().is_some_and(|ended| ended.0) {
             body.clear();
-            return Step::Done;
+            return ResponseStep::Done;
         }
         for entry in [EntryPoint::BodyFilter, EntryPoint::DelayedBodyFilter] {
             if self.has(entry)
                 && let Err(reason) = self.filter_body(exchange, entry, body, portion)
             {
                 self.note(exchange, entry, &reason);
-                return Step::Failed(reason);
+                return ResponseStep::Failed(reason);
             }
         }
-        Step::Done
+        ResponseStep::Done
     }
 
     fn log(&self, exchange: &Exchange) {

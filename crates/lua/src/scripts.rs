@@ -12,7 +12,7 @@ use exchange::plugin::scripts::{RouteCondition, Scripts};
 use exchange::plugin::services::Services;
 use exchange::plugin::{
     BodyEncoder, BodyNeed, Build, Decision, Explained, Flow, LogTask, NextAttempt, Phase, Plugin, Portion,
-    Reply, Step, StoredReply,
+    Reply, ResponseStep, StoredReply,
 };
 use message::{Headers, ResponseHead};
 use model::catalog::ScriptChecks;
@@ -224,7 +224,7 @@ impl Plugin for Preceded {
         self.plugin.upstream_response(exchange, failure)
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         self.before.run_before(exchange, EntryPoint::HeaderFilter);
         self.plugin.response_head(exchange)
     }
@@ -234,7 +234,7 @@ impl Plugin for Preceded {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         self.before.run_before(exchange, EntryPoint::BodyFilter);
         self.plugin.response_body(exchange, body, portion)
     }

@@ -74,7 +74,7 @@ pub enum HeaderFault {
 
 /// The progress of a [`Decoder`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct ProxyHeaderProgress {
     /// How many of the bytes belong to the header. The others are the client's.
     pub taken: usize,
     /// The header, once it is complete. Until then every byte is taken.
@@ -92,7 +92,7 @@ impl Decoder {
     ///
     /// # Errors
     /// At the first byte that no header can have at its place, so that a client which sends none is not waited for.
-    pub fn decode(&mut self, next: &[u8]) -> Result<Step, HeaderFault> {
+    pub fn decode(&mut self, next: &[u8]) -> Result<ProxyHeaderProgress, HeaderFault> {
         let before = self.bytes.len();
         let room = HEADER_MAX_BYTES - before;
         self.bytes.extend_from_slice(&next[..next.len().min(room)]);
@@ -101,11 +101,11 @@ impl Decoder {
                 // A byte after the end of the header would have ended an earlier call.
                 let taken = length.saturating_sub(before);
                 self.bytes = Vec::new();
-                Ok(Step { taken, header: Some(header) })
+                Ok(ProxyHeaderProgress { taken, header: Some(header) })
             }
             // Every version refuses longer headers, so that there is always room for one byte more.
             None if self.bytes.len() >= HEADER_MAX_BYTES => Err(HeaderFault::TooLong),
-            None => Ok(Step { taken: self.bytes.len() - before, header: None }),
+            None => Ok(ProxyHeaderProgress { taken: self.bytes.len() - before, header: None }),
         }
     }
 

@@ -68,7 +68,7 @@ use std::sync::atomic::Ordering;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
-use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, Reply, Step};
+use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, Reply, ResponseStep};
 use message::{FieldId, Method};
 use serde_json::{Value, json};
 
@@ -262,7 +262,7 @@ impl Plugin for BodyTransformer {
         }
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         if let Some(response) = &self.response {
             let headers = &exchange.response.headers;
             let content_type = headers.get_known(FieldId::ContentType).unwrap_or_default();
@@ -272,14 +272,14 @@ impl Plugin for BodyTransformer {
                 // It has no end, or cannot be decoded: it stays as it is, so that its head has to describe it
                 // still.
                 exchange.state::<Visit>().response = None;
-                return Step::Done;
+                return ResponseStep::Done;
             }
             exchange.state::<Visit>().response = Some(message);
             for name in ["Content-Encoding", "Last-Modified", "ETag"] {
                 exchange.response.headers.remove(name);
             }
         }
-        Step::Done
+        ResponseStep::Done
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
@@ -294,7 +294,7 @@ impl Plugin for BodyTransformer {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         _portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         match self.response(exchange, body) {
             None => {}
             Some(Ok(new)) => *body = new,
@@ -312,7 +312,7 @@ impl Plugin for BodyTransformer {
                 }
             }
         }
-        Step::Done
+        ResponseStep::Done
     }
 }
 

@@ -48,7 +48,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, Step, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep, explain_by_running};
 use message::{Headers, Method};
 use serde_json::{Value, json};
 
@@ -280,7 +280,7 @@ impl Plugin for Cors {
         }
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         // Another plugin or the gateway may have answered before the rewrite phase of this one.
         let asked = exchange.peek_state::<Asked>().cloned();
         let Asked { origin, headers: requested } = asked.unwrap_or_else(|| self.asked(exchange));
@@ -316,7 +316,7 @@ impl Plugin for Cors {
                 None => drop(headers.remove("Timing-Allow-Origin")),
             }
         }
-        Step::Done
+        ResponseStep::Done
     }
 
     fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, Step, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep, explain_by_running};
 use jsonx::Bounds;
 use message::Method;
 use serde::Deserialize;
@@ -97,7 +97,7 @@ impl Plugin for Csrf {
         }
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         let now_s = now_s(exchange);
         let mut cookie = format!("{}={};path=/;SameSite=Lax", self.name, self.token(now_s));
         if let Ok(expires_s @ 1..) = u64::try_from(self.expires_s) {
@@ -107,7 +107,7 @@ impl Plugin for Csrf {
         }
         // Fails only if the response has as many fields as are allowed; then the client keeps its last token.
         let _ = exchange.response.headers.append("Set-Cookie", cookie.as_bytes());
-        Step::Done
+        ResponseStep::Done
     }
 
     fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {

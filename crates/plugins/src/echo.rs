@@ -22,7 +22,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, Step};
+use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, ResponseStep};
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -93,7 +93,7 @@ fn compile(config: &Value) -> Result<Echo, String> {
 }
 
 impl Plugin for Echo {
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         let headers = &mut exchange.response.headers;
         for name in ["Content-Encoding", "ETag", "Last-Modified"] {
             headers.remove(name);
@@ -105,7 +105,7 @@ impl Plugin for Echo {
                 let _ = headers.append(name, value.as_bytes());
             }
         }
-        Step::Done
+        ResponseStep::Done
     }
 
     fn wants_response_body(&self, _exchange: &Exchange) -> BodyNeed {
@@ -117,7 +117,7 @@ impl Plugin for Echo {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         let is_first = !std::mem::replace(&mut exchange.state::<HasBegun>().0, true);
         if let Some(replacement) = &self.body {
             body.clear();
@@ -131,7 +131,7 @@ impl Plugin for Echo {
         if portion == Portion::Last {
             body.extend_from_slice(&self.after);
         }
-        Step::Done
+        ResponseStep::Done
     }
 }
 

@@ -29,7 +29,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, Step};
+use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, ResponseStep};
 use message::FieldId;
 use serde_json::{Value, json};
 
@@ -148,23 +148,23 @@ impl ErrorPage {
 }
 
 impl Plugin for ErrorPage {
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         let status = exchange.response.status;
         if status < STATUS_MIN || !exchange.stats.answered_locally || exchange.stats.is_stored {
-            return Step::Done;
+            return ResponseStep::Done;
         }
         // The gateway puts the body of such a reply into `grpc-message`, which is a sentence and no page.
         if exchange.is_native_call() {
-            return Step::Done;
+            return ResponseStep::Done;
         }
         let Ok(index) = self.pages.binary_search_by_key(&status, |page| page.status) else {
-            return Step::Done;
+            return ResponseStep::Done;
         };
         exchange.state::<Chosen>().0 = Some(index);
         // The value was checked; it fails only if the response is full, and then the page has the type of the old body.
         let content_type = self.pages[index].content_type.as_bytes();
         let _ = exchange.response.headers.set_known(FieldId::ContentType, content_type);
-        Step::Done
+        ResponseStep::Done
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
@@ -176,14 +176,14 @@ impl Plugin for ErrorPage {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         if let Some(page) = self.chosen(exchange) {
             body.clear();
             if portion == Portion::Last {
                 body.extend_from_slice(&page.body);
             }
         }
-        Step::Done
+        ResponseStep::Done
     }
 }
 

@@ -29,7 +29,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, Step, UpstreamRef};
+use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, ResponseStep, UpstreamRef};
 use model::control_endpoint::{ControlAnswer, ControlEndpoint, ControlQuestion};
 use model::{Catalog, Kind, check};
 use serde_json::{Value, json};
@@ -128,9 +128,9 @@ impl Plugin for ExamplePlugin {
         Flow::Continue
     }
 
-    fn response_head<'a>(&'a self, _exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, _exchange: &'a mut Exchange) -> ResponseStep<'a> {
         self.tell("header_filter");
-        Step::Done
+        ResponseStep::Done
     }
 
     fn wants_response_body(&self, _exchange: &Exchange) -> BodyNeed {
@@ -142,10 +142,10 @@ impl Plugin for ExamplePlugin {
         _exchange: &'a mut Exchange,
         _body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         let eof = portion == Portion::Last;
         tracing::warn!(conf = &*self.shown, eof, "plugin body_filter phase");
-        Step::Done
+        ResponseStep::Done
     }
 
     fn log(&self, _exchange: &Exchange) {

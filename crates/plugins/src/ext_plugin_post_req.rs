@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Step};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, ResponseStep};
 use serde_json::Value;
 
 use crate::shared::runner::{self, Caller};
@@ -44,7 +44,7 @@ impl Plugin for ExtPluginPostReq {
         runner::request::call(&self.0, exchange)
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         runner::request::respond(exchange)
     }
 

@@ -29,7 +29,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Explained, Phase, Plugin, PluginKind, Portion, Step};
+use exchange::plugin::{BodyNeed, Build, Explained, Phase, Plugin, PluginKind, Portion, ResponseStep};
 use serde_json::Value;
 
 use crate::shared::runner::{self, Caller};
@@ -53,7 +53,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 impl Plugin for ExtPluginPostResp {
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         runner::response::head(&self.0, exchange)
     }
 
@@ -66,7 +66,7 @@ impl Plugin for ExtPluginPostResp {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         runner::response::body(&self.0, exchange, body, portion)
     }
 

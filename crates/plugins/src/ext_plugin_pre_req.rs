@@ -35,7 +35,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Step};
+use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, ResponseStep};
 use model::control_endpoint::{ControlAnswer, ControlEndpoint};
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ impl Plugin for ExtPluginPreReq {
         runner::request::call(&self.0, exchange)
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         runner::request::respond(exchange)
     }
 

@@ -63,7 +63,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply, Step};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep};
 use message::Method;
 use serde_json::{Map, Value};
 
@@ -239,7 +239,7 @@ impl Plugin for GraphqlLimitCount {
         }
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         self.limit.show(exchange);
         if self.shows_cost
             && let Some(cost) = exchange.peek_state::<ShownCost>().map(|cost| cost.0)
@@ -248,7 +248,7 @@ impl Plugin for GraphqlLimitCount {
             // Digits under a valid name fail only if the response is full; then the field is left out.
             let _ = exchange.response.headers.set(COST_FIELD, digits.format(cost).as_bytes());
         }
-        Step::Done
+        ResponseStep::Done
     }
 }
 

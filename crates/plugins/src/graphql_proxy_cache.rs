@@ -44,7 +44,7 @@ use exchange::Exchange;
 use exchange::failure::Failure;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{
-    BodyNeed, Build, Flow, Phase, Plugin, PluginApi, PluginKind, Reply, Step, StoredReply,
+    BodyNeed, Build, Flow, Phase, Plugin, PluginApi, PluginKind, Reply, ResponseStep, StoredReply,
 };
 use message::Method;
 use serde_json::Value;
@@ -173,13 +173,13 @@ impl Plugin for GraphqlProxyCache {
         self.cache.upstream_response(exchange, failure)
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         self.cache.show_status(exchange);
         if let Some(key) = exchange.peek_state::<ShownKey>().map(|key| key.0.clone()) {
             // Digits under a valid name fail only if the response is full; then the field is left out.
             let _ = exchange.response.headers.set(KEY_FIELD, key.as_bytes());
         }
-        Step::Done
+        ResponseStep::Done
     }
 
     fn log(&self, exchange: &Exchange) {

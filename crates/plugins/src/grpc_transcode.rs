@@ -73,7 +73,7 @@ use data_encoding::HEXLOWER;
 use exchange::Exchange;
 use exchange::grpc::timeout_text;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply, Step};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply, ResponseStep};
 use message::{FieldId, Headers, Method};
 use model::{Id, Kind, schema};
 use serde::Deserialize;
@@ -260,9 +260,9 @@ impl Plugin for GrpcTranscode {
         }))
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         self.begin_response(exchange);
-        Step::Done
+        ResponseStep::Done
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
@@ -282,10 +282,10 @@ impl Plugin for GrpcTranscode {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         if self.streams {
             self.convert_piece(exchange, body, portion);
-            Step::Done
+            ResponseStep::Done
         } else {
             self.convert_whole(exchange, body)
         }

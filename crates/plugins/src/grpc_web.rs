@@ -40,7 +40,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::grpc::{code_of_cause, code_of_status, is_call, message_text};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, Reply, Step};
+use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, Reply, ResponseStep};
 use message::{FieldId, Headers, Method};
 use serde_json::Value;
 
@@ -182,7 +182,7 @@ impl Plugin for GrpcWeb {
         Flow::Continue
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         self.allow_origins(exchange);
         let status = exchange.response.status;
         let is_messages = exchange.response.headers.get_known(FieldId::ContentType).is_some_and(is_call);
@@ -190,7 +190,7 @@ impl Plugin for GrpcWeb {
         let has_status = exchange.response.headers.contains("grpc-status");
         let call = exchange.state::<GrpcWebCall>();
         if call.encoding.is_none() {
-            return Step::Done;
+            return ResponseStep::Done;
         }
         call.is_status_sent = is_messages && has_status;
         call.drops_body = !is_messages;
@@ -209,7 +209,7 @@ impl Plugin for GrpcWeb {
         }
         // A head without space for it has a client that cannot read the body.
         let _ = headers.set("Content-Type", &content_type);
-        Step::Done
+        ResponseStep::Done
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
@@ -235,7 +235,7 @@ impl Plugin for GrpcWeb {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         let call = exchange.state::<GrpcWebCall>();
         let is_text = call.encoding == Some(Encoding::Text);
         if call.drops_body {
@@ -251,7 +251,7 @@ impl Plugin for GrpcWeb {
             }
             body.extend_from_slice(&frame);
         }
-        Step::Done
+        ResponseStep::Done
     }
 }
 

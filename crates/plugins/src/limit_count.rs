@@ -56,7 +56,7 @@ mod window;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply, Step};
+use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, Fields, attributes, words};
@@ -480,9 +480,9 @@ impl Plugin for LimitCount {
         self.all(exchange, 1)
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         self.show(exchange);
-        Step::Done
+        ResponseStep::Done
     }
 
     fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {

@@ -115,7 +115,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::failure::Failure;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Step, StoredReply};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, ResponseStep, StoredReply};
 use message::{FieldId, Method};
 use serde_json::Value;
 
@@ -311,9 +311,9 @@ impl Plugin for ProxyCache {
         self.replace(exchange, failure)
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         self.show_status(exchange);
-        Step::Done
+        ResponseStep::Done
     }
 
     fn log(&self, exchange: &Exchange) {

@@ -33,7 +33,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Step};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, ResponseStep};
 use net::env::random_u64;
 use serde_json::Value;
 
@@ -151,18 +151,18 @@ impl Plugin for RequestId {
         Flow::Continue
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         if !self.include_in_response
             || exchange.response.headers.get(&self.header_name).is_some_and(|value| !value.is_empty())
         {
-            return Step::Done;
+            return ResponseStep::Done;
         }
         let given = std::mem::take(&mut exchange.state::<Given>().0);
         if !given.is_empty() {
             // A full response head is no reason to fail the response.
             let _ = exchange.response.headers.set(&self.header_name, &given);
         }
-        Step::Done
+        ResponseStep::Done
     }
 }
 

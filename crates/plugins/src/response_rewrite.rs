@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 use data_encoding::BASE64_NOPAD;
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, Step};
+use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, ResponseStep};
 use message::FieldId;
 use router::vars::Expression;
 use serde_json::{Map, Value, json};
@@ -265,9 +265,9 @@ impl ResponseRewrite {
 }
 
 impl Plugin for ResponseRewrite {
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         if self.condition.as_ref().is_some_and(|condition| !condition.evaluate(exchange)) {
-            return Step::Done;
+            return ResponseStep::Done;
         }
         if let Some(status) = self.status {
             exchange.response.status = status;
@@ -276,7 +276,7 @@ impl Plugin for ResponseRewrite {
         }
         *exchange.state::<Decision>() = self.decide(exchange);
         self.rewrite_fields(exchange);
-        Step::Done
+        ResponseStep::Done
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
@@ -294,15 +294,15 @@ impl Plugin for ResponseRewrite {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         match &self.body {
-            Body::Kept => Step::Done,
+            Body::Kept => ResponseStep::Done,
             Body::Replaced(replacement) => {
                 body.clear();
                 if portion == Portion::Last {
                     body.extend_from_slice(replacement);
                 }
-                Step::Done
+                ResponseStep::Done
             }
             Body::Filtered(filters) => {
                 let mut filtering = std::mem::take(&mut exchange.state::<Decision>().filtering);

@@ -50,7 +50,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 #[cfg(test)]
 mod tests {
-    use exchange::plugin::{Portion, Step};
+    use exchange::plugin::{Portion, ResponseStep};
     use exchange::testing::{Scene, WRITTEN_PATHS, decide};
     use router::vars::Template;
     use serde_json::json;
@@ -183,7 +183,7 @@ mod tests {
             [("a1", Portion::Piece), ("b1", Portion::Piece), ("c1", Portion::Piece), ("d1", Portion::Last)];
         let passed = pieces.map(|(piece, portion)| {
             let mut body = piece.as_bytes().to_vec();
-            assert!(matches!(plugin.response_body(&mut exchange, &mut body, portion), Step::Done));
+            assert!(matches!(plugin.response_body(&mut exchange, &mut body, portion), ResponseStep::Done));
             String::from_utf8(body).unwrap()
         });
         assert_eq!(passed, ["a1", "end", "", ""]);

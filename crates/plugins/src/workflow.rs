@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep};
 use model::Catalog;
 use model::catalog::SchemaType;
 use model::check::UnknownFields;
@@ -220,10 +220,10 @@ impl Plugin for Workflow {
         }
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         match self.ran(exchange) {
-            Some(instance) => Step::Wait(Box::pin(instance.run_response_head(exchange))),
-            None => Step::Done,
+            Some(instance) => ResponseStep::Wait(Box::pin(instance.run_response_head(exchange))),
+            None => ResponseStep::Done,
         }
     }
 

@@ -48,7 +48,7 @@ use exchange::exchange::TraceContext;
 use exchange::observe::pace::Pace;
 use exchange::plugin::batch::{BatchQueue, Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::{HttpClient, check_uri};
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, Step};
+use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep};
 use net::env::random_u64;
 use serde_json::{Value, json};
 
@@ -169,12 +169,12 @@ impl Plugin for Zipkin {
         Flow::Continue
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         if exchange.peek_state::<Recording>().is_some_and(Recording::is_sampled) {
             let now_ns = exchange.local().clock_ns();
             exchange.state::<Recording>().head_ns = now_ns;
         }
-        Step::Done
+        ResponseStep::Done
     }
 
     fn log(&self, exchange: &Exchange) {

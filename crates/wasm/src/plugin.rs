@@ -12,7 +12,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::outbound::DestinationOpener;
-use exchange::plugin::{BodyNeed, Decision, Flow, Plugin, Portion, Reply, Step};
+use exchange::plugin::{BodyNeed, Decision, Flow, Plugin, Portion, Reply, ResponseStep};
 use message::{FieldId, Headers, Method};
 
 use crate::abi::Side;
@@ -206,17 +206,17 @@ impl Plugin for WasmPlugin {
         self.piece_of_request(exchange, body, portion);
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         if exchange.peek_state::<RequestState>().is_some_and(|state| state.has_failed) {
-            return Step::Done;
+            return ResponseStep::Done;
         }
         match self.head(exchange, Head::Response) {
-            Ok(Headed::Continue) => Step::Done,
+            Ok(Headed::Continue) => ResponseStep::Done,
             Ok(Headed::Reply(reply)) => {
                 self.replace_response(exchange, *reply);
-                Step::Done
+                ResponseStep::Done
             }
-            Ok(Headed::Pause) => Step::Wait(Box::pin(async move {
+            Ok(Headed::Pause) => ResponseStep::Wait(Box::pin(async move {
                 match self.resumed(exchange, Side::Response, &mut None).await {
                     Ok(None) => {}
                     Ok(Some(reply)) => self.replace_response(exchange, *reply),
@@ -225,7 +225,7 @@ impl Plugin for WasmPlugin {
             })),
             Err(fault) => {
                 self.fail_response(exchange, &fault);
-                Step::Done
+                ResponseStep::Done
             }
         }
     }
@@ -239,7 +239,7 @@ impl Plugin for WasmPlugin {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         self.piece_of_response(exchange, body, portion)
     }
 

@@ -8,7 +8,7 @@ use router::vars::{Expression, VariableSource};
 
 use super::encode::BodyEncoder;
 use super::explained::Explained;
-use super::phase::{BodyNeed, Flow, LogTask, NextAttempt, Plugin, Portion, Step};
+use super::phase::{BodyNeed, Flow, LogTask, NextAttempt, Plugin, Portion, ResponseStep};
 use super::phase_name::Phase;
 use super::reply::Reply;
 use super::stored::StoredReply;
@@ -131,10 +131,10 @@ impl Plugin for CanaryPlugin {
         self.at(exchange, &[Phase::UpstreamResponse])?.upstream_response(exchange, failure)
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         match self.at(exchange, &[Phase::ResponseHead]) {
             Some(plugin) => plugin.response_head(exchange),
-            None => Step::Done,
+            None => ResponseStep::Done,
         }
     }
 
@@ -143,10 +143,10 @@ impl Plugin for CanaryPlugin {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         match self.at(exchange, &[Phase::ResponseBody]) {
             Some(plugin) => plugin.response_body(exchange, body, portion),
-            None => Step::Done,
+            None => ResponseStep::Done,
         }
     }
 

@@ -7,7 +7,7 @@ use router::vars::{Expression, VariableSource};
 use serde_json::Value;
 
 use super::ordered::{ByPhase, Ordered};
-use super::phase::{Decision, Flow, Plugin, Step};
+use super::phase::{Decision, Flow, Plugin, ResponseStep};
 use super::phase_name::Phase;
 use super::reply::Reply;
 use crate::exchange::Exchange;
@@ -99,9 +99,9 @@ impl Instance {
         }
         let outer = exchange.instance.replace(self.number);
         match self.plugin.response_head(exchange) {
-            Step::Done => {}
-            Step::Wait(future) => future.await,
-            Step::Failed(reason) | Step::FailedBecause(_, reason) => {
+            ResponseStep::Done => {}
+            ResponseStep::Wait(future) => future.await,
+            ResponseStep::Failed(reason) | ResponseStep::FailedBecause(_, reason) => {
                 tracing::error!(plugin = self.name, "the response head was not changed: {reason}")
             }
         }

@@ -54,8 +54,8 @@ pub trait Plugin: Send + Sync + 'static {
 
     /// May change [`Exchange::response`] before it is sent; runs for upstream responses and local ones alike. The response is
     /// held back while it waits.
-    fn response_head<'a>(&'a self, _exchange: &'a mut Exchange) -> Step<'a> {
-        Step::Done
+    fn response_head<'a>(&'a self, _exchange: &'a mut Exchange) -> ResponseStep<'a> {
+        ResponseStep::Done
     }
 
     /// Sees and edits the response body, in the portions that [`Plugin::wants_response_body`] asked for. It may wait where
@@ -65,8 +65,8 @@ pub trait Plugin: Send + Sync + 'static {
         _exchange: &'a mut Exchange,
         _body: &'a mut Vec<u8>,
         _portion: Portion,
-    ) -> Step<'a> {
-        Step::Done
+    ) -> ResponseStep<'a> {
+        ResponseStep::Done
     }
 
     /// Sees and edits the trailers of the response, just before the last piece of the body is given to
@@ -197,7 +197,7 @@ pub enum Flow<'a> {
 }
 
 /// How a phase of the response goes on.
-pub enum Step<'a> {
+pub enum ResponseStep<'a> {
     /// To the next plugin.
     Done,
     /// The plugin has to wait for something.

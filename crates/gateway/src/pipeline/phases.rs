@@ -21,7 +21,7 @@ use exchange::failure::{Cause, Failure};
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{
-    BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Portion, Reply, Step, StoredReply, StreamedReply,
+    BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Portion, Reply, ResponseStep, StoredReply, StreamedReply,
 };
 use message::Headers;
 
@@ -100,12 +100,12 @@ pub(super) async fn response_head<S: DownstreamStream>(journey: &mut Journey<'_,
             }
             let started = journey.exchange.begin_run();
             let ended = match instance.plugin.response_head(journey.exchange) {
-                Step::Wait(future) => {
+                ResponseStep::Wait(future) => {
                     wait_for_plugin(journey.run, journey.downstream, future, instance.name).await
                 }
-                Step::Done => Ok(()),
-                Step::Failed(reason) => Err(failed(instance.name, reason)),
-                Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
+                ResponseStep::Done => Ok(()),
+                ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
+                ResponseStep::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
             };
             journey.exchange.end_run(instance.name, Phase::ResponseHead, started);
             ended?;
@@ -177,12 +177,12 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                 BodyNeed::Stream | BodyNeed::Buffer { .. } => {
                     let started = journey.exchange.begin_run();
                     let ended = match instance.plugin.response_body(journey.exchange, body, Portion::Last) {
-                        Step::Wait(future) => {
+                        ResponseStep::Wait(future) => {
                             wait_for_plugin(journey.run, journey.downstream, future, instance.name).await
                         }
-                        Step::Done => Ok(()),
-                        Step::Failed(reason) => Err(failed(instance.name, reason)),
-                        Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
+                        ResponseStep::Done => Ok(()),
+                        ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
+                        ResponseStep::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
                     };
                     journey.exchange.end_run(instance.name, Phase::ResponseBody, started);
                     ended?;
@@ -220,12 +220,12 @@ pub(super) fn piece_of_response_body(
             }
             let started = exchange.begin_run();
             let ended = match instance.plugin.response_body(exchange, body, portion) {
-                Step::Done => Ok(()),
-                Step::Wait(_) => {
+                ResponseStep::Done => Ok(()),
+                ResponseStep::Wait(_) => {
                     Err(failed(instance.name, "it waits while it edits a streamed body".to_owned()))
                 }
-                Step::Failed(reason) => Err(failed(instance.name, reason)),
-                Step::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
+                ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
+                ResponseStep::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
             };
             exchange.end_run(instance.name, Phase::ResponseBody, started);
             ended?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::exchange::{LOCAL_FIELD, WITNESS_FIELD};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply, Step};
+use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply, ResponseStep};
 use net::env;
 use net::env::memory::Planted;
 
@@ -50,12 +50,12 @@ impl Plugin for Stamp {
         Flow::Continue
     }
 
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         panic_if_asked(exchange, "head");
         if let Some(id) = id(exchange) {
             exchange.response.headers.set("X-Stamp", id.to_string().as_bytes()).unwrap();
         }
-        Step::Done
+        ResponseStep::Done
     }
 
     fn log(&self, exchange: &Exchange) {
@@ -69,7 +69,7 @@ impl Plugin for Stamp {
 struct Witness;
 
 impl Plugin for Witness {
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         let mut request = exchange.request.method_text().to_vec();
         request.push(b' ');
         request.extend_from_slice(exchange.forward_path());
@@ -81,7 +81,7 @@ impl Plugin for Witness {
         if exchange.stats.answered_locally {
             headers.set(LOCAL_FIELD, b"1").unwrap();
         }
-        Step::Done
+        ResponseStep::Done
     }
 }
 
@@ -91,9 +91,9 @@ struct Edit {
 }
 
 impl Plugin for Edit {
-    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> Step<'a> {
+    fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         exchange.response.headers.set("X-Edited", b"1").unwrap();
-        Step::Done
+        ResponseStep::Done
     }
 
     fn wants_response_body(&self, _: &Exchange) -> BodyNeed {
@@ -105,10 +105,10 @@ impl Plugin for Edit {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         _: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         panic_if_asked(exchange, "body");
         body.iter_mut().for_each(|byte| *byte ^= EDIT_MASK);
-        Step::Done
+        ResponseStep::Done
     }
 }
 

@@ -13,7 +13,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 
-use super::connection::{LoadConnection, Job, Phase, Step, nanoseconds};
+use super::connection::{LoadConnection, Job, Phase, EventOutcome, nanoseconds};
 use super::schedule::Schedule;
 use super::tally::{Kind, Tally};
 use super::timer::Timer;
@@ -188,24 +188,24 @@ impl<'a> Asker<'a> {
     }
 
     /// Handles the result of an event or of opening a connection for its request.
-    fn follow(&mut self, number: usize, step: Step) {
+    fn follow(&mut self, number: usize, step: EventOutcome) {
         match step {
-            Step::Wait => {}
-            Step::Ready => {
+            EventOutcome::Wait => {}
+            EventOutcome::Ready => {
                 let now_ns = self.now_ns();
                 self.release(number, now_ns);
             }
-            Step::Answered(now_ns) => {
+            EventOutcome::Answered(now_ns) => {
                 self.in_flight -= 1;
                 if self.connections[number].phase != Phase::Ending {
                     self.release(number, now_ns);
                 }
             }
-            Step::Ended => {
+            EventOutcome::Ended => {
                 let now_ns = self.now_ns();
                 self.release(number, now_ns);
             }
-            Step::Failed(kind, words) => self.fail(number, kind, words),
+            EventOutcome::Failed(kind, words) => self.fail(number, kind, words),
         }
     }
 

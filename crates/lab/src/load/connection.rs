@@ -93,7 +93,7 @@ pub(super) enum Phase {
 
 /// Result of an event.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum EventOutcome {
     /// More events are needed.
     Wait,
     /// The connection is open and has no request.
@@ -142,7 +142,7 @@ impl LoadConnection {
     }
 
     /// Sends the request on an open connection.
-    pub(super) fn ask(&mut self, job: &Job, now_ns: u64) -> Step {
+    pub(super) fn ask(&mut self, job: &Job, now_ns: u64) -> EventOutcome {
         (self.phase, self.since_ns, self.sent) = (Phase::Asking, now_ns, 0);
         if job.websocket.is_none() {
             self.reading.begin();
@@ -175,15 +175,15 @@ impl LoadConnection {
         buffer: &mut [u8],
         tally: &mut Tally,
         clock: &Instant,
-    ) -> Step {
+    ) -> EventOutcome {
         match self.phase {
-            Phase::Closed | Phase::Resting => Step::Wait,
+            Phase::Closed | Phase::Resting => EventOutcome::Wait,
             Phase::Connecting => self.connected(job, tally, clock),
             Phase::Securing => self.secure(job, tally, clock),
             Phase::Upgrading | Phase::Asking => {
                 if flags.contains(EventFlags::OUT) && self.has_unsent(job) {
                     match self.push(job) {
-                        Step::Wait => {}
+                        EventOutcome::Wait => {}
                         failed => return failed,
                     }
                 }
@@ -209,23 +209,23 @@ impl LoadConnection {
     }
 
     /// Sends as many bytes as the kernel takes. A pending pong is sent before or after a message, never inside it.
-    fn push(&mut self, job: &Job) -> Step {
-        let Some(mut wire) = self.wire.take() else { return Step::Wait };
+    fn push(&mut self, job: &Job) -> EventOutcome {
+        let Some(mut wire) = self.wire.take() else { return EventOutcome::Wait };
         let step = wire.flush().map_or_else(broken, |()| self.push_to(&mut wire, job));
         self.wire = Some(wire);
         step
     }
 
-    fn push_to(&mut self, wire: &mut Wire, job: &Job) -> Step {
+    fn push_to(&mut self, wire: &mut Wire, job: &Job) -> EventOutcome {
         let saying = self.saying(job);
         loop {
             let is_pong = !self.owed.is_empty() && (self.sent == 0 || self.sent == saying.len());
             let rest = if is_pong { &self.owed[..] } else { &saying[self.sent..] };
             if rest.is_empty() {
-                return Step::Wait;
+                return EventOutcome::Wait;
             }
             match wire.send(rest) {
-                Ok(0) => return Step::Wait,
+                Ok(0) => return EventOutcome::Wait,
                 Ok(bytes) if is_pong => drop(self.owed.drain(..bytes)),
                 Ok(bytes) => self.sent += bytes,
                 // The response that explains it may be readable.
@@ -246,11 +246,11 @@ impl LoadConnection {
         buffer: &mut [u8],
         tally: &mut Tally,
         clock: &Instant,
-    ) -> Step {
+    ) -> EventOutcome {
         loop {
-            let Some(wire) = &mut self.wire else { return Step::Wait };
+            let Some(wire) = &mut self.wire else { return EventOutcome::Wait };
             let bytes = match wire.receive(buffer) {
-                Ok(None) => return Step::Wait,
+                Ok(None) => return EventOutcome::Wait,
                 Ok(Some(0)) => return self.closed_by_peer(job, tally, clock),
                 Ok(Some(bytes)) => bytes,
                 Err(error) => return broken(error),
@@ -264,8 +264,8 @@ impl LoadConnection {
             };
             match step {
                 // A short read: more bytes cause another event, unless this event reported the end.
-                Step::Wait if is_drained && !socket::is_over(flags) => return Step::Wait,
-                Step::Wait => {}
+                EventOutcome::Wait if is_drained && !socket::is_over(flags) => return EventOutcome::Wait,
+                EventOutcome::Wait => {}
                 step => return step,
             }
         }
@@ -278,20 +278,20 @@ impl LoadConnection {
         bytes: &[u8],
         tally: &mut Tally,
         clock: &Instant,
-    ) -> Step {
+    ) -> EventOutcome {
         let LoadConnection { reading, comparison, .. } = self;
         let used = match reading.take(bytes, |status, piece| comparison.take(&job.measure, status, piece)) {
             Ok(used) => used,
             Err(Fault(fault)) => {
-                return Step::Failed(Kind::Content, format!("an answer is no HTTP: {fault}"));
+                return EventOutcome::Failed(Kind::Content, format!("an answer is no HTTP: {fault}"));
             }
         };
         if !self.reading.is_whole() {
-            return Step::Wait;
+            return EventOutcome::Wait;
         }
         if used < bytes.len() {
             let rest = bytes.len() - used;
-            return Step::Failed(
+            return EventOutcome::Failed(
                 Kind::Content,
                 format!("{rest} bytes behind an answer belong to no request"),
             );
@@ -300,7 +300,7 @@ impl LoadConnection {
     }
 
     /// Handles a complete response: judges it and decides about the connection.
-    fn whole(&mut self, job: &Job, is_over: bool, tally: &mut Tally, clock: &Instant) -> Step {
+    fn whole(&mut self, job: &Job, is_over: bool, tally: &mut Tally, clock: &Instant) -> EventOutcome {
         let now_ns = nanoseconds(clock);
         let verdict = self.comparison.end(&job.measure, self.reading.status);
         // A server that answers before it has read the request cannot be sent another after the rest of the body.
@@ -317,13 +317,13 @@ impl LoadConnection {
         self.answered(now_ns, &verdict, tally)
     }
 
-    fn answered(&mut self, now_ns: u64, verdict: &Verdict, tally: &mut Tally) -> Step {
+    fn answered(&mut self, now_ns: u64, verdict: &Verdict, tally: &mut Tally) -> EventOutcome {
         let due_ns = self.due_ns.take().unwrap_or(now_ns);
         tally.answer(now_ns, now_ns.saturating_sub(due_ns), verdict);
-        Step::Answered(now_ns)
+        EventOutcome::Answered(now_ns)
     }
 
-    fn closed_by_peer(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> Step {
+    fn closed_by_peer(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> EventOutcome {
         if self.phase == Phase::Asking && job.websocket.is_none() && self.reading.take_end() {
             return self.whole(job, true, tally, clock);
         }
@@ -332,37 +332,37 @@ impl LoadConnection {
             _ if self.reading.is_untouched() => "the server closed without an answer",
             _ => "the server closed in the middle of an answer",
         };
-        Step::Failed(Kind::Broken, how.to_owned())
+        EventOutcome::Failed(Kind::Broken, how.to_owned())
     }
 
     /// Handles an event of a connection without a request: usually the server closed it, as it may.
-    fn disturbed(&mut self, job: &Job, buffer: &mut [u8]) -> Step {
-        let Some(wire) = &mut self.wire else { return Step::Wait };
+    fn disturbed(&mut self, job: &Job, buffer: &mut [u8]) -> EventOutcome {
+        let Some(wire) = &mut self.wire else { return EventOutcome::Wait };
         match wire.receive(buffer) {
-            Ok(None) => Step::Wait,
+            Ok(None) => EventOutcome::Wait,
             Ok(Some(0)) | Err(_) => {
                 self.close(Phase::Closed);
-                Step::Wait
+                EventOutcome::Wait
             }
             Ok(Some(bytes)) if job.websocket.is_some() => self.ping_while_idle(job, &buffer[..bytes]),
-            Ok(Some(bytes)) => Step::Failed(
+            Ok(Some(bytes)) => EventOutcome::Failed(
                 Kind::Content,
                 format!("{bytes} bytes on an idle connection belong to no request"),
             ),
         }
     }
 
-    fn ended(&mut self, flags: EventFlags, buffer: &mut [u8]) -> Step {
-        let Some(wire) = &mut self.wire else { return Step::Wait };
+    fn ended(&mut self, flags: EventFlags, buffer: &mut [u8]) -> EventOutcome {
+        let Some(wire) = &mut self.wire else { return EventOutcome::Wait };
         match wire.receive(buffer) {
-            Ok(Some(bytes)) if bytes > 0 => Step::Failed(
+            Ok(Some(bytes)) if bytes > 0 => EventOutcome::Failed(
                 Kind::Content,
                 format!("{bytes} bytes behind the last answer belong to no request"),
             ),
-            Ok(None) if !socket::is_over(flags) => Step::Wait,
+            Ok(None) if !socket::is_over(flags) => EventOutcome::Wait,
             _ => {
                 self.close(Phase::Closed);
-                Step::Ended
+                EventOutcome::Ended
             }
         }
     }
@@ -373,10 +373,10 @@ pub(super) fn nanoseconds(clock: &Instant) -> u64 {
     clock.elapsed().as_nanos() as u64
 }
 
-fn broken(error: WireError) -> Step {
+fn broken(error: WireError) -> EventOutcome {
     let words = match error {
         WireError::Socket(error) => std::io::Error::from(error).to_string(),
         WireError::Tls(fault) => fault,
     };
-    Step::Failed(Kind::Broken, format!("a connection broke: {words}"))
+    EventOutcome::Failed(Kind::Broken, format!("a connection broke: {words}"))
 }

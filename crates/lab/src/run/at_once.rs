@@ -12,7 +12,7 @@ use anyhow::bail;
 
 use super::interrupt::Interrupt;
 use super::measure::{LOOK_EVERY, Measurement};
-use super::plan::Step;
+use super::plan::PlannedScenario;
 use super::rounds::{bounded, drop_out, keep};
 use super::stage::RunningPrograms;
 use crate::result::ScenarioResult;
@@ -24,7 +24,7 @@ const LONGEST_HOLD_MS: u64 = 1000;
 /// One round of all participants.
 pub(super) fn round(
     stage: &mut RunningPrograms,
-    step: &Step,
+    step: &PlannedScenario,
     scenario: &Scenario,
     round: u32,
     result: &mut ScenarioResult,

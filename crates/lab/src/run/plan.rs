@@ -29,7 +29,7 @@ pub struct Wishes {
 
 /// One scenario of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct PlannedScenario {
     /// The scenario, with the rounds and seconds of this run.
     pub scenario: Scenario,
     /// The contenders that take part, in the order of the first round.
@@ -61,7 +61,7 @@ const RUN_OVERHEAD_SECONDS: f64 = 0.25;
 /// Time to start a contender; virtual machines take longer.
 const START_SECONDS: f64 = 1.0;
 
-impl Step {
+impl PlannedScenario {
     /// Selects the contenders of `all` for a scenario. `also` are further builds of Weir, which take part where it
     /// does.
     pub(super) fn new(scenario: &Scenario, all: &[Definition], also: &[String], wishes: &Wishes) -> Self {
@@ -163,12 +163,12 @@ impl Step {
 }
 
 /// Sorts scenarios with the same setup together, the plain ones first.
-pub(super) fn sort(steps: &mut [Step]) {
+pub(super) fn sort(steps: &mut [PlannedScenario]) {
     steps.sort_by_key(|step| (Setup::of(&step.scenario), step.scenario.together));
 }
 
 /// Approximate time in this order, in seconds.
-pub(super) fn estimated_seconds(steps: &[Step]) -> f64 {
+pub(super) fn estimated_seconds(steps: &[PlannedScenario]) -> f64 {
     let mut before = None;
     let mut sum = 0.0;
     for step in steps {
@@ -225,7 +225,7 @@ mod tests {
             .unwrap()
     }
 
-    fn names(step: &Step) -> Vec<&str> {
+    fn names(step: &PlannedScenario) -> Vec<&str> {
         step.contenders.iter().map(|one| one.name.as_str()).collect()
     }
 
@@ -239,7 +239,7 @@ mod tests {
             contender("old", "changes: true\n"),
         ];
         let also = ["old".to_owned()];
-        let step = |more: &str, wishes: &Wishes| Step::new(&scenario(more), &all, &also, wishes);
+        let step = |more: &str, wishes: &Wishes| PlannedScenario::new(&scenario(more), &all, &also, wishes);
         let wishes = Wishes::default();
         assert_eq!(names(&step("", &wishes)), ["nginx", "netty", "weir", "old"]);
         assert_eq!(names(&step("", &Wishes { named: true, ..Wishes::default() })).len(), 5);
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn rounds_differ_in_order_and_hold_each_once() {
         let all = [contender("a", ""), contender("b", ""), contender("c", "")];
-        let step = Step::new(&scenario(""), &all, &[], &Wishes::default());
+        let step = PlannedScenario::new(&scenario(""), &all, &[], &Wishes::default());
         assert_eq!(step.order(0), [0, 1, 2]);
         assert_eq!(step.order(1), [0, 2, 1]);
         assert_eq!(step.order(2), [2, 0, 1]);
@@ -274,7 +274,7 @@ mod tests {
     fn the_command_line_comes_before_the_file() {
         let file = scenario("rounds: 7\nseconds: 9\n");
         let step = |wishes: &Wishes| {
-            let step = Step::new(&file, &[], &[], wishes);
+            let step = PlannedScenario::new(&file, &[], &[], wishes);
             (step.rounds, step.seconds)
         };
         assert_eq!(step(&Wishes::default()), (7, 9.0));
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(step(&Wishes { quick: true, ..Wishes::default() }).0, QUICK_ROUNDS);
         let mut counted = scenario("seconds: 3\n");
         counted.load.requests = Some(100_000);
-        let step = Step::new(&counted, &[], &[], &Wishes { full_counts: true, ..Wishes::default() });
+        let step = PlannedScenario::new(&counted, &[], &[], &Wishes { full_counts: true, ..Wishes::default() });
         assert!((step.seconds - LONGEST_COUNT_SECONDS).abs() < 1e-9);
         assert!((step.run_seconds() - 12.75).abs() < 1e-9, "{}", step.run_seconds());
     }
@@ -304,12 +304,12 @@ mod tests {
                 true => Scenario::parse("s", &format!("title: a\nabout: b\n{more}")).unwrap(),
                 false => scenario(more),
             };
-            let step = Step::new(&scenario, &[], &[], &wishes);
+            let step = PlannedScenario::new(&scenario, &[], &[], &wishes);
             assert_eq!(step.turn_ms, turns.then_some(20), "{more}");
             let told = step.turns_told(&wishes).unwrap();
             assert_eq!(told.contains("took turns of 20 ms"), turns, "{told}");
             assert_eq!(
-                Step::new(&scenario, &[], &[], &Wishes::default()).turns_told(&Wishes::default()),
+                PlannedScenario::new(&scenario, &[], &[], &Wishes::default()).turns_told(&Wishes::default()),
                 None
             );
         }
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn shared_start_is_counted_once() {
         let all = [contender("a", ""), contender("b", "warm_up_seconds: 8\n")];
-        let step = |more: &str| Step::new(&scenario(more), &all, &[], &Wishes::default());
+        let step = |more: &str| PlannedScenario::new(&scenario(more), &all, &[], &Wishes::default());
         let mut steps = [step("workers: 2\n"), step("together: true\n"), step("")];
         sort(&mut steps);
         assert_eq!(

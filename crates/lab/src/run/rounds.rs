@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use super::at_once;
 use super::interrupt::{Interrupt, Interrupted};
 use super::measure::{LOOK_EVERY, Measurement};
-use super::plan::Step;
+use super::plan::PlannedScenario;
 use super::progress::Progress;
 use super::stage::{Setup, RunningPrograms};
 use crate::result::{ContenderResult, Run, ScenarioResult};
@@ -15,7 +15,7 @@ use crate::scenario::Scenario;
 /// Measures a step; `result` has its contenders already, in the step's order.
 pub(super) fn measure(
     stage: &mut RunningPrograms,
-    step: &Step,
+    step: &PlannedScenario,
     result: &mut ScenarioResult,
     progress: &Progress,
     interrupt: &Interrupt,
@@ -65,7 +65,7 @@ pub(super) fn measure(
 /// Starts a contender if necessary and warms it up; one that cannot start is absent.
 fn warm_up(
     stage: &mut RunningPrograms,
-    step: &Step,
+    step: &PlannedScenario,
     index: usize,
     result: &mut ScenarioResult,
     progress: &Progress,
@@ -102,7 +102,7 @@ fn warm_up(
 /// which is not a property of the program. Virtual machines, which take seconds to warm up, are kept.
 fn start_anew(
     stage: &mut RunningPrograms,
-    step: &Step,
+    step: &PlannedScenario,
     index: usize,
     result: &mut ScenarioResult,
     progress: &Progress,

@@ -14,7 +14,7 @@ pub trait Traffic: Send + Sync {
     }
 
     /// The points after number `since`, the newest `most` of them, oldest first.
-    fn points(&self, step: Step, since: u64, most: usize) -> Vec<TrafficPoint> {
+    fn points(&self, step: TrafficInterval, since: u64, most: usize) -> Vec<TrafficPoint> {
         let _ = (step, since, most);
         Vec::new()
     }
@@ -111,7 +111,7 @@ pub struct TrafficRow {
 
 /// The distance of points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TrafficInterval {
     /// A second, over the last five minutes.
     Second,
     /// Ten seconds, over the last hour.

@@ -11,7 +11,7 @@ use exchange::Exchange;
 use exchange::plugin::chain::{ErrorResponse, Instance};
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{Assembly, BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Portion, Step};
+use exchange::plugin::{Assembly, BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Portion, ResponseStep};
 use exchange::testing::{self, Scene, consumer, respond, route};
 use model::resource::Meta;
 use serde_json::Value;
@@ -248,10 +248,10 @@ fn once(bench: &Bench, exchange: &mut Exchange) -> End {
     End::Continues
 }
 
-fn is_done(step: Step<'_>) -> bool {
+fn is_done(step: ResponseStep<'_>) -> bool {
     match step {
-        Step::Done => true,
-        Step::Failed(_) | Step::FailedBecause(..) => false,
-        Step::Wait(future) => pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready(),
+        ResponseStep::Done => true,
+        ResponseStep::Failed(_) | ResponseStep::FailedBecause(..) => false,
+        ResponseStep::Wait(future) => pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready(),
     }
 }

@@ -27,21 +27,21 @@ attributes! {
 /// All weights of a service.
 #[derive(Default)]
 pub(super) struct Decorations {
-    root: Step,
+    root: DecorationTrieNode,
     /// Every position is a type and a field, so that a look-up by these two finds its weight.
     is_flat: bool,
 }
 
 /// One step of the positions: a type or a field.
 #[derive(Default)]
-pub(super) struct Step {
-    next: HashMap<Box<str>, Step>,
+pub(super) struct DecorationTrieNode {
+    next: HashMap<Box<str>, DecorationTrieNode>,
     weight: Option<Decoration>,
     depth: usize,
 }
 
 /// The positions that a walk stands at.
-pub(super) type Positions<'d> = Vec<&'d Step>;
+pub(super) type Positions<'d> = Vec<&'d DecorationTrieNode>;
 
 impl Decorations {
     /// Compiles weights.
@@ -49,7 +49,7 @@ impl Decorations {
     /// # Errors
     /// A position that names nothing, or is written twice.
     pub(super) fn compile(written: &[Decoration]) -> Result<Decorations, String> {
-        let mut all = Decorations { root: Step::default(), is_flat: true };
+        let mut all = Decorations { root: DecorationTrieNode::default(), is_flat: true };
         for decoration in written {
             let path = &decoration.field_path;
             let mut step = &mut all.root;
@@ -101,7 +101,7 @@ impl Decorations {
 
 /// The weight at these positions; a longer position outweighs a shorter one in each part that it has.
 pub(super) fn weight_at<'d>(positions: &Positions<'d>) -> Option<Cow<'d, Decoration>> {
-    let mut weighing: Vec<&'d Step> =
+    let mut weighing: Vec<&'d DecorationTrieNode> =
         positions.iter().copied().filter(|step| step.weight.is_some()).collect();
     weighing.sort_by_key(|step| step.depth);
     let mut weights = weighing.iter().filter_map(|step| step.weight.as_ref());

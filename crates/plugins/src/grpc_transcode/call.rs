@@ -2,7 +2,7 @@
 
 use exchange::Exchange;
 use exchange::grpc::is_call;
-use exchange::plugin::{Portion, Step};
+use exchange::plugin::{Portion, ResponseStep};
 use message::{FieldId, Headers};
 
 use super::{AT_ONCE_BYTES, GrpcTranscode, STREAMED_MAX_BYTES, frames, status};
@@ -95,13 +95,13 @@ impl GrpcTranscode {
     }
 
     /// Converts the body of a response with one message.
-    pub(super) fn convert_whole<'a>(&'a self, exchange: &'a mut Exchange, body: &'a mut Vec<u8>) -> Step<'a> {
+    pub(super) fn convert_whole<'a>(&'a self, exchange: &'a mut Exchange, body: &'a mut Vec<u8>) -> ResponseStep<'a> {
         let call = exchange.state::<TranscodeCall>();
         match call.stage {
-            TranscodeStage::Nothing | TranscodeStage::Asked => return Step::Done,
+            TranscodeStage::Nothing | TranscodeStage::Asked => return ResponseStep::Done,
             TranscodeStage::Failed => {
                 *body = self.details(call);
-                return Step::Done;
+                return ResponseStep::Done;
             }
             TranscodeStage::Broken(reason) => self.replace(exchange, body, reason),
             TranscodeStage::Messages if body.len() <= AT_ONCE_BYTES => match self.converter.json(body) {
@@ -110,7 +110,7 @@ impl GrpcTranscode {
             },
             TranscodeStage::Messages => {
                 let (converter, bytes) = (self.converter.clone(), std::mem::take(body));
-                return Step::Wait(Box::pin(async move {
+                return ResponseStep::Wait(Box::pin(async move {
                     // The body is moved and not copied, so that it needs no room of its own.
                     let convert = move || converter.json(&bytes);
                     match side_thread::run_for_response(convert).await.and_then(|converted| converted) {
@@ -120,7 +120,7 @@ impl GrpcTranscode {
                 }));
             }
         }
-        Step::Done
+        ResponseStep::Done
     }
 
     fn change_head(&self, exchange: &mut Exchange, stage: TranscodeStage, status: Option<&[u8]>) {

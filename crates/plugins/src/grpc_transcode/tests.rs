@@ -281,7 +281,7 @@ fn answer(
     }
     let mut sent = Vec::new();
     let run = |exchange: &mut Exchange, mut piece: Vec<u8>, portion: Portion| {
-        if let Step::Wait(future) = plugin.response_body(exchange, &mut piece, portion) {
+        if let ResponseStep::Wait(future) = plugin.response_body(exchange, &mut piece, portion) {
             net::env::block_on(future).unwrap();
         }
         piece

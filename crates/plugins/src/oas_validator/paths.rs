@@ -10,15 +10,15 @@ const SEGMENTS_MAX: usize = 64;
 
 /// The tree; `T` is what stands at a path.
 pub(super) struct Paths<T> {
-    root: Step<T>,
+    root: PathTrieNode<T>,
     count: usize,
 }
 
-struct Step<T> {
-    texts: HashMap<Box<str>, Step<T>>,
+struct PathTrieNode<T> {
+    texts: HashMap<Box<str>, PathTrieNode<T>>,
     /// Segments with a text beside parameters, such as `{name}.json`.
-    mixed: Vec<(Mixed, Step<T>)>,
-    any: Option<Box<Step<T>>>,
+    mixed: Vec<(Mixed, PathTrieNode<T>)>,
+    any: Option<Box<PathTrieNode<T>>>,
     ends: Vec<End<T>>,
 }
 
@@ -40,13 +40,13 @@ pub(super) type Found<'t, 'p, T> = (&'t T, Vec<(&'t str, &'p str)>);
 
 impl<T> Default for Paths<T> {
     fn default() -> Paths<T> {
-        Paths { root: Step::default(), count: 0 }
+        Paths { root: PathTrieNode::default(), count: 0 }
     }
 }
 
-impl<T> Default for Step<T> {
-    fn default() -> Step<T> {
-        Step { texts: HashMap::new(), mixed: Vec::new(), any: None, ends: Vec::new() }
+impl<T> Default for PathTrieNode<T> {
+    fn default() -> PathTrieNode<T> {
+        PathTrieNode { texts: HashMap::new(), mixed: Vec::new(), any: None, ends: Vec::new() }
     }
 }
 
@@ -86,8 +86,8 @@ impl<T> Paths<T> {
     }
 }
 
-impl<T> Step<T> {
-    fn next(&mut self, segment: &str, names: &mut Vec<Box<str>>) -> Result<&mut Step<T>, String> {
+impl<T> PathTrieNode<T> {
+    fn next(&mut self, segment: &str, names: &mut Vec<Box<str>>) -> Result<&mut PathTrieNode<T>, String> {
         let mut mixed = Mixed { before: Vec::new(), last: "".into() };
         let mut rest = segment;
         while let Some(open) = rest.find('{') {
@@ -110,7 +110,7 @@ impl<T> Step<T> {
             _ => {
                 let known = self.mixed.iter().position(|(other, _)| *other == mixed);
                 let index = known.unwrap_or_else(|| {
-                    self.mixed.push((mixed, Step::default()));
+                    self.mixed.push((mixed, PathTrieNode::default()));
                     self.mixed.len() - 1
                 });
                 &mut self.mixed[index].1

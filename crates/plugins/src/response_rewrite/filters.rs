@@ -4,7 +4,7 @@
 use exchange::Exchange;
 use exchange::failure::Cause;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Portion, Step};
+use exchange::plugin::{BodyNeed, Portion, ResponseStep};
 use message::{FieldId, Headers};
 
 use super::{Scope, WrittenFilter};
@@ -95,9 +95,9 @@ impl Filters {
         filtering: &mut Filtering,
         body: &mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'static> {
+    ) -> ResponseStep<'static> {
         match filtering {
-            Filtering::Off => Step::Done,
+            Filtering::Off => ResponseStep::Done,
             Filtering::Whole { codings } => self.apply_to_whole(exchange, codings, body),
             Filtering::Events(buffer) => {
                 buffer.add(body);
@@ -105,11 +105,11 @@ impl Filters {
                 loop {
                     let mut event = match buffer.next(portion) {
                         Ok(Some(event)) => event,
-                        Ok(None) => return Step::Done,
-                        Err(reason) => return Step::FailedBecause(Cause::BufferLimit, reason),
+                        Ok(None) => return ResponseStep::Done,
+                        Err(reason) => return ResponseStep::FailedBecause(Cause::BufferLimit, reason),
                     };
                     match self.substitute(exchange, &mut event) {
-                        Step::Done => body.extend_from_slice(&event),
+                        ResponseStep::Done => body.extend_from_slice(&event),
                         failed => return failed,
                     }
                 }
@@ -117,19 +117,19 @@ impl Filters {
         }
     }
 
-    fn apply_to_whole(&self, exchange: &mut Exchange, codings: &[u8], body: &mut Vec<u8>) -> Step<'static> {
+    fn apply_to_whole(&self, exchange: &mut Exchange, codings: &[u8], body: &mut Vec<u8>) -> ResponseStep<'static> {
         if !codings.is_empty() {
             match decode::decode(codings, body, self.limit_bytes) {
                 Ok(decoded) => *body = decoded,
                 // Its head still has the coding.
-                Err(decode::DecodeError::Malformed) if decode::is_deflate(codings) => return Step::Done,
+                Err(decode::DecodeError::Malformed) if decode::is_deflate(codings) => return ResponseStep::Done,
                 // The response fails, because text that a filter would have removed must not be sent.
                 Err(reason) => {
                     if let Some(count) = UNDECODED.add(1, exchange.local().now_ms()) {
                         tracing::warn!(%reason, count, "response-rewrite cannot decode a response body");
                     }
                     let detail = format!("response-rewrite has to decode the body, and {reason}");
-                    return Step::FailedBecause(Cause::BodyUndecodable, detail);
+                    return ResponseStep::FailedBecause(Cause::BodyUndecodable, detail);
                 }
             }
             if decode::is_deflate(codings) {
@@ -140,7 +140,7 @@ impl Filters {
     }
 
     /// Done, or failed because of the time, because text that a filter would have removed must not be sent.
-    fn substitute(&self, exchange: &Exchange, body: &mut Vec<u8>) -> Step<'static> {
+    fn substitute(&self, exchange: &Exchange, body: &mut Vec<u8>) -> ResponseStep<'static> {
         let worker = exchange.local();
         let until_ns = worker.clock_ns() + FILTERED_MAX_NS;
         for (scope, substitution) in &self.substitutions {
@@ -153,11 +153,11 @@ impl Filters {
                 Ok(None) => {}
                 Err(_) => {
                     let detail = "the filters of response-rewrite take too long".to_owned();
-                    return Step::FailedBecause(Cause::BufferLimit, detail);
+                    return ResponseStep::FailedBecause(Cause::BufferLimit, detail);
                 }
             }
         }
-        Step::Done
+        ResponseStep::Done
     }
 }
 

@@ -110,7 +110,7 @@ fn filters_decode_a_compressed_body() {
         let mut failed = None;
         if plugin.wants_response_body(&exchange) != BodyNeed::None {
             match plugin.response_body(&mut exchange, &mut body, Portion::Last) {
-                Step::FailedBecause(cause, _) => failed = Some(cause.code()),
+                ResponseStep::FailedBecause(cause, _) => failed = Some(cause.code()),
                 step => exchange::testing::finish(step),
             }
         }
@@ -156,7 +156,7 @@ fn event_streams_are_filtered_event_by_event() {
     assert_eq!(plugin.wants_response_body(&exchange), BodyNeed::Stream);
     let mut check = |piece: &str, portion: Portion, expected: &str| {
         let mut body = piece.as_bytes().to_vec();
-        assert!(matches!(plugin.response_body(&mut exchange, &mut body, portion), Step::Done));
+        assert!(matches!(plugin.response_body(&mut exchange, &mut body, portion), ResponseStep::Done));
         assert_eq!(String::from_utf8(body).unwrap(), expected, "{piece:?}");
     };
     check("data: sec", Portion::Piece, "");
@@ -168,7 +168,7 @@ fn event_streams_are_filtered_event_by_event() {
         let mut body = long.as_bytes().to_vec();
         matches!(
             plugin.response_body(&mut exchange, &mut body, Portion::Piece),
-            Step::FailedBecause(exchange::failure::Cause::BufferLimit, _)
+            ResponseStep::FailedBecause(exchange::failure::Cause::BufferLimit, _)
         )
     });
     assert!(failed, "an event has a limit");

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use exchange::Exchange;
 use exchange::plugin::event_stream::is_event_stream;
-use exchange::plugin::{BodyNeed, Portion, Reply, Step};
+use exchange::plugin::{BodyNeed, Portion, Reply, ResponseStep};
 use message::{FieldId, Headers, syntax};
 
 use super::state::RequestState;
@@ -242,7 +242,7 @@ impl WasmPlugin {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         portion: Portion,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         let is_whole = self.response_body_need(exchange) == WHOLE;
         let state = exchange.state::<RequestState>();
         if let Some(replacement) = &mut state.replacement {
@@ -250,13 +250,13 @@ impl WasmPlugin {
             if portion == Portion::Last {
                 *body = std::mem::take(replacement);
             }
-            return Step::Done;
+            return ResponseStep::Done;
         }
         if is_whole {
-            return Step::Wait(Box::pin(self.whole_response_body(exchange, body)));
+            return ResponseStep::Wait(Box::pin(self.whole_response_body(exchange, body)));
         }
         match self.piece(exchange, Head::Response, body, portion) {
-            Ok(None) => Step::Done,
+            Ok(None) => ResponseStep::Done,
             Ok(Some(reply)) => self.end_response(exchange, body, Ok(*reply)),
             Err(fault) => self.end_response(exchange, body, Err(fault)),
         }
@@ -268,12 +268,12 @@ impl WasmPlugin {
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
         ended: Result<Reply, GuestFault>,
-    ) -> Step<'a> {
+    ) -> ResponseStep<'a> {
         match ended {
             Ok(reply) => self.replace_response(exchange, reply),
             Err(fault) => self.fail_response(exchange, &fault),
         }
-        Step::Wait(Box::pin(async move {
+        ResponseStep::Wait(Box::pin(async move {
             *body = exchange.state::<RequestState>().replacement.take().unwrap_or_default();
         }))
     }

@@ -25,7 +25,7 @@ use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{
     Breakdown, CertificateReport, Certificates, EndpointRequest, Endpoints, Explain, ExplainQuestion,
     ExplainSession, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, OpenSessions, PendingReply,
-    Rate, Readiness, Step, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth,
+    Rate, Readiness, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth,
     UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
@@ -287,7 +287,7 @@ impl Traffic for Report {
         Some(TrafficNow { log_lines_lost: access_log + self.log.lost_lines(), ..now })
     }
 
-    fn points(&self, step: Step, since: u64, most: usize) -> Vec<TrafficPoint> {
+    fn points(&self, step: TrafficInterval, since: u64, most: usize) -> Vec<TrafficPoint> {
         self.gateway.engine().map(|engine| engine.traffic().points(step, since, most)).unwrap_or_default()
     }
 

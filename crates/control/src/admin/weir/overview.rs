@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::report::{Figures, Step, TrafficNow, TrafficPoint};
+use model::report::{Figures, TrafficInterval, TrafficNow, TrafficPoint};
 use serde_json::{Map, Value, json};
 
 use super::attention::attention_now;
@@ -25,8 +25,8 @@ async fn overview(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes
         return Err(refused(format!("the argument minutes must be {MINUTES_MIN} to {MINUTES_MAX}")));
     }
     let (step, step_ms) = match whole_number(&call.query, "step")? {
-        None | Some(10) => (Step::TenSeconds, 10_000),
-        Some(1) => (Step::Second, 1_000),
+        None | Some(10) => (TrafficInterval::TenSeconds, 10_000),
+        Some(1) => (TrafficInterval::Second, 1_000),
         Some(_) => return Err(refused("the argument step must be 1 or 10, in seconds")),
     };
     let since = whole_number(&call.query, "since")?.unwrap_or(0);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use exchange::failure::Cause;
-use model::report::{Breakdown, Rate, Step, Top, Traffic, TrafficNow, TrafficPoint};
+use model::report::{Breakdown, Rate, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint};
 use net::env;
 use parking_lot::Mutex;
 
@@ -186,7 +186,7 @@ impl Traffic for TrafficHistory {
         })
     }
 
-    fn points(&self, step: Step, since: u64, most: usize) -> Vec<TrafficPoint> {
+    fn points(&self, step: TrafficInterval, since: u64, most: usize) -> Vec<TrafficPoint> {
         self.ring.lock().points(step, since, most)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use model::report::{Figures, Step, TrafficPoint};
+use model::report::{Figures, TrafficInterval, TrafficPoint};
 
 use super::counts::CLASSES;
 use super::times::TimeTotals;
@@ -94,10 +94,10 @@ impl Ring {
     }
 
     /// The points after number `since`, the newest `most` of them, oldest first.
-    pub(crate) fn points(&self, step: Step, since: u64, most: usize) -> Vec<TrafficPoint> {
+    pub(crate) fn points(&self, step: TrafficInterval, since: u64, most: usize) -> Vec<TrafficPoint> {
         let points = match step {
-            Step::Second => &self.seconds,
-            Step::TenSeconds => &self.tens,
+            TrafficInterval::Second => &self.seconds,
+            TrafficInterval::TenSeconds => &self.tens,
         };
         let newer = points.iter().filter(|point| point.seq > since).count();
         points.iter().skip(points.len() - newer.min(most)).cloned().collect()
@@ -165,11 +165,11 @@ mod tests {
         let numbers = |step, since, most| -> Vec<u64> {
             ring.points(step, since, most).iter().map(|point| point.seq).collect()
         };
-        assert_eq!(numbers(Step::TenSeconds, 0, 360), [10, 20]);
-        assert_eq!(numbers(Step::TenSeconds, 10, 360), [20]);
-        assert_eq!(numbers(Step::TenSeconds, 25, 360), [0; 0]);
-        assert_eq!(numbers(Step::Second, 22, 300), [23, 24, 25]);
-        assert_eq!(numbers(Step::Second, 0, 2), [24, 25]);
+        assert_eq!(numbers(TrafficInterval::TenSeconds, 0, 360), [10, 20]);
+        assert_eq!(numbers(TrafficInterval::TenSeconds, 10, 360), [20]);
+        assert_eq!(numbers(TrafficInterval::TenSeconds, 25, 360), [0; 0]);
+        assert_eq!(numbers(TrafficInterval::Second, 22, 300), [23, 24, 25]);
+        assert_eq!(numbers(TrafficInterval::Second, 0, 2), [24, 25]);
     }
 
     #[test]
@@ -179,6 +179,6 @@ mod tests {
             ring.push(reading(second), second * 1_000);
         }
         assert_eq!((ring.seconds.len(), ring.tens.len(), ring.readings.len()), (300, 360, 11));
-        assert_eq!(ring.points(Step::TenSeconds, 0, 360)[0].seq, 410);
+        assert_eq!(ring.points(TrafficInterval::TenSeconds, 0, 360)[0].seq, 410);
     }
 }

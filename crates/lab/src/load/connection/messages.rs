@@ -4,25 +4,25 @@ use std::time::Instant;
 
 use peer::Fault;
 
-use super::{LoadConnection, Job, Phase, Step, Upgrade, nanoseconds};
+use super::{LoadConnection, Job, Phase, EventOutcome, Upgrade, nanoseconds};
 use crate::load::expect::Verdict;
 use crate::load::tally::{Kind, Tally};
 use crate::load::websocket::{self, Heard, Refusal};
 
 impl LoadConnection {
-    pub(super) fn take_handshake(&mut self, job: &Job, bytes: &[u8], clock: &Instant) -> Step {
+    pub(super) fn take_handshake(&mut self, job: &Job, bytes: &[u8], clock: &Instant) -> EventOutcome {
         self.came.extend_from_slice(bytes);
         match websocket::check_handshake(&self.came) {
-            Ok(None) => Step::Wait,
+            Ok(None) => EventOutcome::Wait,
             Ok(Some(length)) if length == self.came.len() => {
                 self.came.clear();
                 self.stands(job, clock)
             }
-            Ok(Some(_)) => Step::Failed(Kind::Content, "frames came before any was sent".to_owned()),
+            Ok(Some(_)) => EventOutcome::Failed(Kind::Content, "frames came before any was sent".to_owned()),
             Err(Refusal::Status(status)) => {
-                Step::Failed(Kind::Status, format!("the handshake was answered with status {status}"))
+                EventOutcome::Failed(Kind::Status, format!("the handshake was answered with status {status}"))
             }
-            Err(Refusal::Content(fault)) => Step::Failed(Kind::Content, fault.to_owned()),
+            Err(Refusal::Content(fault)) => EventOutcome::Failed(Kind::Content, fault.to_owned()),
         }
     }
 
@@ -33,28 +33,28 @@ impl LoadConnection {
         mut bytes: &[u8],
         tally: &mut Tally,
         clock: &Instant,
-    ) -> Step {
-        let mut answered = Step::Wait;
+    ) -> EventOutcome {
+        let mut answered = EventOutcome::Wait;
         while !bytes.is_empty() {
             let (used, heard) = match self.frames.take(bytes, &upgrade.payload) {
                 Ok(taken) => taken,
-                Err(Fault(fault)) => return Step::Failed(Kind::Content, fault.to_owned()),
+                Err(Fault(fault)) => return EventOutcome::Failed(Kind::Content, fault.to_owned()),
             };
             bytes = &bytes[used..];
             match heard {
                 None => {}
                 Some(Heard::Close) => {
-                    return Step::Failed(Kind::Broken, "the server closed the WebSocket".to_owned());
+                    return EventOutcome::Failed(Kind::Broken, "the server closed the WebSocket".to_owned());
                 }
                 Some(Heard::Ping(payload)) => {
                     self.owed.extend(websocket::pong(&payload));
                     match self.push(job) {
-                        Step::Wait => {}
+                        EventOutcome::Wait => {}
                         failed => return failed,
                     }
                 }
                 Some(Heard::Message { .. }) if self.due_ns.is_none() => {
-                    return Step::Failed(Kind::Content, "a message that answers none".to_owned());
+                    return EventOutcome::Failed(Kind::Content, "a message that answers none".to_owned());
                 }
                 Some(Heard::Message { same, bytes: had }) => {
                     let (wanted, had) = (upgrade.payload.len() as u64, had as u64);
@@ -72,7 +72,7 @@ impl LoadConnection {
         answered
     }
 
-    pub(super) fn ping_while_idle(&mut self, job: &Job, mut bytes: &[u8]) -> Step {
+    pub(super) fn ping_while_idle(&mut self, job: &Job, mut bytes: &[u8]) -> EventOutcome {
         while !bytes.is_empty() {
             match self.frames.take(bytes, &[]) {
                 Ok((used, None)) => bytes = &bytes[used..],
@@ -81,17 +81,17 @@ impl LoadConnection {
                     self.owed.extend(websocket::pong(&payload));
                     self.sent = self.saying(job).len();
                     match self.push(job) {
-                        Step::Wait => {}
+                        EventOutcome::Wait => {}
                         failed => return failed,
                     }
                 }
                 Ok((_, Some(Heard::Close))) => {
                     self.close(Phase::Closed);
-                    return Step::Wait;
+                    return EventOutcome::Wait;
                 }
-                _ => return Step::Failed(Kind::Content, "a frame that answers none".to_owned()),
+                _ => return EventOutcome::Failed(Kind::Content, "a frame that answers none".to_owned()),
             }
         }
-        Step::Wait
+        EventOutcome::Wait
     }
 }

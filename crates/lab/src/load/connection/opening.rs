@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use rustls::HandshakeKind;
 
-use super::{LoadConnection, Job, Phase, Step, broken, nanoseconds};
+use super::{LoadConnection, Job, Phase, EventOutcome, broken, nanoseconds};
 use crate::load::socket;
 use crate::load::tally::{Kind, Tally};
 use crate::load::websocket::Echo;
 
 impl LoadConnection {
-    pub(super) fn connected(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> Step {
-        let Some(wire) = &self.wire else { return Step::Wait };
+    pub(super) fn connected(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> EventOutcome {
+        let Some(wire) = &self.wire else { return EventOutcome::Wait };
         if let Err(error) = wire.connected() {
-            return Step::Failed(Kind::Connect, socket::cannot_connect(error));
+            return EventOutcome::Failed(Kind::Connect, socket::cannot_connect(error));
         }
         if wire.is_secure() {
             self.phase = Phase::Securing;
@@ -23,10 +23,10 @@ impl LoadConnection {
     }
 
     /// Goes on with the TLS handshake.
-    pub(super) fn secure(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> Step {
-        let Some(wire) = &mut self.wire else { return Step::Wait };
+    pub(super) fn secure(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> EventOutcome {
+        let Some(wire) = &mut self.wire else { return EventOutcome::Wait };
         match wire.secure() {
-            Ok(None) => return Step::Wait,
+            Ok(None) => return EventOutcome::Wait,
             Ok(Some(kind)) => self.judge_handshake(kind, tally),
             Err(error) => return broken(error),
         }
@@ -46,7 +46,7 @@ impl LoadConnection {
     }
 
     /// The connection can carry requests, after the handshake of WebSocket if there is one.
-    fn begin(&mut self, job: &Job, clock: &Instant) -> Step {
+    fn begin(&mut self, job: &Job, clock: &Instant) -> EventOutcome {
         self.sent = 0;
         if job.websocket.is_some() {
             self.phase = Phase::Upgrading;
@@ -59,8 +59,8 @@ impl LoadConnection {
     }
 
     /// The connection is established; sends the request if it was opened for one.
-    pub(super) fn stands(&mut self, job: &Job, clock: &Instant) -> Step {
+    pub(super) fn stands(&mut self, job: &Job, clock: &Instant) -> EventOutcome {
         self.phase = Phase::Idle;
-        if self.due_ns.is_some() { self.ask(job, nanoseconds(clock)) } else { Step::Ready }
+        if self.due_ns.is_some() { self.ask(job, nanoseconds(clock)) } else { EventOutcome::Ready }
     }
 }

@@ -4,7 +4,7 @@ use brotli::enc::StandardAlloc;
 use brotli::enc::encode::{BrotliEncoderOperation, BrotliEncoderParameter, BrotliEncoderStateStruct};
 use exchange::plugin::EncoderFailed;
 
-use super::encoder::{Compressor, Step};
+use super::encoder::{Compressor, FlushMode};
 
 /// The smallest window that the format has, as a power of two.
 const WINDOW_BITS_MIN: u32 = 10;
@@ -97,11 +97,11 @@ impl Compressor for Brotli {
         false
     }
 
-    fn run(&mut self, input: &[u8], step: Step, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
+    fn run(&mut self, input: &[u8], step: FlushMode, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
         let operation = match step {
-            Step::More => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
-            Step::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
-            Step::End => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
+            FlushMode::More => BrotliEncoderOperation::BROTLI_OPERATION_PROCESS,
+            FlushMode::Flush => BrotliEncoderOperation::BROTLI_OPERATION_FLUSH,
+            FlushMode::End => BrotliEncoderOperation::BROTLI_OPERATION_FINISH,
         };
         let (mut left, mut taken) = (input.len(), 0);
         loop {
@@ -126,7 +126,7 @@ impl Compressor for Brotli {
                 let output = self.0.take_output(&mut size);
                 coded.extend_from_slice(&output[..size]);
             }
-            let is_done = step != Step::End || self.0.is_finished();
+            let is_done = step != FlushMode::End || self.0.is_finished();
             if left == 0 && is_done {
                 return Ok(());
             }

@@ -32,12 +32,12 @@ pub(crate) trait Compressor: Sized + 'static {
     ///
     /// # Errors
     /// Why it cannot be coded.
-    fn run(&mut self, input: &[u8], step: Step, coded: &mut Vec<u8>) -> Result<(), EncoderFailed>;
+    fn run(&mut self, input: &[u8], step: FlushMode, coded: &mut Vec<u8>) -> Result<(), EncoderFailed>;
 }
 
 /// How far a compressor goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum FlushMode {
     /// It may hold back what could be coded better with more input.
     More,
     /// It holds nothing back.
@@ -78,7 +78,7 @@ impl<C: Compressor> Encoder<C> {
         })
     }
 
-    fn run(&mut self, input: &[u8], step: Step, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
+    fn run(&mut self, input: &[u8], step: FlushMode, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
         self.state.as_mut().expect("it is taken by drop only").compressor.run(input, step, coded)
     }
 }
@@ -86,7 +86,7 @@ impl<C: Compressor> Encoder<C> {
 impl<C: Compressor> BodyEncoder for Encoder<C> {
     fn piece(&mut self, piece: &[u8], coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
         self.has_unflushed = true;
-        self.run(piece, Step::More, coded)
+        self.run(piece, FlushMode::More, coded)
     }
 
     fn flush(&mut self, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
@@ -94,11 +94,11 @@ impl<C: Compressor> BodyEncoder for Encoder<C> {
         if !self.is_stream || !std::mem::take(&mut self.has_unflushed) {
             return Ok(());
         }
-        self.run(&[], Step::Flush, coded)
+        self.run(&[], FlushMode::Flush, coded)
     }
 
     fn end(&mut self, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
-        self.run(&[], Step::End, coded)?;
+        self.run(&[], FlushMode::End, coded)?;
         self.has_ended = true;
         Ok(())
     }

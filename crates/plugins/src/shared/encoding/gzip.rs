@@ -3,7 +3,7 @@
 use exchange::plugin::EncoderFailed;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
-use super::encoder::{Compressor, Step};
+use super::encoder::{Compressor, FlushMode};
 
 /// The window: 32 KiB, the largest of the format.
 const WINDOW_BITS: u8 = 15;
@@ -42,11 +42,11 @@ impl Compressor for Gzip {
         true
     }
 
-    fn run(&mut self, mut input: &[u8], step: Step, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
+    fn run(&mut self, mut input: &[u8], step: FlushMode, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
         let flush = match step {
-            Step::More => FlushCompress::None,
-            Step::Flush => FlushCompress::Sync,
-            Step::End => FlushCompress::Finish,
+            FlushMode::More => FlushCompress::None,
+            FlushMode::Flush => FlushCompress::Sync,
+            FlushMode::End => FlushCompress::Finish,
         };
         loop {
             coded.reserve(OUTPUT_BYTES);
@@ -58,9 +58,9 @@ impl Compressor for Gzip {
             // With room left, everything that this step gives has come out.
             let has_room = coded.len() < coded.capacity();
             let is_done = match step {
-                Step::More => input.is_empty(),
-                Step::Flush => input.is_empty() && has_room,
-                Step::End => status == Status::StreamEnd,
+                FlushMode::More => input.is_empty(),
+                FlushMode::Flush => input.is_empty() && has_room,
+                FlushMode::End => status == Status::StreamEnd,
             };
             if is_done {
                 return Ok(());

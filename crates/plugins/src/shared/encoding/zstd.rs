@@ -3,7 +3,7 @@
 use exchange::plugin::EncoderFailed;
 use zstd::stream::raw::{CParameter, Encoder, InBuffer, Operation, OutBuffer};
 
-use super::encoder::{Compressor, Step};
+use super::encoder::{Compressor, FlushMode};
 
 /// The largest window as a power of two. Clients decode up to 8 MiB; 1 MiB keeps a state small.
 const WINDOW_BITS_MAX: u32 = 20;
@@ -49,7 +49,7 @@ impl Compressor for Zstd {
         self.0.reinit().is_ok() && self.0.set_parameter(CParameter::WindowLog(window_bits(length))).is_ok()
     }
 
-    fn run(&mut self, input: &[u8], step: Step, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
+    fn run(&mut self, input: &[u8], step: FlushMode, coded: &mut Vec<u8>) -> Result<(), EncoderFailed> {
         let mut input = InBuffer::around(input);
         loop {
             coded.reserve(OUTPUT_BYTES);
@@ -57,9 +57,9 @@ impl Compressor for Zstd {
             let mut output = OutBuffer::around_pos(coded, sent);
             let is_read = input.pos() == input.src.len();
             let left = match step {
-                Step::More if is_read => return Ok(()),
-                Step::Flush if is_read => self.0.flush(&mut output),
-                Step::End if is_read => self.0.finish(&mut output, true),
+                FlushMode::More if is_read => return Ok(()),
+                FlushMode::Flush if is_read => self.0.flush(&mut output),
+                FlushMode::End if is_read => self.0.finish(&mut output, true),
                 _ => self.0.run(&mut input, &mut output),
             };
             let left = left.map_err(|_| FAILED)?;

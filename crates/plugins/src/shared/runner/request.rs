@@ -5,7 +5,7 @@ mod query;
 use std::net::IpAddr;
 
 use exchange::Exchange;
-use exchange::plugin::{Decision, Flow, Reply, Step};
+use exchange::plugin::{Decision, Flow, Reply, ResponseStep};
 use message::FieldId;
 use message::query::decode;
 
@@ -52,13 +52,13 @@ pub(crate) fn call<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> Flow<'
 }
 
 /// Sets the fields of the response that the runner has named in its call for the request.
-pub(crate) fn respond<'a>(exchange: &mut Exchange) -> Step<'a> {
+pub(crate) fn respond<'a>(exchange: &mut Exchange) -> ResponseStep<'a> {
     if exchange.peek_state::<ResponseFields>().is_some() {
         let fields = std::mem::take(&mut exchange.state::<ResponseFields>().0);
         let fields = fields.iter().map(|(name, value)| (name.as_str(), Some(&value[..])));
         write_fields(&mut exchange.response.headers, fields);
     }
-    Step::Done
+    ResponseStep::Done
 }
 
 async fn decide(caller: &Caller, exchange: &mut Exchange) -> Decision {

@@ -2,7 +2,7 @@
 //! called when the head of the response is there. Only if it asks for the body then, the body is read before the head is sent.
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Portion, Step};
+use exchange::plugin::{BodyNeed, Portion, ResponseStep};
 use message::{FieldId, Headers, Method};
 
 use super::call::{Budget, RunnerCall, CallKind, TRIES, Told};
@@ -41,12 +41,12 @@ enum Begun {
 }
 
 /// Calls the runner for the head of the response.
-pub(crate) fn head<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> Step<'a> {
+pub(crate) fn head<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> ResponseStep<'a> {
     // A reply of the gateway or of a plugin is none of the upstream.
     if exchange.stats.answered_locally && !exchange.stats.is_stored {
-        return Step::Done;
+        return ResponseStep::Done;
     }
-    Step::Wait(Box::pin(async move {
+    ResponseStep::Wait(Box::pin(async move {
         caller.count();
         match Budget::new(caller).spend(begin(caller, exchange)).await {
             Ok(Begun::Answered(None)) => {}
@@ -76,9 +76,9 @@ pub(crate) fn body<'a>(
     exchange: &'a mut Exchange,
     body: &'a mut Vec<u8>,
     portion: Portion,
-) -> Step<'a> {
+) -> ResponseStep<'a> {
     if exchange.peek_state::<Visit>().is_none() {
-        return Step::Done;
+        return ResponseStep::Done;
     }
     let visit = exchange.state::<Visit>();
     if let Some(replaced) = &mut visit.replaced {
@@ -86,10 +86,10 @@ pub(crate) fn body<'a>(
         if portion == Portion::Last {
             *body = std::mem::take(replaced);
         }
-        return Step::Done;
+        return ResponseStep::Done;
     }
-    let Some(call) = visit.waiting.take() else { return Step::Done };
-    Step::Wait(Box::pin(async move {
+    let Some(call) = visit.waiting.take() else { return ResponseStep::Done };
+    ResponseStep::Wait(Box::pin(async move {
         match Budget::new(caller).spend(finish(caller, exchange, call, body)).await {
             Ok(None) => {}
             Ok(Some(new)) => *body = new,

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{fault_injection, mocking, proxy_rewrite, redirect, response_rewrite};
-use exchange::plugin::{PluginKind, Step};
+use exchange::plugin::{PluginKind, ResponseStep};
 use exchange::testing::{Scene, decide};
 use message::query::{arguments, decode};
 use serde_json::{Value, json};
@@ -101,7 +101,7 @@ impl Row {
         if let Some(reply) = decide(plugin.access(&mut exchange)) {
             return location(reply);
         }
-        assert!(matches!(plugin.response_head(&mut exchange), Step::Done));
+        assert!(matches!(plugin.response_head(&mut exchange), ResponseStep::Done));
         if let Some(location) = exchange.response.headers.get("Location") {
             return String::from_utf8(location.to_vec()).unwrap();
         }

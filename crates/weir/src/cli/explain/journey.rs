@@ -11,7 +11,7 @@ use crate::terminal::Paint;
 #[serde(default)]
 pub(super) struct Journey {
     /// The effect of each plugin, in running order.
-    pipeline: Vec<Step>,
+    pipeline: Vec<JourneyStep>,
     /// The request as an endpoint would receive it.
     forwarded: Option<Forwarded>,
     /// The upstream with its endpoints.
@@ -23,7 +23,7 @@ pub(super) struct Journey {
 }
 
 #[derive(Debug, Deserialize)]
-struct Step {
+struct JourneyStep {
     plugin: String,
     phase: String,
     from: String,
@@ -101,7 +101,7 @@ impl Journey {
         if self.pipeline.is_empty() {
             return;
         }
-        let width = |column: fn(&Step) -> &str, heading: &str| {
+        let width = |column: fn(&JourneyStep) -> &str, heading: &str| {
             self.pipeline
                 .iter()
                 .map(|step| column(step).chars().count())
@@ -136,7 +136,7 @@ impl Destination {
     }
 }
 
-impl Step {
+impl JourneyStep {
     /// The effect in words.
     fn effect(&self, paint: Paint) -> String {
         let would = self.would.as_ref().map(|would| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Plugin, Portion, Reply, Step};
+use exchange::plugin::{BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Plugin, Portion, Reply, ResponseStep};
 use exchange::testing::{Scene, lines, respond};
 
 use super::requests::WrittenRequest;
@@ -171,7 +171,7 @@ impl PluginTrial<'_> {
     ) -> anyhow::Result<()> {
         if self.phases.contains(&Phase::ResponseHead) {
             let before = heads(exchange);
-            if let Step::Wait(future) = self.plugin.response_head(exchange) {
+            if let ResponseStep::Wait(future) = self.plugin.response_head(exchange) {
                 in_time(Phase::ResponseHead, future).await?;
             }
             let changes = differences(&before, &heads(exchange));
@@ -184,7 +184,7 @@ impl PluginTrial<'_> {
             );
         if wants {
             let before = body.clone();
-            if let Step::Wait(future) = self.plugin.response_body(exchange, body, Portion::Last) {
+            if let ResponseStep::Wait(future) = self.plugin.response_body(exchange, body, Portion::Last) {
                 in_time(Phase::ResponseBody, future).await?;
             }
             let changes = body_change(&before, body);
