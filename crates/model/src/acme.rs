@@ -40,12 +40,12 @@ pub struct ChallengeCertificate {
 pub trait OnDemand: Send + Sync {
     /// Asks for a certificate of `name`, in lower case, that no certificate covers. Never blocks. The handshake that asked
     /// fails; a later one finds the certificate among the `ssls` objects.
-    fn ask(&self, name: &str) -> Asked;
+    fn ask(&self, name: &str) -> CertificateQueryOutcome;
 }
 
 /// The outcome of a question for a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
+pub enum CertificateQueryOutcome {
     /// No rule allows the name, or it is no name that a certificate can have.
     NotAllowed,
     /// It is ordered, or will be.
@@ -75,8 +75,8 @@ impl Challenges {
     }
 
     /// Asks for a certificate of `name`; see [`OnDemand::ask`]. Not allowed where certificates on demand are off.
-    pub fn ask(&self, name: &str) -> Asked {
-        self.on_demand.get().map_or(Asked::NotAllowed, |on_demand| on_demand.ask(name))
+    pub fn ask(&self, name: &str) -> CertificateQueryOutcome {
+        self.on_demand.get().map_or(CertificateQueryOutcome::NotAllowed, |on_demand| on_demand.ask(name))
     }
 
     /// Replaces all answers.
@@ -112,8 +112,8 @@ mod tests {
     struct Only(&'static str);
 
     impl OnDemand for Only {
-        fn ask(&self, name: &str) -> Asked {
-            if name == self.0 { Asked::Noted } else { Asked::NotAllowed }
+        fn ask(&self, name: &str) -> CertificateQueryOutcome {
+            if name == self.0 { CertificateQueryOutcome::Noted } else { CertificateQueryOutcome::NotAllowed }
         }
     }
 
@@ -145,9 +145,9 @@ mod tests {
     #[test]
     fn questions_reach_control_where_it_serves_them() {
         let challenges = Challenges::default();
-        assert_eq!(challenges.ask("a.example"), Asked::NotAllowed);
+        assert_eq!(challenges.ask("a.example"), CertificateQueryOutcome::NotAllowed);
         challenges.serve_on_demand(Box::new(Only("a.example")));
-        assert_eq!(challenges.ask("a.example"), Asked::Noted);
-        assert_eq!(challenges.ask("b.example"), Asked::NotAllowed);
+        assert_eq!(challenges.ask("a.example"), CertificateQueryOutcome::Noted);
+        assert_eq!(challenges.ask("b.example"), CertificateQueryOutcome::NotAllowed);
     }
 }

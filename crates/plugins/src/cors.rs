@@ -134,7 +134,7 @@ enum Origins {
 
 /// The request's origin, stored before other plugins could change the request.
 #[derive(Clone, Default)]
-struct Asked {
+struct CorsRequestFields {
     origin: Option<Vec<u8>>,
     headers: Option<Vec<u8>>,
 }
@@ -241,11 +241,11 @@ impl Origins {
 }
 
 impl Cors {
-    fn asked(&self, exchange: &Exchange) -> Asked {
+    fn asked(&self, exchange: &Exchange) -> CorsRequestFields {
         let field = |name: &str| exchange.request.headers.get(name).map(<[u8]>::to_vec);
         let headers =
             self.grants_requested_headers.then(|| field("access-control-request-headers")).flatten();
-        Asked { origin: field("origin"), headers }
+        CorsRequestFields { origin: field("origin"), headers }
     }
 }
 
@@ -273,7 +273,7 @@ impl Plugin for Cors {
     }
 
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        *exchange.state::<Asked>() = self.asked(exchange);
+        *exchange.state::<CorsRequestFields>() = self.asked(exchange);
         match exchange.request.method {
             Method::Options => Flow::reply(Reply::status(200)),
             _ => Flow::Continue,
@@ -282,8 +282,8 @@ impl Plugin for Cors {
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
         // Another plugin or the gateway may have answered before the rewrite phase of this one.
-        let asked = exchange.peek_state::<Asked>().cloned();
-        let Asked { origin, headers: requested } = asked.unwrap_or_else(|| self.asked(exchange));
+        let asked = exchange.peek_state::<CorsRequestFields>().cloned();
+        let CorsRequestFields { origin, headers: requested } = asked.unwrap_or_else(|| self.asked(exchange));
         let origin = origin.as_deref();
         exchange.decision.has_cors = true;
         let headers = &mut exchange.response.headers;

@@ -147,7 +147,7 @@ struct Places {
 struct Held(RefCell<Places>);
 
 /// The demand of one rule on a request.
-enum Asked {
+enum LimitConnDemand {
     /// The rule does not apply to it.
     Nothing,
     /// The limit yielded no number.
@@ -205,9 +205,9 @@ impl LimitConn {
         for (index, rule) in self.rules.iter().enumerate() {
             key.clear();
             let (conn, all) = match self.asked(rule, exchange) {
-                Asked::Limit { conn, all } if rule.key.write_local(index, exchange, &mut key) => (conn, all),
-                Asked::Limit { .. } | Asked::Nothing => continue,
-                Asked::Unknown => {
+                LimitConnDemand::Limit { conn, all } if rule.key.write_local(index, exchange, &mut key) => (conn, all),
+                LimitConnDemand::Limit { .. } | LimitConnDemand::Nothing => continue,
+                LimitConnDemand::Unknown => {
                     stop = Some(Stop::Unknown);
                     break;
                 }
@@ -237,11 +237,11 @@ impl LimitConn {
         for (index, rule) in self.rules.iter().enumerate() {
             let mut name = counts.name();
             let (conn, all) = match self.asked(rule, exchange) {
-                Asked::Limit { conn, all } if rule.key.write_shared(index, exchange, name.key_mut()) => {
+                LimitConnDemand::Limit { conn, all } if rule.key.write_shared(index, exchange, name.key_mut()) => {
                     (conn, all)
                 }
-                Asked::Limit { .. } | Asked::Nothing => continue,
-                Asked::Unknown => return self.answer(Err(Stop::Unknown)),
+                LimitConnDemand::Limit { .. } | LimitConnDemand::Nothing => continue,
+                LimitConnDemand::Unknown => return self.answer(Err(Stop::Unknown)),
             };
             applies = true;
             // Held before Redis is asked, so that it is given back even if the client leaves meanwhile.
@@ -262,11 +262,11 @@ impl LimitConn {
         Decision::Continue
     }
 
-    fn asked(&self, rule: &Rule, exchange: &Exchange) -> Asked {
+    fn asked(&self, rule: &Rule, exchange: &Exchange) -> LimitConnDemand {
         match (rule.conn.of(exchange), rule.burst.of(exchange)) {
-            (Some(conn), Some(burst)) => Asked::Limit { conn, all: conn.saturating_add(burst) },
-            _ if self.skips_rules => Asked::Nothing,
-            _ => Asked::Unknown,
+            (Some(conn), Some(burst)) => LimitConnDemand::Limit { conn, all: conn.saturating_add(burst) },
+            _ if self.skips_rules => LimitConnDemand::Nothing,
+            _ => LimitConnDemand::Unknown,
         }
     }
 
@@ -333,11 +333,11 @@ impl Plugin for LimitConn {
         let mut told = Vec::new();
         for rule in &self.rules {
             match self.asked(rule, exchange) {
-                Asked::Limit { conn, all } => {
+                LimitConnDemand::Limit { conn, all } => {
                     told.push(format!("{conn} requests at once, and {} more that are delayed", all - conn));
                 }
-                Asked::Nothing => {}
-                Asked::Unknown => return Explained::unknown("the limit has no number for this request"),
+                LimitConnDemand::Nothing => {}
+                LimitConnDemand::Unknown => return Explained::unknown("the limit has no number for this request"),
             }
         }
         Explained::counts(told.join("; "))

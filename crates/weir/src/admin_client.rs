@@ -108,7 +108,7 @@ pub(crate) fn address_of(
 }
 
 /// The result of a request to the Admin API.
-pub(crate) enum Asked {
+pub(crate) enum AdminOutcome {
     /// A response, of any status.
     Answered(InstanceResponse),
     /// No instance runs here, and none was named.
@@ -120,7 +120,7 @@ impl Node {
     ///
     /// # Errors
     /// A named or required instance does not run, there is no key, or there is no response.
-    pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> anyhow::Result<Asked> {
+    pub(crate) fn ask(&self, method: &str, target: &str, body: &str) -> anyhow::Result<AdminOutcome> {
         let (admin, key) = self.admin()?;
         let author = author();
         let mut fields = vec![("X-Weir-Author", author.as_str())];
@@ -129,7 +129,7 @@ impl Node {
         let tls = self.tls(admin);
         let (fields, tls) = (&fields[..], tls.as_ref());
         let question = Question { method, target: &target, fields, body, patience: PATIENCE, tls };
-        self.outcome(admin, ask(admin, &question).map(Asked::Answered), || Asked::Nobody)
+        self.outcome(admin, ask(admin, &question).map(AdminOutcome::Answered), || AdminOutcome::Nobody)
     }
 
     /// The address of the Admin API and the key for it; no key where none is needed.
@@ -212,8 +212,8 @@ impl Node {
     /// As [`Node::ask`]; also, no instance runs here.
     pub(crate) fn ask_running(&self, method: &str, target: &str, body: &str) -> anyhow::Result<InstanceResponse> {
         match self.ask(method, target, body)? {
-            Asked::Answered(answer) => Ok(answer),
-            Asked::Nobody => Err(self.not_running()),
+            AdminOutcome::Answered(answer) => Ok(answer),
+            AdminOutcome::Nobody => Err(self.not_running()),
         }
     }
 

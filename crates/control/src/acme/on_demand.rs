@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::acme::{Asked, OnDemand};
+use model::acme::{CertificateQueryOutcome, OnDemand};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -54,23 +54,23 @@ impl Wishes {
         self.noted.notified().await;
     }
 
-    fn note(&self, name: &str) -> Asked {
+    fn note(&self, name: &str) -> CertificateQueryOutcome {
         let is_plain = !name.starts_with("*.") && names::checked(name).is_ok_and(|checked| checked == name);
         if !is_plain || !self.allows(name) {
-            return Asked::NotAllowed;
+            return CertificateQueryOutcome::NotAllowed;
         }
         let mut state = self.state.lock();
         let is_recent = state.taken.get(name).is_some_and(|at| at.elapsed() < AGAIN_AFTER);
         if is_recent || state.waiting.contains(name) {
-            return Asked::Noted;
+            return CertificateQueryOutcome::Noted;
         }
         if state.waiting.len() >= WAITING_MAX || state.taken.len() >= TAKEN_MAX {
-            return Asked::Full;
+            return CertificateQueryOutcome::Full;
         }
         state.waiting.insert(name.to_owned());
         drop(state);
         self.noted.notify_one();
-        Asked::Noted
+        CertificateQueryOutcome::Noted
     }
 }
 
@@ -78,7 +78,7 @@ impl Wishes {
 pub(super) struct Asking(pub(super) Arc<Wishes>);
 
 impl OnDemand for Asking {
-    fn ask(&self, name: &str) -> Asked {
+    fn ask(&self, name: &str) -> CertificateQueryOutcome {
         self.0.note(name)
     }
 }
@@ -132,8 +132,8 @@ mod tests {
     fn only_allowed_names_are_noted_once() {
         let wishes = wishes();
         let check = |name: &str, expected| assert_eq!(wishes.note(name), expected, "{name}");
-        check("a.shop.example", Asked::Noted);
-        check("a.shop.example", Asked::Noted);
+        check("a.shop.example", CertificateQueryOutcome::Noted);
+        check("a.shop.example", CertificateQueryOutcome::Noted);
         for name in [
             "shop.example",
             "a.b.shop.example",
@@ -143,10 +143,10 @@ mod tests {
             "",
             "a.test",
         ] {
-            check(name, Asked::NotAllowed);
+            check(name, CertificateQueryOutcome::NotAllowed);
         }
         assert_eq!(wishes.take(9), ["a.shop.example"]);
-        check("a.shop.example", Asked::Noted);
+        check("a.shop.example", CertificateQueryOutcome::Noted);
         assert!(wishes.take(9).is_empty(), "it was taken a moment ago");
     }
 
@@ -154,11 +154,11 @@ mod tests {
     fn flood_of_names_is_bounded() {
         let wishes = wishes();
         for number in 0..WAITING_MAX {
-            assert_eq!(wishes.note(&format!("n{number}.shop.example")), Asked::Noted);
+            assert_eq!(wishes.note(&format!("n{number}.shop.example")), CertificateQueryOutcome::Noted);
         }
-        assert_eq!(wishes.note("more.shop.example"), Asked::Full);
+        assert_eq!(wishes.note("more.shop.example"), CertificateQueryOutcome::Full);
         assert_eq!(wishes.take(3).len(), 3);
-        assert_eq!(wishes.note("more.shop.example"), Asked::Noted);
+        assert_eq!(wishes.note("more.shop.example"), CertificateQueryOutcome::Noted);
     }
 
     #[test]

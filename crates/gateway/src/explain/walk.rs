@@ -30,9 +30,9 @@ pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange
     let mut walk = Walk { plugins: Vec::new(), ended_by: None, choices: Vec::new() };
     let own = route.map(|route| &route.plugins);
     let origins = Origins::of(route);
-    let global = Asked { chain: &generation.global, local: own, origin: &|_| "global_rule" };
+    let global = ChainQuery { chain: &generation.global, local: own, origin: &|_| "global_rule" };
     let of_plugin = |name: &str| origins.of_plugin(name);
-    let local = own.map(|chain| Asked { chain, local: None, origin: &of_plugin });
+    let local = own.map(|chain| ChainQuery { chain, local: None, origin: &of_plugin });
     let both = [Some(&global), local.as_ref()];
     let answers_preflight = is_preflight(exchange);
     if answers_preflight {
@@ -60,8 +60,8 @@ pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange
         let found = merged.and_then(|chain| chain.instances().iter().find(|instance| instance.name == name));
         found.and_then(|instance| of_consumer(instance)).unwrap_or_else(|| origins.of_plugin(name))
     };
-    let global = Asked { local: merged, ..global };
-    let local = merged.map(|chain| Asked { chain, local: None, origin: &origin });
+    let global = ChainQuery { local: merged, ..global };
+    let local = merged.map(|chain| ChainQuery { chain, local: None, origin: &origin });
     if let Some(local) = &local {
         walk.phase(local, Phase::Rewrite, exchange, |instance| !is_own(instance) && !has_name(instance.name));
     }
@@ -78,7 +78,7 @@ pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange
 }
 
 /// A chain, and what is needed to ask its plugins.
-struct Asked<'a> {
+struct ChainQuery<'a> {
     chain: &'a Arc<Chain>,
     /// For the global chain, the chain that some of its plugins give way to.
     local: Option<&'a Arc<Chain>>,
@@ -89,7 +89,7 @@ struct Asked<'a> {
 impl Walk {
     fn phase(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &ChainQuery<'_>,
         phase: Phase,
         exchange: &mut Exchange,
         concerns: impl Fn(&Instance) -> bool,
@@ -114,7 +114,7 @@ impl Walk {
     }
 
     /// Plugins that take part only after an endpoint was selected, each with its first phase.
-    fn later(&mut self, asked: &Asked<'_>, exchange: &Exchange) {
+    fn later(&mut self, asked: &ChainQuery<'_>, exchange: &Exchange) {
         let instances = asked.chain.instances().iter();
         for instance in instances.filter(|one| !DECIDING.iter().any(|phase| one.phases.contains(phase))) {
             let Some(phase) = instance.phases.first() else { continue };
@@ -130,7 +130,7 @@ impl Walk {
     }
 
     /// Why the instance does not run.
-    fn skipped(&self, asked: &Asked<'_>, instance: &Instance, exchange: &Exchange) -> Option<String> {
+    fn skipped(&self, asked: &ChainQuery<'_>, instance: &Instance, exchange: &Exchange) -> Option<String> {
         if gives_way(asked, instance) {
             return Some(GIVES_WAY.to_owned());
         }
@@ -147,7 +147,7 @@ impl Walk {
 const GIVES_WAY: &str = "the route has its own";
 const SWITCHED_OFF: &str = "another plugin has switched it off";
 
-fn gives_way(asked: &Asked<'_>, instance: &Instance) -> bool {
+fn gives_way(asked: &ChainQuery<'_>, instance: &Instance) -> bool {
     let has_own = |local: &&Arc<Chain>| local.instances().iter().any(|other| other.name == instance.name);
     instance.prefer_route && asked.local.as_ref().is_some_and(has_own)
 }

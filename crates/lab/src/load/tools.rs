@@ -19,7 +19,7 @@ use crate::scenario::{Load, Protocol, Tool};
 
 /// One run of a load generator.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct ToolRun<'a> {
     /// The load of the scenario. A `rate_share` has become a `rate`.
     pub load: &'a Load,
     /// The protocol of the clients.
@@ -43,7 +43,7 @@ pub fn program(tool: Tool) -> &'static str {
 }
 
 /// The command line. Fails if the tool does not support the scenario.
-pub fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
+pub fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     match asked.load.tool {
         Tool::Wrk => wrk::command(asked),
         Tool::Ab => ab::command(asked),
@@ -69,7 +69,7 @@ pub fn read(load: &Load, output: &str) -> anyhow::Result<LoadOutcome> {
 }
 
 /// The time after which the tool counts as hung and is ended: some gateways never answer `ab`'s HTTP/1.0.
-pub fn longest(asked: &Asked<'_>) -> Duration {
+pub fn longest(asked: &ToolRun<'_>) -> Duration {
     let seconds = asked.seconds.clamp(0.0, LONGEST_SECONDS);
     let planned = match asked.load.requests {
         Some(requests) => seconds.max(requests as f64 / SLOWEST_PER_SECOND).min(LONGEST_SECONDS),
@@ -78,7 +78,7 @@ pub fn longest(asked: &Asked<'_>) -> Duration {
     Duration::from_secs_f64(planned) + SPARE
 }
 
-impl Asked<'_> {
+impl ToolRun<'_> {
     /// The URL for a tool that supports these protocols.
     fn url(&self, tool: &str, spoken: &[Protocol]) -> anyhow::Result<String> {
         if !spoken.contains(&self.protocol) {

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 
 use super::beside::Beside;
 use super::stage::{Running, RunningPrograms};
-use crate::load::tools::{self, Asked};
+use crate::load::tools::{self, ToolRun};
 use crate::process::cores::Ticks;
 use crate::process::{Cpu, Group, Memory, Start, Switches, Tree};
 use crate::result::{LoadOutcome, Run, Usage};
@@ -172,7 +172,7 @@ fn command(
     seconds: f64,
     program: &Path,
 ) -> anyhow::Result<Vec<String>> {
-    tools::command(&Asked {
+    tools::command(&ToolRun {
         load: &scenario.load,
         protocol: scenario.protocol,
         address: running.address,

@@ -90,10 +90,10 @@ async fn obey(mut node: Node, mut signals: Signals, has_given_way: &AtomicBool) 
     loop {
         tokio::select! {
             asked = signals.next() => match asked {
-                Asked::Reload => reload(&mut node, &upgrade),
-                Asked::Reopen => Logs::of(&node).reopen(),
-                Asked::Upgrade => upgrade.begin(&node),
-                Asked::Drain => {
+                SignalRequest::Reload => reload(&mut node, &upgrade),
+                SignalRequest::Reopen => Logs::of(&node).reopen(),
+                SignalRequest::Upgrade => upgrade.begin(&node),
+                SignalRequest::Drain => {
                     return match upgrade.abandon(&node).await {
                         Some(successor) => {
                             has_given_way.store(true, Ordering::Relaxed);
@@ -103,7 +103,7 @@ async fn obey(mut node: Node, mut signals: Signals, has_given_way: &AtomicBool) 
                         None => end(node, &mut signals).await,
                     };
                 }
-                Asked::Stop => {
+                SignalRequest::Stop => {
                     if let Some(successor) = upgrade.abandon(&node).await {
                         successor.released.for_good();
                     }
@@ -287,13 +287,13 @@ async fn drain(
                 return Drained::Cut;
             }
             asked = signals.next() => match asked {
-                Asked::Drain if !after_term.is_zero() && end.set(Instant::now() + after_term).is_ok() => {
+                SignalRequest::Drain if !after_term.is_zero() && end.set(Instant::now() + after_term).is_ok() => {
                     let grace_seconds = after_term.as_secs();
                     tracing::info!(grace_seconds, "told to end: what is still open may finish in this time");
                 }
-                Asked::Drain | Asked::Stop => hurried.store(true, Ordering::Relaxed),
-                Asked::Reopen => logs.reopen(),
-                Asked::Reload | Asked::Upgrade => {}
+                SignalRequest::Drain | SignalRequest::Stop => hurried.store(true, Ordering::Relaxed),
+                SignalRequest::Reopen => logs.reopen(),
+                SignalRequest::Reload | SignalRequest::Upgrade => {}
             }
         }
     }
@@ -359,7 +359,7 @@ fn failed(node: &Node, error: &anyhow::Error) {
     tell(node, &Outcome::Failed { reason });
 }
 
-enum Asked {
+enum SignalRequest {
     Reload,
     Reopen,
     Upgrade,
@@ -407,14 +407,14 @@ impl Ends {
 }
 
 impl Signals {
-    async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.requests.hangup.recv() => Asked::Reload,
-            _ = self.requests.user1.recv() => Asked::Reopen,
-            _ = self.requests.user2.recv() => Asked::Upgrade,
-            _ = self.ends.interrupt.recv() => Asked::Stop,
-            _ = self.ends.quit.recv() => Asked::Drain,
-            _ = self.ends.terminate.recv() => Asked::Drain,
+            _ = self.requests.hangup.recv() => SignalRequest::Reload,
+            _ = self.requests.user1.recv() => SignalRequest::Reopen,
+            _ = self.requests.user2.recv() => SignalRequest::Upgrade,
+            _ = self.ends.interrupt.recv() => SignalRequest::Stop,
+            _ = self.ends.quit.recv() => SignalRequest::Drain,
+            _ = self.ends.terminate.recv() => SignalRequest::Drain,
         }
     }
 }

@@ -111,15 +111,15 @@ impl Question {
 /// A request or a session to explain; its JSON is the body of `POST /v1/weir/explain`.
 #[derive(Clone, Debug, Serialize)]
 #[serde(untagged)]
-enum Asked {
+enum ExplainQuery {
     /// A request.
     Request(Question),
     /// A session of layer 4.
     Session { stream: ExplainSession },
 }
 
-impl Asked {
-    fn of(arguments: ExplainArguments) -> Asked {
+impl ExplainQuery {
+    fn of(arguments: ExplainArguments) -> ExplainQuery {
         let ExplainArguments { remote_addr, sni, alpn, first, .. } = arguments;
         let transport = match (arguments.udp, arguments.tls) {
             (Some(_), _) => SessionTransport::Udp,
@@ -129,9 +129,9 @@ impl Asked {
         match arguments.tcp.or(arguments.udp) {
             Some(local) => {
                 let stream = ExplainSession { local, transport, remote_addr, sni, alpn, first };
-                Asked::Session { stream }
+                ExplainQuery::Session { stream }
             }
-            None => Asked::Request(Question {
+            None => ExplainQuery::Request(Question {
                 method: arguments.method.unwrap_or_default(),
                 url: arguments.url.unwrap_or_default(),
                 headers: arguments.headers,
@@ -142,8 +142,8 @@ impl Asked {
 
     fn offline(&self, settings: &Settings) -> anyhow::Result<Value> {
         match self {
-            Asked::Request(question) => boot::explain_offline(settings, question),
-            Asked::Session { stream } => boot::explain_session_offline(settings, stream),
+            ExplainQuery::Request(question) => boot::explain_offline(settings, question),
+            ExplainQuery::Session { stream } => boot::explain_session_offline(settings, stream),
         }
     }
 }
@@ -157,7 +157,7 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let is_offline = arguments.resources.is_some() || arguments.data.is_some() && running.is_none();
     let is_json = arguments.json;
     let is_named = arguments.control.is_some();
-    let asked = Asked::of(arguments);
+    let asked = ExplainQuery::of(arguments);
     let answer =
         if is_offline { asked.offline(&settings)? } else { answer(&settings, &asked, running, is_named)? };
     if is_json {
@@ -168,10 +168,10 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
         "the instance answered in a form this version does not know; see it with `--json`";
     let (answer, paint) = (cleaned(answer), Paint::for_stdout());
     let text = match &asked {
-        Asked::Request(question) => {
+        ExplainQuery::Request(question) => {
             serde_json::from_value::<Record>(answer).context(UNKNOWN_FORM)?.render(question, paint)
         }
-        Asked::Session { stream } => {
+        ExplainQuery::Session { stream } => {
             serde_json::from_value::<SessionRecord>(answer).context(UNKNOWN_FORM)?.render(stream, paint)
         }
     };
@@ -195,7 +195,7 @@ fn cleaned(value: Value) -> Value {
 /// The running instance's answer; if none runs and none was named, the answer from the configuration on disk.
 fn answer(
     settings: &Settings,
-    asked: &Asked,
+    asked: &ExplainQuery,
     running: Option<Instance>,
     is_named: bool,
 ) -> anyhow::Result<Value> {

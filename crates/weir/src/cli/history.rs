@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use stdx::clock::HttpDate;
 
-use crate::admin_client::{Asked, NodeArguments, agreed};
+use crate::admin_client::{AdminOutcome, NodeArguments, agreed};
 use crate::boot;
 use crate::changes;
 use crate::terminal::{Paint, print, print_error};
@@ -58,8 +58,8 @@ pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
         None => format!("weir/versions?limit={}", arguments.limit),
     };
     let answer: Value = match node.ask("GET", &target, "")? {
-        Asked::Answered(answer) => agreed(answer)?,
-        Asked::Nobody => {
+        AdminOutcome::Answered(answer) => agreed(answer)?,
+        AdminOutcome::Nobody => {
             print_error("no instance runs here; reading its data folder");
             boot::history_offline(&node.settings, arguments.version, arguments.limit)?
         }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use control::plan::Plan;
 
-use crate::admin_client::{Asked, NodeArguments};
+use crate::admin_client::{AdminOutcome, NodeArguments};
 use crate::boot;
 use crate::changes;
 use crate::terminal::{Paint, print, print_error};
@@ -44,8 +44,8 @@ pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
         Err(faults) => return Ok(faulty(&faults)),
     };
     let plan = match node.ask("POST", &set.target("plan", &[]), &set.body)? {
-        Asked::Answered(answer) => set.plan(answer)?,
-        Asked::Nobody => {
+        AdminOutcome::Answered(answer) => set.plan(answer)?,
+        AdminOutcome::Nobody => {
             print_error("no instance runs here; comparing with what lies in its data folder");
             boot::plan_offline(&node.settings, &set.document, arguments.keep_others)
                 .map(|planned| planned.map_err(|faults| set.placed(&faults)))?

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 
-use super::{Asked, last_line};
+use super::{ToolRun, last_line};
 use crate::result::{Failures, Latency, LoadOutcome};
 use crate::scenario::Protocol;
 
-pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     asked.is_plain("ab")?;
     let load = asked.load;
     // Without -r it ends at the first connection that breaks.

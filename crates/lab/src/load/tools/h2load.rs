@@ -4,11 +4,11 @@
 use anyhow::{Context, bail};
 
 use super::number::{bytes, milliseconds};
-use super::{Asked, last_line};
+use super::{ToolRun, last_line};
 use crate::result::{Latency, LoadOutcome};
 use crate::scenario::{Load, Protocol};
 
-pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     let (load, is_grpc) = (asked.load, asked.protocol == Protocol::Grpc);
     if load.rate_share.is_some() && load.rate.is_none() {
         bail!("`rate_share` is a share of something that was not measured before");

@@ -2,11 +2,11 @@
 
 use anyhow::{Context, bail};
 
-use super::{Asked, last_line};
+use super::{ToolRun, last_line};
 use crate::result::LoadOutcome;
 use crate::scenario::Protocol;
 
-pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     let load = asked.load;
     if load.rate.is_none() && load.rate_share.is_some() {
         bail!("`rate_share` is a share of something that was not measured before");

@@ -28,7 +28,7 @@ fn plain(words: &str) -> Scenario {
 fn command_line(scenario: &Scenario, protocol: Protocol) -> anyhow::Result<String> {
     let address = "127.0.0.1:9080".parse()?;
     let weir = Path::new("/bin/weir");
-    let asked = Asked { load: &scenario.load, protocol, address, seconds: 2.5, weir };
+    let asked = ToolRun { load: &scenario.load, protocol, address, seconds: 2.5, weir };
     Ok(command(&asked)?.join(" "))
 }
 
@@ -354,7 +354,7 @@ fn hanging_tool_is_ended_after_its_limit() {
     let check = |words: &str, seconds: f64, wanted: u64| {
         let load = load(words);
         let (address, weir) = ("127.0.0.1:1".parse().unwrap(), Path::new("weir"));
-        let asked = Asked { load: &load, protocol: Protocol::Http, address, seconds, weir };
+        let asked = ToolRun { load: &load, protocol: Protocol::Http, address, seconds, weir };
         assert_eq!(longest(&asked).as_secs(), wanted, "{words}");
     };
     check("tool: wrk, connections: 1", 10.0, 30);

@@ -4,11 +4,11 @@
 use anyhow::{Context, bail};
 
 use super::number::{bytes, milliseconds};
-use super::{Asked, last_line};
+use super::{ToolRun, last_line};
 use crate::result::{Latency, LoadOutcome};
 use crate::scenario::Protocol;
 
-pub(super) fn command(asked: &Asked<'_>) -> anyhow::Result<Vec<String>> {
+pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     asked.is_plain("wrk")?;
     let load = asked.load;
     if load.requests.is_some() {

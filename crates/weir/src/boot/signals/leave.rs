@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::{Asked, Logs, Signals};
+use super::{SignalRequest, Logs, Signals};
 use crate::boot::node::Node;
 
 /// How the time before a drain ended.
@@ -46,10 +46,10 @@ pub(super) async fn leave(node: &Node, signals: &mut Signals) -> Leaving {
         tokio::select! {
             () = &mut steps => break Leaving::InTime,
             asked = signals.next() => match asked {
-                Asked::Drain => break Leaving::InTime,
-                Asked::Stop => break Leaving::AtOnce,
-                Asked::Reopen => Logs::of(node).reopen(),
-                Asked::Reload | Asked::Upgrade => {}
+                SignalRequest::Drain => break Leaving::InTime,
+                SignalRequest::Stop => break Leaving::AtOnce,
+                SignalRequest::Reopen => Logs::of(node).reopen(),
+                SignalRequest::Reload | SignalRequest::Upgrade => {}
             }
         }
     };

@@ -7,7 +7,7 @@ use serde_json::Value;
 use stdx::clock::CivilTime;
 
 use super::Check;
-use crate::admin_client::{Asked, Node, address_of};
+use crate::admin_client::{AdminOutcome, Node, address_of};
 use crate::ask::{Question, ask};
 
 /// Days before the end of a certificate from which it needs attention.
@@ -31,13 +31,13 @@ pub(super) fn check(node: &Node, running: Option<&Instance>) -> Vec<Check> {
         return checks;
     }
     let status = match node.ask("GET", "weir/status", "") {
-        Ok(Asked::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
-        Ok(Asked::Answered(answer)) => {
+        Ok(AdminOutcome::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
+        Ok(AdminOutcome::Answered(answer)) => {
             let found = format!("process {}: {}", running.process, answer.reason());
             checks.push(Check::attention("instance", found, "give its Admin key in WEIR_ADMIN_KEY"));
             Value::Null
         }
-        Ok(Asked::Nobody) => Value::Null,
+        Ok(AdminOutcome::Nobody) => Value::Null,
         Err(error) => {
             let advice = "look at its log; restart it if it does not answer";
             checks.push(Check::attention(
@@ -62,7 +62,7 @@ pub(super) fn check(node: &Node, running: Option<&Instance>) -> Vec<Check> {
 fn version(node: &Node, running: &Instance) -> Check {
     let own = env!("CARGO_PKG_VERSION");
     let session = match node.ask("GET", "weir/session", "") {
-        Ok(Asked::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
+        Ok(AdminOutcome::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
         _ => Value::Null,
     };
     same_version(running.process, session["version"].as_str(), own)

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::Asked;
+use super::ExplainQuery;
 use crate::ask::{Failure, ask as ask_node};
 
 /// The decision record of the instance at `control`.
-pub(super) fn ask(control: SocketAddr, asked: &Asked) -> Result<Value, Failure> {
+pub(super) fn ask(control: SocketAddr, asked: &ExplainQuery) -> Result<Value, Failure> {
     let body = serde_json::to_string(asked).map_err(|error| Failure::Refused(error.to_string()))?;
     let question = crate::ask::Question {
         method: "POST",
