@@ -33,7 +33,7 @@ pub use options::{CheckOptions, UnknownFields};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Passed, CheckStage, Warning};
 use crate::resource::Resource;
-use crate::{Id, Key, Kind, Refusal, schema, secret_reference};
+use crate::{Id, Key, Kind, ObjectRefusal, schema, secret_reference};
 
 /// An object that can be used.
 #[derive(Debug)]
@@ -48,11 +48,11 @@ pub struct Checked {
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, Refusal> {
+pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, ObjectRefusal> {
     empty::checked(value, |value| object_as_given(catalog, key, value))
 }
 
-fn object_as_given(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, Refusal> {
+fn object_as_given(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, ObjectRefusal> {
     if key.kind == Kind::PluginMetadata {
         return global::plugin_metadata(catalog, &key.id, value);
     }
@@ -94,7 +94,7 @@ pub fn catalog_among(catalog: &Catalog, extensions: Option<&Value>) -> Catalog {
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn value(catalog: &Catalog, kind: Kind, value: &Value) -> Result<(), Refusal> {
+pub fn value(catalog: &Catalog, kind: Kind, value: &Value) -> Result<(), ObjectRefusal> {
     empty::checked(value, |value| {
         let mut findings = Findings::default();
         fields(catalog, kind, value, &mut findings);
@@ -108,7 +108,7 @@ pub fn value(catalog: &Catalog, kind: Kind, value: &Value) -> Result<(), Refusal
 ///
 /// # Errors
 /// The fault.
-pub fn unexpired(kind: Kind, value: &Value, now_s: i64) -> Result<(), Refusal> {
+pub fn unexpired(kind: Kind, value: &Value, now_s: i64) -> Result<(), ObjectRefusal> {
     let mut findings = Findings::default();
     if kind == Kind::Ssl {
         ssl::check_expiry(value, now_s, &mut findings);
@@ -154,7 +154,7 @@ fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings)
 }
 
 /// Refuses names of files that this gateway does not read for objects.
-fn files(catalog: &Catalog, resource: &Resource) -> Result<(), Refusal> {
+fn files(catalog: &Catalog, resource: &Resource) -> Result<(), ObjectRefusal> {
     let mut findings = Findings::default();
     for (pointer, path) in secret_reference::files_of(resource) {
         if let Err(reason) = catalog.check_file(path) {
@@ -198,9 +198,9 @@ fn id(key: &Key, value: &Value, findings: &mut Findings) {
 
 /// Reads what the schema has let through. serde's refusal is the last line of defence: the schema lets through what
 /// it cannot express, such as an address that is none.
-fn read(kind: Kind, value: &Value) -> Result<Resource, Refusal> {
+fn read(kind: Kind, value: &Value) -> Result<Resource, ObjectRefusal> {
     Resource::read(kind, value)
-        .map_err(|error| Refusal::single(None, "", format!("invalid configuration: {error}")))
+        .map_err(|error| ObjectRefusal::single(None, "", format!("invalid configuration: {error}")))
 }
 
 #[cfg(test)]

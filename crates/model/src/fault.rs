@@ -65,24 +65,24 @@ impl fmt::Display for Warning {
 
 /// Why an object is refused: every fault, and the one line that the Admin API answers as `error_msg`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ObjectRefusal {
     contract_message: String,
     faults: Vec<ConfigFault>,
 }
 
-impl Refusal {
+impl ObjectRefusal {
     /// A refusal for one reason; the contract's line is the reason.
     #[must_use]
-    pub fn single(key: Option<Key>, pointer: impl Into<String>, reason: impl Into<String>) -> Refusal {
+    pub fn single(key: Option<Key>, pointer: impl Into<String>, reason: impl Into<String>) -> ObjectRefusal {
         let reason = reason.into();
         let fault = ConfigFault { key, pointer: pointer.into(), reason: reason.clone(), kept: false };
-        Refusal { contract_message: reason, faults: vec![fault] }
+        ObjectRefusal { contract_message: reason, faults: vec![fault] }
     }
 
     /// A refusal for these faults, of which there is one at least; the contract's line is the reason of the first.
-    pub(crate) fn of(faults: &[ConfigFault]) -> Refusal {
+    pub(crate) fn of(faults: &[ConfigFault]) -> ObjectRefusal {
         let contract_message = faults.first().map(|fault| fault.reason.clone()).unwrap_or_default();
-        Refusal { contract_message, faults: faults.to_vec() }
+        ObjectRefusal { contract_message, faults: faults.to_vec() }
     }
 
     /// The first fault in APISIX's wording (`invalid configuration: property "uri" validation failed: ...`).
@@ -105,13 +105,13 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ObjectRefusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.contract_message)
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for ObjectRefusal {}
 
 /// The step of the check that found a fault. APISIX stops at the first step that fails, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -224,12 +224,12 @@ impl Findings {
     }
 
     /// Nothing was found, or the refusal.
-    pub(crate) fn into_result(self) -> Result<(), Refusal> {
+    pub(crate) fn into_result(self) -> Result<(), ObjectRefusal> {
         self.finish().map(drop)
     }
 
     /// The warnings, or the refusal.
-    pub(crate) fn finish(mut self) -> Result<Passed, Refusal> {
+    pub(crate) fn finish(mut self) -> Result<Passed, ObjectRefusal> {
         self.found.sort_by_key(|finding| finding.stage);
         let Some(first) = self.found.first() else {
             if self.further_warnings > 0 {
@@ -259,7 +259,7 @@ impl Findings {
             kept: false,
         };
         let faults = self.found.into_iter().zip(kept).filter(|(_, kept)| *kept).map(fault).collect();
-        Err(Refusal { contract_message, faults })
+        Err(ObjectRefusal { contract_message, faults })
     }
 }
 

@@ -36,7 +36,7 @@ pub mod validate;
 mod written;
 
 pub use catalog::{Catalog, PluginInfo};
-pub use fault::{ConfigFault, Refusal, Warning};
+pub use fault::{ConfigFault, ObjectRefusal, Warning};
 pub use key::{ID_BYTES_MAX, Id, IdError, Key, USERNAME_BYTES_MAX};
 pub use kind::Kind;
 pub use snapshot::{Applied, Change, Difference, Object, Policy, Snapshot};

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::extension::ExtensionPlugins;
 use crate::resource::Resource;
-use crate::{ConfigFault, Key, Kind, Refusal, Warning, WrittenObject};
+use crate::{ConfigFault, Key, Kind, ObjectRefusal, Warning, WrittenObject};
 use stdx::persistent::ShardedMap;
 
 use index::Index;
@@ -139,7 +139,7 @@ pub struct Faulty {
     /// As written last.
     pub written: WrittenObject,
     /// Why that is not in force.
-    pub refusal: Refusal,
+    pub refusal: ObjectRefusal,
     /// The object, when nothing is wrong with it but what it refers to.
     waiting: Option<Arc<Object>>,
     /// The form that keeps its place while it answers 503 ([`Snapshot::closed`]).
@@ -204,7 +204,7 @@ impl Snapshot {
     /// a global rule its presence, of an object that only lacks what it refers to the whole object. None when an object is
     /// in force under that key, or when what a route matches cannot be read.
     #[must_use]
-    pub fn closed(&self, key: &Key) -> Option<(&Arc<Object>, &Refusal)> {
+    pub fn closed(&self, key: &Key) -> Option<(&Arc<Object>, &ObjectRefusal)> {
         if self.contains(key) {
             return None;
         }

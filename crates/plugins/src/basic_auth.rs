@@ -49,7 +49,7 @@ use subtle::ConstantTimeEq;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::authentication::{Authentication, REALM_PATTERN, Refusal, find_consumer};
+use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
 use crate::shared::config;
 
 /// The declaration of this plugin.
@@ -92,10 +92,10 @@ struct BasicAuth {
     authentication: Authentication,
 }
 
-const MISSING: Refusal = Refusal::new("Missing authorization in request");
-const MALFORMED: Refusal = Refusal::new("Invalid authorization in request");
-const UNKNOWN: Refusal = Refusal::new("Invalid user authorization");
-const DOUBLED: Refusal = Refusal::doubled("More than one authorization in request");
+const MISSING: AuthenticationRefusal = AuthenticationRefusal::new("Missing authorization in request");
+const MALFORMED: AuthenticationRefusal = AuthenticationRefusal::new("Invalid authorization in request");
+const UNKNOWN: AuthenticationRefusal = AuthenticationRefusal::new("Invalid user authorization");
+const DOUBLED: AuthenticationRefusal = AuthenticationRefusal::doubled("More than one authorization in request");
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(compile(config)?))
@@ -134,7 +134,7 @@ impl BasicAuth {
 }
 
 /// The consumer of the request's name and password.
-fn find(exchange: &Exchange) -> Result<Arc<Consumer>, Refusal> {
+fn find(exchange: &Exchange) -> Result<Arc<Consumer>, AuthenticationRefusal> {
     let field = places::field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
     let decoded = decode(field).ok_or(MALFORMED)?;
     if let Some(consumer) = verify(exchange, &decoded)? {
@@ -159,7 +159,7 @@ fn decode(field: &[u8]) -> Option<Vec<u8>> {
 
 /// The consumer of `name:password`, if there is one with this password. The comparison takes the same time for every
 /// password and for names without a consumer.
-fn verify(exchange: &Exchange, credentials: &[u8]) -> Result<Option<Arc<Consumer>>, Refusal> {
+fn verify(exchange: &Exchange, credentials: &[u8]) -> Result<Option<Arc<Consumer>>, AuthenticationRefusal> {
     let colon = credentials.iter().position(|byte| *byte == b':').ok_or(MALFORMED)?;
     let (name, password) = (&credentials[..colon], &credentials[colon + 1..]);
     if password.is_empty() {

@@ -63,7 +63,7 @@ use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::authentication::{Authentication, REALM_PATTERN, Refusal, find_consumer};
+use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
 use crate::shared::config;
 use signature::{Algorithm, Parameters};
 
@@ -126,11 +126,11 @@ struct HmacAuth {
     authentication: Authentication,
 }
 
-const MISSING: Refusal = Refusal::new("client request can't be validated: missing Authorization header");
-const OTHER_SCHEME: Refusal =
-    Refusal::new("client request can't be validated: Authorization header does not start with 'Signature'");
-const INVALID: Refusal = Refusal::new("client request can't be validated");
-const DOUBLED: Refusal = Refusal::doubled("More than one Authorization header in request");
+const MISSING: AuthenticationRefusal = AuthenticationRefusal::new("client request can't be validated: missing Authorization header");
+const OTHER_SCHEME: AuthenticationRefusal =
+    AuthenticationRefusal::new("client request can't be validated: Authorization header does not start with 'Signature'");
+const INVALID: AuthenticationRefusal = AuthenticationRefusal::new("client request can't be validated");
+const DOUBLED: AuthenticationRefusal = AuthenticationRefusal::doubled("More than one Authorization header in request");
 
 /// The instances that verified the signature of a request and have yet to compare its body, by their addresses: a
 /// plugin that runs another one has a different number in the phase that reads the body.
@@ -207,7 +207,7 @@ impl Plugin for HmacAuth {
 
 impl HmacAuth {
     /// The consumer of the secret that signed the request.
-    fn find(&self, exchange: &Exchange) -> Result<Arc<Consumer>, Refusal> {
+    fn find(&self, exchange: &Exchange) -> Result<Arc<Consumer>, AuthenticationRefusal> {
         let field = places::field(exchange, "Authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
         let parameters = Parameters::read(field.strip_prefix(b"Signature").ok_or(OTHER_SCHEME)?);
         self.verify(exchange, &parameters).map_err(|reason| {

@@ -61,7 +61,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::authentication::{Authentication, REALM_PATTERN, Refusal, find_consumer};
+use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
 use crate::shared::config;
 use crate::shared::jwt::{ClaimRules, TimeClaim, Token, TokenFault, VerifiedTokens};
 use credential::Credential;
@@ -127,12 +127,12 @@ struct Found {
     place: TokenLocation,
 }
 
-const MISSING: Refusal = Refusal::new("Missing JWT token in request");
-const DOUBLED: Refusal = Refusal::doubled("More than one JWT token in request");
-const MALFORMED: Refusal = Refusal::new("JWT token invalid");
-const WITHOUT_KEY: Refusal = Refusal::new("missing user key in JWT token");
-const UNKNOWN: Refusal = Refusal::new("Invalid user key in JWT token");
-const UNVERIFIED: Refusal = Refusal::new("failed to verify jwt");
+const MISSING: AuthenticationRefusal = AuthenticationRefusal::new("Missing JWT token in request");
+const DOUBLED: AuthenticationRefusal = AuthenticationRefusal::doubled("More than one JWT token in request");
+const MALFORMED: AuthenticationRefusal = AuthenticationRefusal::new("JWT token invalid");
+const WITHOUT_KEY: AuthenticationRefusal = AuthenticationRefusal::new("missing user key in JWT token");
+const UNKNOWN: AuthenticationRefusal = AuthenticationRefusal::new("Invalid user key in JWT token");
+const UNVERIFIED: AuthenticationRefusal = AuthenticationRefusal::new("failed to verify jwt");
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(compile(config)?))
@@ -177,7 +177,7 @@ impl Plugin for JwtAuth {
 
 impl JwtAuth {
     /// The consumer of the request's token.
-    fn find(&self, exchange: &Exchange) -> Result<Found, Refusal> {
+    fn find(&self, exchange: &Exchange) -> Result<Found, AuthenticationRefusal> {
         let (raw, place) = self.find_token(exchange).map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
         let tokens = VerifiedTokens::of(exchange.local());
         let token = tokens.read(&raw).map_err(|fault| refused(fault, MALFORMED))?;
@@ -221,7 +221,7 @@ impl JwtAuth {
 }
 
 /// The client learns no more than the contract's message; the log of an operator that looks for the cause has the fault.
-fn refused(fault: TokenFault, refusal: Refusal) -> Refusal {
+fn refused(fault: TokenFault, refusal: AuthenticationRefusal) -> AuthenticationRefusal {
     tracing::debug!(reason = fault.reason(), "jwt-auth refuses a token");
     refusal
 }

@@ -52,7 +52,7 @@ use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::authentication::{Authentication, REALM_PATTERN, Refusal, find_consumer};
+use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
 use crate::shared::config;
 
 /// The declaration of this plugin.
@@ -110,10 +110,10 @@ enum KeyLocation {
     Query,
 }
 
-const MISSING: Refusal = Refusal::new("Missing API key in request");
-const DOUBLED: Refusal = Refusal::doubled("More than one API key in request");
-const NOT_BEARER: Refusal = Refusal::new("Invalid Bearer token format");
-const UNKNOWN: Refusal = Refusal::new("Invalid API key in request");
+const MISSING: AuthenticationRefusal = AuthenticationRefusal::new("Missing API key in request");
+const DOUBLED: AuthenticationRefusal = AuthenticationRefusal::doubled("More than one API key in request");
+const NOT_BEARER: AuthenticationRefusal = AuthenticationRefusal::new("Invalid Bearer token format");
+const UNKNOWN: AuthenticationRefusal = AuthenticationRefusal::new("Invalid API key in request");
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(compile(config)?))
@@ -154,7 +154,7 @@ impl Plugin for KeyAuth {
 
 impl KeyAuth {
     /// The consumer of the request's key, and the place of the key.
-    fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, KeyLocation), Refusal> {
+    fn find(&self, exchange: &Exchange) -> Result<(Arc<Consumer>, KeyLocation), AuthenticationRefusal> {
         let field = places::field(exchange, &self.header).map_err(|Doubled| DOUBLED)?;
         let (key, place) = match field {
             Some(value) if self.bearer_token => {

@@ -60,7 +60,7 @@ use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::authentication::Refusal;
+use crate::shared::authentication::AuthenticationRefusal;
 use crate::shared::authentication::places::{self, Doubled};
 use crate::shared::config;
 use crate::shared::consumer::set_consumer_headers;
@@ -152,12 +152,12 @@ impl Plugin for LdapAuth {
     }
 }
 
-const MISSING: Refusal = Refusal::new("Missing authorization in request");
-const INVALID: Refusal = Refusal::new("Invalid authorization in request");
-const DOUBLED: Refusal = Refusal::doubled("Invalid authorization in request");
+const MISSING: AuthenticationRefusal = AuthenticationRefusal::new("Missing authorization in request");
+const INVALID: AuthenticationRefusal = AuthenticationRefusal::new("Invalid authorization in request");
+const DOUBLED: AuthenticationRefusal = AuthenticationRefusal::doubled("Invalid authorization in request");
 
 /// The credentials of a request, or its refusal.
-fn presented(exchange: &Exchange) -> Result<Credentials, Refusal> {
+fn presented(exchange: &Exchange) -> Result<Credentials, AuthenticationRefusal> {
     let field = places::field(exchange, "authorization").map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
     Credentials::read(field).ok_or(INVALID)
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::arrival::Identity;
 use super::h1::timer::ConnectionTimer;
-use crate::observe::failures::Refusal;
+use crate::observe::failures::ConnectionRefusal;
 use exchange::observe::pace::Pace;
 
 /// Of the line about headers that were refused.
@@ -17,7 +17,7 @@ pub(super) const UNTRUSTED_HEADER: &str =
 /// Counts a connection with a header that is refused, and tells the operator.
 pub(super) fn refuse(timer: &ConnectionTimer, identity: &Identity, reason: &dyn Display) {
     let context = &timer.context;
-    context.status.failures.refused(Refusal::ProxyProtocol);
+    context.status.failures.refused(ConnectionRefusal::ProxyProtocol);
     if let Some(count) = REFUSED.add(1, context.local.now_ms()) {
         let sender = identity.peer.ip();
         tracing::warn!(%sender, count, %reason, "refused connections to a listener with PROXY protocol");

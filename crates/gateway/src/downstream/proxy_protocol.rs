@@ -18,7 +18,7 @@ use super::connection_guard::AddressPlace;
 use super::h1::timer::ConnectionTimer;
 use super::header_refusal::{UNTRUSTED_HEADER, refuse};
 use super::layers;
-use crate::observe::failures::Refusal;
+use crate::observe::failures::ConnectionRefusal;
 use exchange::client_address::{RealIpOptions, contains};
 use exchange::exchange::ProxyContext;
 use exchange::observe::pace::Pace;
@@ -95,7 +95,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
 fn claim_and_serve(arrival: Arrival, timer: ConnectionTimer) {
     let local = &timer.context.local;
     if !local.shared.addresses.claim(arrival.identity.peer.ip()) {
-        timer.context.status.failures.refused(Refusal::MaxConnectionsPerAddress);
+        timer.context.status.failures.refused(ConnectionRefusal::MaxConnectionsPerAddress);
         return arrival.stream.reset_on_close();
     }
     layers::serve(arrival, timer);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::datagram_counts::{DatagramCounts, DropReason};
-use super::failures::Refusal;
+use super::failures::ConnectionRefusal;
 use super::server_errors;
 use super::session_counts::SessionCounts;
 use super::status::Status;
@@ -305,7 +305,7 @@ fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
         "counter",
         "Connections closed before a byte of the client was read, by the limit or setting they met.",
     );
-    for refusal in Refusal::ALL {
+    for refusal in ConnectionRefusal::ALL {
         let count: u64 = workers.clone().map(|worker| worker.failures.refusals(*refusal)).sum();
         sample(text, name, &[("limit", &refusal.code())], count);
     }

@@ -10,7 +10,7 @@ use exchange::overload::capacity::Shortage;
 
 /// A connection that was closed before a byte of the client was read, by the limit or setting that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ConnectionRefusal {
     /// The process holds as many connections as it may.
     MaxConnections,
     /// The address holds as many as one may.
@@ -23,24 +23,24 @@ pub enum Refusal {
     ProxyProtocol,
 }
 
-impl Refusal {
+impl ConnectionRefusal {
     /// All of them.
-    pub const ALL: &'static [Refusal] = &[
-        Refusal::MaxConnections,
-        Refusal::MaxConnectionsPerAddress,
-        Refusal::Memory,
-        Refusal::ProxyProtocolFrom,
-        Refusal::ProxyProtocol,
+    pub const ALL: &'static [ConnectionRefusal] = &[
+        ConnectionRefusal::MaxConnections,
+        ConnectionRefusal::MaxConnectionsPerAddress,
+        ConnectionRefusal::Memory,
+        ConnectionRefusal::ProxyProtocolFrom,
+        ConnectionRefusal::ProxyProtocol,
     ];
 
     /// The name used in metrics: that of the setting.
     pub fn code(self) -> &'static str {
         match self {
-            Refusal::MaxConnections => "max_connections",
-            Refusal::MaxConnectionsPerAddress => "max_connections_per_address",
-            Refusal::Memory => "memory_limit",
-            Refusal::ProxyProtocolFrom => "proxy_protocol_from",
-            Refusal::ProxyProtocol => "proxy_protocol",
+            ConnectionRefusal::MaxConnections => "max_connections",
+            ConnectionRefusal::MaxConnectionsPerAddress => "max_connections_per_address",
+            ConnectionRefusal::Memory => "memory_limit",
+            ConnectionRefusal::ProxyProtocolFrom => "proxy_protocol_from",
+            ConnectionRefusal::ProxyProtocol => "proxy_protocol",
         }
     }
 }
@@ -59,7 +59,7 @@ impl Default for FailureCounts {
         let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
         FailureCounts {
             causes: zeros(Cause::ALL.len()),
-            refusals: zeros(Refusal::ALL.len()),
+            refusals: zeros(ConnectionRefusal::ALL.len()),
             evictions: zeros(Shortage::ALL.len() * IdleState::ALL.len()),
         }
     }
@@ -72,7 +72,7 @@ impl FailureCounts {
     }
 
     /// Counts a connection that was refused.
-    pub(crate) fn refused(&self, refusal: Refusal) {
+    pub(crate) fn refused(&self, refusal: ConnectionRefusal) {
         bump(&self.refusals[refusal as usize], 1);
     }
 
@@ -96,7 +96,7 @@ impl FailureCounts {
     }
 
     /// How many connections were refused by `refusal`.
-    pub fn refusals(&self, refusal: Refusal) -> u64 {
+    pub fn refusals(&self, refusal: ConnectionRefusal) -> u64 {
         self.refusals[refusal as usize].load(Ordering::Relaxed)
     }
 }
@@ -114,7 +114,7 @@ mod tests {
         for (number, cause) in Cause::ALL.iter().enumerate() {
             assert_eq!(counts.failures(*cause), number as u64 + 1, "{cause:?}");
         }
-        for refusal in Refusal::ALL {
+        for refusal in ConnectionRefusal::ALL {
             counts.refused(*refusal);
             assert_eq!(counts.refusals(*refusal), 1, "{refusal:?}");
         }

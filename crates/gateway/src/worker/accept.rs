@@ -20,7 +20,7 @@ use crate::downstream::layers;
 use crate::downstream::listener_state::OpenListener;
 use crate::downstream::proxy_protocol;
 use crate::evict::lacks_descriptors;
-use crate::observe::failures::Refusal;
+use crate::observe::failures::ConnectionRefusal;
 use exchange::overload::capacity::Shortage;
 use net::env::{self, Socket, Stream};
 use net::listener::Listener;
@@ -223,17 +223,17 @@ pub(super) fn admission(
     connections: usize,
     peer: SocketAddr,
     listener: &Listener,
-) -> Option<Refusal> {
+) -> Option<ConnectionRefusal> {
     let local = &worker.context.local;
     if local.shared.memory.refuses_connections() {
-        Some(Refusal::Memory)
+        Some(ConnectionRefusal::Memory)
     } else if proxy_protocol::refuses(listener, &local.options.real_ip, peer, local.now_ms()) {
-        Some(Refusal::ProxyProtocolFrom)
+        Some(ConnectionRefusal::ProxyProtocolFrom)
     } else if !names_clients(worker, peer, listener) && !local.shared.addresses.claim(peer.ip()) {
-        Some(Refusal::MaxConnectionsPerAddress)
+        Some(ConnectionRefusal::MaxConnectionsPerAddress)
     } else if !has_seat(worker, connections) {
         release_address(worker, peer, listener);
-        Some(Refusal::MaxConnections)
+        Some(ConnectionRefusal::MaxConnections)
     } else {
         None
     }

@@ -29,7 +29,7 @@ pub(super) fn pong(payload: &[u8]) -> Vec<u8> {
 
 /// Why a handshake failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum HandshakeFailure {
     /// The answer had another status than 101.
     Status(u16),
     /// It is no valid handshake.
@@ -37,16 +37,16 @@ pub(super) enum Refusal {
 }
 
 /// Searches the received bytes for the head of a handshake's response; returns its length if it is complete and valid.
-pub(super) fn check_handshake(came: &[u8]) -> Result<Option<usize>, Refusal> {
+pub(super) fn check_handshake(came: &[u8]) -> Result<Option<usize>, HandshakeFailure> {
     let Some(end) = memchr::memmem::find(came, b"\r\n\r\n") else {
         let long = came.len() > LONGEST_HEAD_BYTES;
-        return if long { Err(Refusal::Content("a handshake longer than 64 KiB")) } else { Ok(None) };
+        return if long { Err(HandshakeFailure::Content("a handshake longer than 64 KiB")) } else { Ok(None) };
     };
     let status = came.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
     match status {
         Some(101) if came.starts_with(b"HTTP/1.1 ") => {}
-        Some(status) if came.starts_with(b"HTTP/1.") => return Err(Refusal::Status(status)),
-        _ => return Err(Refusal::Content("a handshake that begins with no status line")),
+        Some(status) if came.starts_with(b"HTTP/1.") => return Err(HandshakeFailure::Status(status)),
+        _ => return Err(HandshakeFailure::Content("a handshake that begins with no status line")),
     }
     let wanted = accept(KEY);
     let proven = came[..end].split(|&byte| byte == b'\n').any(|line| {
@@ -55,7 +55,7 @@ pub(super) fn check_handshake(came: &[u8]) -> Result<Option<usize>, Refusal> {
             && line[colon + 1..].trim_ascii() == wanted.as_bytes()
     });
     if !proven {
-        return Err(Refusal::Content("a handshake whose Sec-WebSocket-Accept does not fit the key"));
+        return Err(HandshakeFailure::Content("a handshake whose Sec-WebSocket-Accept does not fit the key"));
     }
     Ok(Some(end + 4))
 }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn handshakes() {
-        let check = |answer: &str, wanted: Result<Option<usize>, Refusal>| {
+        let check = |answer: &str, wanted: Result<Option<usize>, HandshakeFailure>| {
             assert_eq!(check_handshake(answer.as_bytes()), wanted, "{answer:?}");
         };
         let good =
@@ -188,11 +188,11 @@ mod tests {
         for cut in 0..good.len() {
             check(&good[..cut], Ok(None));
         }
-        check("HTTP/1.1 502 Bad Gateway\r\n\r\n", Err(Refusal::Status(502)));
-        let unproven = Refusal::Content("a handshake whose Sec-WebSocket-Accept does not fit the key");
+        check("HTTP/1.1 502 Bad Gateway\r\n\r\n", Err(HandshakeFailure::Status(502)));
+        let unproven = HandshakeFailure::Content("a handshake whose Sec-WebSocket-Accept does not fit the key");
         check("HTTP/1.1 101 Switching Protocols\r\n\r\n", Err(unproven));
         check("HTTP/1.1 101 X\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n", Err(unproven));
-        let garbage = Refusal::Content("a handshake that begins with no status line");
+        let garbage = HandshakeFailure::Content("a handshake that begins with no status line");
         check("hello\r\n\r\n", Err(garbage));
     }
 

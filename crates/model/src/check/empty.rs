@@ -3,14 +3,14 @@
 
 use serde_json::{Map, Value};
 
-use crate::Refusal;
+use crate::ObjectRefusal;
 
 /// Runs a check on a value and, where it is refused, on the value with the empty lists and objects at its faults
 /// exchanged. The refusal of the value as it was written is given where that does not help.
 ///
 /// # Errors
 /// Those of the check.
-pub(super) fn checked<T>(value: &Value, check: impl Fn(&Value) -> Result<T, Refusal>) -> Result<T, Refusal> {
+pub(super) fn checked<T>(value: &Value, check: impl Fn(&Value) -> Result<T, ObjectRefusal>) -> Result<T, ObjectRefusal> {
     let refusal = match check(value) {
         Ok(checked) => return Ok(checked),
         Err(refusal) => refusal,
@@ -30,7 +30,7 @@ pub(super) fn checked<T>(value: &Value, check: impl Fn(&Value) -> Result<T, Refu
     Err(refusal)
 }
 
-fn pointers(refusal: &Refusal) -> Vec<String> {
+fn pointers(refusal: &ObjectRefusal) -> Vec<String> {
     let mut pointers: Vec<String> =
         refusal.faults().iter().map(|fault| fault.pointer.clone()).filter(|at| !at.is_empty()).collect();
     pointers.sort_unstable();

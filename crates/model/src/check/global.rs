@@ -3,21 +3,21 @@
 use serde_json::{Map, Value};
 
 use super::{Checked, unknown};
-use crate::Refusal;
+use crate::ObjectRefusal;
 use crate::catalog::{Catalog, SchemaType};
 use crate::fault::{Findings, CheckStage};
 use crate::resource::Resource;
 use crate::resource::{PluginMetadata, own_fields};
 
 /// Checks and reads the metadata of that plugin.
-pub(super) fn plugin_metadata(catalog: &Catalog, plugin: &str, value: &Value) -> Result<Checked, Refusal> {
+pub(super) fn plugin_metadata(catalog: &Catalog, plugin: &str, value: &Value) -> Result<Checked, ObjectRefusal> {
     let Some(entry) = catalog.get(plugin) else {
-        return Err(Refusal::single(None, "", "invalid plugin name"));
+        return Err(ObjectRefusal::single(None, "", "invalid plugin name"));
     };
     let mut findings = Findings::default();
     let Some(fields) = value.as_object() else {
         let reason = "invalid configuration: wrong type: expected object";
-        return Err(Refusal::single(None, "", reason));
+        return Err(ObjectRefusal::single(None, "", reason));
     };
     let mut own = own_fields(Map::clone(fields));
     let policy = catalog.options().unknown_fields;

@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::check::Checked;
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Plugins, Resource};
-use crate::{Key, Kind, Refusal, WrittenObject, check};
+use crate::{Key, Kind, ObjectRefusal, WrittenObject, check};
 
 /// A write that may be stored: the object as it was checked and read, so that bringing it into force reads it no second
 /// time.
@@ -23,7 +23,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every fault, and the contract's line for the first.
-    pub fn admit(&self, catalog: &Catalog, key: &Key, value: &Value) -> Result<Admitted, Refusal> {
+    pub fn admit(&self, catalog: &Catalog, key: &Key, value: &Value) -> Result<Admitted, ObjectRefusal> {
         let catalog = &self.catalog(catalog);
         let checked = check::object(catalog, key, value)?;
         let resource = &checked.resource;

@@ -10,7 +10,7 @@ use super::read::{self, Candidate};
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage};
-use crate::{ConfigFault, Key, Kind, Refusal, secret_reference};
+use crate::{ConfigFault, Key, Kind, ObjectRefusal, secret_reference};
 
 impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
@@ -103,7 +103,7 @@ impl Work<'_> {
                 if !object.skipped().is_empty()
                     && present.as_ref().is_some_and(|present| present.skipped().is_empty()) =>
             {
-                let refusal = Refusal::of(object.skipped());
+                let refusal = ObjectRefusal::of(object.skipped());
                 let faulty = Faulty { written: object.written.clone(), refusal, waiting: None, closed: None };
                 self.next.faulty.insert(key.clone(), Arc::new(faulty));
             }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Change, Object, closed};
 use crate::catalog::Catalog;
 use crate::check::Checked;
-use crate::{ConfigFault, Id, Key, Kind, Refusal, WrittenObject, check};
+use crate::{ConfigFault, Id, Key, Kind, ObjectRefusal, WrittenObject, check};
 
 /// The value that a key is to get.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(super) enum Candidate {
     /// An object that is good on its own.
     Good(Arc<Object>),
     /// The written text cannot be used; with the form that keeps its place, if it can be read.
-    Bad(WrittenObject, Refusal, Option<Arc<Object>>),
+    Bad(WrittenObject, ObjectRefusal, Option<Arc<Object>>),
 }
 
 /// Checks every change on its own, in order; many of them on several threads.
@@ -69,12 +69,12 @@ fn one(catalog: &Catalog, change: &Change) -> Candidate {
     }
 }
 
-fn parse(written: &WrittenObject) -> Result<Value, Refusal> {
+fn parse(written: &WrittenObject) -> Result<Value, ObjectRefusal> {
     if let Some(reason) = written.why_unreadable() {
-        return Err(Refusal::single(None, "", reason));
+        return Err(ObjectRefusal::single(None, "", reason));
     }
     let mut value = serde_json::from_str(&written.text)
-        .map_err(|error| Refusal::single(None, "", format!("the text is not JSON: {error}")))?;
+        .map_err(|error| ObjectRefusal::single(None, "", format!("the text is not JSON: {error}")))?;
     settle_id(&written.key, &mut value);
     Ok(value)
 }
@@ -92,7 +92,7 @@ fn settle_id(key: &Key, value: &mut Value) {
 
 /// Checks an object on its own. Where the setting allows it, an object is taken without its faulty plugins, which are
 /// given back.
-fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Checked, Box<[ConfigFault]>), Refusal> {
+fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Checked, Box<[ConfigFault]>), ObjectRefusal> {
     let refusal = match check::object(catalog, key, value) {
         Ok(checked) => return Ok((checked, Box::default())),
         Err(refusal) => refusal,
@@ -105,7 +105,7 @@ fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Checked, Box<[Co
 }
 
 /// The object without its faulty plugins, if all its faults are in plugins that may be skipped.
-fn without_ignored(catalog: &Catalog, value: &Value, refusal: &Refusal) -> Option<Value> {
+fn without_ignored(catalog: &Catalog, value: &Value, refusal: &ObjectRefusal) -> Option<Value> {
     let plugin_of = |fault: &ConfigFault| {
         let name = fault.pointer.strip_prefix("/plugins/")?.split('/').next()?;
         let name = name.replace("~1", "/").replace("~0", "~");

@@ -26,23 +26,23 @@ pub(super) enum Presented {
 }
 
 /// A token that is not accepted.
-pub(super) struct Refusal {
+pub(super) struct TokenRefusal {
     /// The reason in the log.
     pub(super) reason: String,
     /// The reason that the client is told; it holds nothing of the gateway's surroundings.
     pub(super) description: String,
 }
 
-impl Refusal {
+impl TokenRefusal {
     /// A reason that both may know.
-    pub(super) fn told(reason: impl Into<String>) -> Refusal {
+    pub(super) fn told(reason: impl Into<String>) -> TokenRefusal {
         let reason = reason.into();
-        Refusal { description: reason.clone(), reason }
+        TokenRefusal { description: reason.clone(), reason }
     }
 
     /// A reason for the log, and another one for the client.
-    pub(super) fn kept(reason: impl Into<String>, description: &str) -> Refusal {
-        Refusal { reason: reason.into(), description: description.to_owned() }
+    pub(super) fn kept(reason: impl Into<String>, description: &str) -> TokenRefusal {
+        TokenRefusal { reason: reason.into(), description: description.to_owned() }
     }
 }
 
@@ -76,52 +76,52 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// Why the token is not accepted.
-    pub(super) async fn verify_bearer(&self, local: &Local, raw: &str) -> Result<Exact, Refusal> {
+    pub(super) async fn verify_bearer(&self, local: &Local, raw: &str) -> Result<Exact, TokenRefusal> {
         let issuers = self.issuers(local).await?;
         let verified = VerifiedTokens::of(local);
         let token = verified
             .read(raw.as_bytes())
-            .map_err(|fault| Refusal::told(format!("invalid jwt: {}", fault.reason())))?;
+            .map_err(|fault| TokenRefusal::told(format!("invalid jwt: {}", fault.reason())))?;
         let name = algorithm_of(raw).unwrap_or_default();
         let expected = self.config.token_signing_alg_values_expected.as_deref();
         match Algorithm::from_name(&name) {
             None if name == "none" && self.config.accept_none_alg => {}
             None if name == "none" => {
-                return Err(Refusal::told("token uses 'none' alg but accept_none_alg is not enabled"));
+                return Err(TokenRefusal::told("token uses 'none' alg but accept_none_alg is not enabled"));
             }
             _ if expected.is_some_and(|expected| expected != name) => {
-                return Err(Refusal::told("token is signed by unexpected algorithm"));
+                return Err(TokenRefusal::told("token is signed by unexpected algorithm"));
             }
-            None => return Err(Refusal::told("jwt signature verification failed: algorithm not supported")),
+            None => return Err(TokenRefusal::told("jwt signature verification failed: algorithm not supported")),
             Some(algorithm) if algorithm.is_symmetric() => {
-                return Err(Refusal::told(
+                return Err(TokenRefusal::told(
                     "jwt signature verification failed: the token is not signed by a public key",
                 ));
             }
             Some(_) => {
                 let verifying = self.verify_with_keys(local, &token, raw).await;
-                verifying.map_err(|reason| Refusal::kept(reason, "jwt signature verification failed"))?;
+                verifying.map_err(|reason| TokenRefusal::kept(reason, "jwt signature verification failed"))?;
             }
         }
         let (now_s, _) = local.wall_at(local.clock_ns());
         let rules =
             ClaimRules { leeway_s: self.config.iat_slack, issuers: &issuers, ..ClaimRules::default() };
         let checked = rules.check(&token.claims, now_s);
-        checked.map_err(|fault| Refusal::told(format!("jwt verification failed: {}", fault.reason())))?;
+        checked.map_err(|fault| TokenRefusal::told(format!("jwt verification failed: {}", fault.reason())))?;
         Ok(Exact::from(&*token.exact))
     }
 
     /// The issuers that are trusted.
-    async fn issuers(&self, local: &Local) -> Result<Vec<String>, Refusal> {
+    async fn issuers(&self, local: &Local) -> Result<Vec<String>, TokenRefusal> {
         let validator = self.config.claim_validator.as_ref();
         let listed = validator.and_then(|validator| validator.issuer.as_ref()?.valid_issuers.clone());
         match listed {
-            Some(listed) if listed.is_empty() => Err(Refusal::told("no issuer is trusted")),
+            Some(listed) if listed.is_empty() => Err(TokenRefusal::told("no issuer is trusted")),
             Some(listed) => Ok(listed),
             None => match self.provider.discovery(local, &self.client.calls).await {
                 Ok(discovery) => Ok(vec![discovery.issuer.clone()]),
                 // Without an issuer to compare with, a token of another issuer with the same key would pass.
-                Err(reason) => Err(Refusal::kept(reason, "issuer validation unavailable")),
+                Err(reason) => Err(TokenRefusal::kept(reason, "issuer validation unavailable")),
             },
         }
     }

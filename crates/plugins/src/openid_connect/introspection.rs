@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::OpenidConnect;
-use super::bearer::Refusal;
+use super::bearer::TokenRefusal;
 use super::provider::Endpoint;
 
 /// The most tokens in the table.
@@ -74,7 +74,7 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// The token is not active, or the provider cannot be asked.
-    pub(super) async fn introspect(&self, exchange: &Exchange, token: &str) -> Result<Arc<Exact>, Refusal> {
+    pub(super) async fn introspect(&self, exchange: &Exchange, token: &str) -> Result<Arc<Exact>, TokenRefusal> {
         let local = exchange.local().clone();
         let (now_s, _) = local.wall_at(local.clock_ns());
         let fields = self.addon_fields(exchange);
@@ -82,7 +82,7 @@ impl OpenidConnect {
         if let Some(claims) = self.introspections.find(&key, now_s) {
             return Ok(claims);
         }
-        let unavailable = |reason: String| Refusal::kept(reason, "token introspection unavailable");
+        let unavailable = |reason: String| TokenRefusal::kept(reason, "token introspection unavailable");
         let discovered;
         let endpoint: &Endpoint = match &self.introspection_endpoint {
             Some(endpoint) => endpoint,
@@ -100,7 +100,7 @@ impl OpenidConnect {
         let claims: Exact =
             crate::shared::api_call::json(&answer, &endpoint.destination).map_err(unavailable)?;
         if claims.get("active") != Some(&Value::Bool(true)) {
-            return Err(Refusal::told("invalid token"));
+            return Err(TokenRefusal::told("invalid token"));
         }
         let claims = Arc::new(claims);
         if let Some(kept_s) = self.kept_seconds(&claims, now_s) {

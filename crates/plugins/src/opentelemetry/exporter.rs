@@ -43,7 +43,7 @@ enum Way {
 }
 
 /// A batch that was not taken.
-struct Refusal {
+struct ExportRefusal {
     reason: String,
     /// Milliseconds after which it may be taken; none if it never will be.
     again_ms: Option<u64>,
@@ -69,7 +69,7 @@ impl Exporter {
         Ok(Exporter { way, headers, timeout_ms, frame })
     }
 
-    async fn send(&self, client: &HttpClient, body: &bytes::Bytes) -> Result<(), Refusal> {
+    async fn send(&self, client: &HttpClient, body: &bytes::Bytes) -> Result<(), ExportRefusal> {
         match &self.way {
             Way::Http(destination) => self.post(client, destination, body.clone()).await,
             Way::Grpc(destination) => self.call(destination, body).await,
@@ -81,7 +81,7 @@ impl Exporter {
         client: &HttpClient,
         destination: &Destination,
         body: bytes::Bytes,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), ExportRefusal> {
         let limits = OutboundLimits {
             connect_timeout_ms: self.timeout_ms,
             total_timeout_ms: self.timeout_ms,
@@ -89,17 +89,17 @@ impl Exporter {
         };
         let request = OutboundRequest { method: Method::Post, headers: self.headers.clone(), body };
         let answer = client.send(destination, &request, &limits).await;
-        let answer = answer.map_err(|error| Refusal { reason: error.to_string(), again_ms: Some(0) })?;
+        let answer = answer.map_err(|error| ExportRefusal { reason: error.to_string(), again_ms: Some(0) })?;
         if (200..300).contains(&answer.status) {
             return Ok(());
         }
         let told = String::from_utf8_lossy(&answer.body[..answer.body.len().min(TOLD_MAX_BYTES)]);
         let reason = format!("{} answered with status {}: {told}", destination.uri(), answer.status);
         let again_ms = matches!(answer.status, 429 | 502 | 503 | 504).then(|| asked_wait_ms(&answer.headers));
-        Err(Refusal { reason, again_ms })
+        Err(ExportRefusal { reason, again_ms })
     }
 
-    async fn call(&self, destination: &GrpcDestination, body: &[u8]) -> Result<(), Refusal> {
+    async fn call(&self, destination: &GrpcDestination, body: &[u8]) -> Result<(), ExportRefusal> {
         let call = GrpcCall {
             method: GRPC_METHOD,
             headers: &self.headers,
@@ -108,13 +108,13 @@ impl Exporter {
             max_reply_bytes: ANSWER_MAX_BYTES,
         };
         let answer = destination.call(&call).await;
-        let answer = answer.map_err(|error| Refusal { reason: error.to_string(), again_ms: Some(0) })?;
+        let answer = answer.map_err(|error| ExportRefusal { reason: error.to_string(), again_ms: Some(0) })?;
         if answer.status == 0 {
             return Ok(());
         }
         let told: String = answer.message.chars().take(TOLD_MAX_BYTES).collect();
         let reason = format!("{} answered with gRPC status {}: {told}", destination.uri(), answer.status);
-        Err(Refusal { reason, again_ms: GRPC_RETRIABLE.contains(&answer.status).then_some(0) })
+        Err(ExportRefusal { reason, again_ms: GRPC_RETRIABLE.contains(&answer.status).then_some(0) })
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Rules {
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum StorageRefusal {
     /// Its status is not one of those.
     Status,
     /// It says that it must not be stored, or used without being asked for again.
@@ -66,28 +66,28 @@ impl Rules {
         headers: &Headers,
         has_end: bool,
         now_s: u64,
-    ) -> Result<Freshness, Refusal> {
+    ) -> Result<Freshness, StorageRefusal> {
         // Of a part or of a validation nothing can be served.
         if !self.statuses.contains(&status) || matches!(status, 206 | 304) {
-            return Err(Refusal::Status);
+            return Err(StorageRefusal::Status);
         }
         if headers.contains_known(FieldId::ContentRange) {
-            return Err(Refusal::Status);
+            return Err(StorageRefusal::Status);
         }
         let directives = Directives::of(headers);
         if !directives.allows_storing() {
-            return Err(Refusal::Directive);
+            return Err(StorageRefusal::Directive);
         }
         if !self.stores_cookies && headers.contains_known(FieldId::SetCookie) {
-            return Err(Refusal::Cookie);
+            return Err(StorageRefusal::Cookie);
         }
         if headers.get_all_known(FieldId::Vary).any(|list| list.contains(&b'*')) {
-            return Err(Refusal::Varies);
+            return Err(StorageRefusal::Varies);
         }
         if !has_end {
-            return Err(Refusal::Unbounded);
+            return Err(StorageRefusal::Unbounded);
         }
-        self.freshness(headers, now_s).ok_or(Refusal::Stale)
+        self.freshness(headers, now_s).ok_or(StorageRefusal::Stale)
     }
 
     /// How long a response with these fields is fresh from now; none if it is stale already.

@@ -14,7 +14,7 @@ use super::counters::Status;
 use super::disk::{Destination, rewrite_head};
 use super::entry::{Body, CacheEntry, Times, stored_fields};
 use super::fill::Fill;
-use super::rules::{Refusal, has_end};
+use super::rules::{StorageRefusal, has_end};
 use super::serve;
 use super::vary::fields_of;
 use super::visit::{Visit, now_s};
@@ -140,7 +140,7 @@ impl ProxyCache {
                 let is_of_all = !is_bypassed && !is_refused;
                 let marks = match judged {
                     Ok(_) => is_too_long,
-                    Err(Refusal::Status) => !has_stale && is_lasting(response.status),
+                    Err(StorageRefusal::Status) => !has_stale && is_lasting(response.status),
                     Err(_) => true,
                 };
                 if is_of_all && marks {

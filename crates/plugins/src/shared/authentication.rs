@@ -32,26 +32,26 @@ pub(crate) struct Authentication {
 
 /// Why a request is not authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct AuthenticationRefusal {
     /// The message to the client; it says nothing about the credential.
     message: &'static str,
     /// The request passes neither as the anonymous consumer nor by another method of `multi-auth`.
     is_final: bool,
 }
 
-impl Refusal {
+impl AuthenticationRefusal {
     /// The credential is missing or wrong.
-    pub(crate) const fn new(message: &'static str) -> Refusal {
-        Refusal { message, is_final: false }
+    pub(crate) const fn new(message: &'static str) -> AuthenticationRefusal {
+        AuthenticationRefusal { message, is_final: false }
     }
 
     /// A part of the request has two credentials: two readers could each use a different one.
-    pub(crate) const fn doubled(message: &'static str) -> Refusal {
-        Refusal { message, is_final: true }
+    pub(crate) const fn doubled(message: &'static str) -> AuthenticationRefusal {
+        AuthenticationRefusal { message, is_final: true }
     }
 }
 
-impl Refusal {
+impl AuthenticationRefusal {
     /// The message to the client.
     pub(crate) const fn message(&self) -> &'static str {
         self.message
@@ -81,7 +81,7 @@ impl Authentication {
     pub(crate) fn refuse(
         &self,
         exchange: &mut Exchange,
-        refusal: Refusal,
+        refusal: AuthenticationRefusal,
         hide: impl FnOnce(&mut Exchange),
     ) -> Flow<'static> {
         let Some(name) = self.anonymous_consumer.as_ref().filter(|_| !refusal.is_final) else {

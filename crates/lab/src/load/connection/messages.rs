@@ -7,7 +7,7 @@ use peer::Fault;
 use super::{LoadConnection, Job, Phase, EventOutcome, Upgrade, nanoseconds};
 use crate::load::expect::Verdict;
 use crate::load::tally::{Kind, Tally};
-use crate::load::websocket::{self, Heard, Refusal};
+use crate::load::websocket::{self, Heard, HandshakeFailure};
 
 impl LoadConnection {
     pub(super) fn take_handshake(&mut self, job: &Job, bytes: &[u8], clock: &Instant) -> EventOutcome {
@@ -19,10 +19,10 @@ impl LoadConnection {
                 self.stands(job, clock)
             }
             Ok(Some(_)) => EventOutcome::Failed(Kind::Content, "frames came before any was sent".to_owned()),
-            Err(Refusal::Status(status)) => {
+            Err(HandshakeFailure::Status(status)) => {
                 EventOutcome::Failed(Kind::Status, format!("the handshake was answered with status {status}"))
             }
-            Err(Refusal::Content(fault)) => EventOutcome::Failed(Kind::Content, fault.to_owned()),
+            Err(HandshakeFailure::Content(fault)) => EventOutcome::Failed(Kind::Content, fault.to_owned()),
         }
     }
 

@@ -8,7 +8,7 @@ fn named(kind: Kind, object: &Value, expected: &[&str]) {
         if path.starts_with("/in/") { Ok(()) } else { Err(format!("{path}: it is not in the folder")) }
     });
     let key = Key::new(kind, "1").unwrap();
-    let faults = |refusal: crate::Refusal| -> Vec<String> {
+    let faults = |refusal: crate::ObjectRefusal| -> Vec<String> {
         assert!(refusal.contract_message().contains("it is not in the folder"), "{refusal:?}");
         refusal.faults().iter().map(|fault| fault.pointer.clone()).collect()
     };

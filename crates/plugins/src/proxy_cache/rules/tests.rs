@@ -15,14 +15,14 @@ fn rules(lifetime: Lifetime) -> Rules {
     }
 }
 
-fn fresh_s(lifetime: Lifetime, fields: &[(&str, &str)]) -> Result<u64, Refusal> {
+fn fresh_s(lifetime: Lifetime, fields: &[(&str, &str)]) -> Result<u64, StorageRefusal> {
     rules(lifetime).judge(200, &headers_of(fields), true, NOW_S).map(|freshness| freshness.fresh_s)
 }
 
 #[test]
 fn lifetime_comes_from_the_first_that_tells() {
     let check = |fields: &[(&str, &str)], response: Option<u64>, nginx: Option<u64>| {
-        let stale = |seconds: Option<u64>| seconds.ok_or(Refusal::Stale);
+        let stale = |seconds: Option<u64>| seconds.ok_or(StorageRefusal::Stale);
         assert_eq!(fresh_s(Lifetime::Response, fields), stale(response), "{fields:?}");
         assert_eq!(fresh_s(Lifetime::ResponseOr(10), fields), stale(nginx), "{fields:?}");
         assert_eq!(fresh_s(Lifetime::Fixed(300), fields), Ok(300), "{fields:?}");
@@ -46,21 +46,21 @@ fn lifetime_comes_from_the_first_that_tells() {
 
 #[test]
 fn refused_responses_say_why() {
-    let check = |status: u16, fields: &[(&str, &str)], expected: Refusal| {
+    let check = |status: u16, fields: &[(&str, &str)], expected: StorageRefusal| {
         let got = rules(Lifetime::Fixed(300)).judge(status, &headers_of(fields), true, NOW_S);
         assert_eq!(got, Err(expected), "{status} {fields:?}");
     };
-    check(500, &[], Refusal::Status);
-    check(206, &[], Refusal::Status);
-    check(200, &[("Content-Range", "bytes 0-1/2")], Refusal::Status);
+    check(500, &[], StorageRefusal::Status);
+    check(206, &[], StorageRefusal::Status);
+    check(200, &[("Content-Range", "bytes 0-1/2")], StorageRefusal::Status);
     for directive in ["no-store", "private", "no-cache", "max-age=9, PRIVATE", "no-cache=\"a\""] {
-        check(200, &[("Cache-Control", directive)], Refusal::Directive);
+        check(200, &[("Cache-Control", directive)], StorageRefusal::Directive);
     }
-    check(200, &[("Set-Cookie", "a=b")], Refusal::Cookie);
-    check(200, &[("Vary", "*")], Refusal::Varies);
-    check(200, &[("Vary", "accept, *")], Refusal::Varies);
+    check(200, &[("Set-Cookie", "a=b")], StorageRefusal::Cookie);
+    check(200, &[("Vary", "*")], StorageRefusal::Varies);
+    check(200, &[("Vary", "accept, *")], StorageRefusal::Varies);
     let unbounded = rules(Lifetime::Fixed(300)).judge(200, &headers_of(&[]), false, NOW_S);
-    assert_eq!(unbounded, Err(Refusal::Unbounded));
+    assert_eq!(unbounded, Err(StorageRefusal::Unbounded));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use super::sasl::{self, ScramLogin};
 use super::settings::{Mechanism, SaslConfig};
-use super::wire::{self, Refusal, ReplyFault, Request};
+use super::wire::{self, KafkaRefusal, ReplyFault, Request};
 use crate::shared::side_thread;
 
 /// The longest reply that is read: the metadata of a topic with tens of thousands of partitions.
@@ -23,7 +23,7 @@ pub(super) enum BrokerFault {
     /// No connection, no reply in time, or a reply that makes no sense: a sentence with the place.
     Lost(String),
     /// The broker refuses.
-    Refused(Refusal),
+    Refused(KafkaRefusal),
 }
 
 /// A broker, with its connection while there is one.

@@ -40,12 +40,12 @@ pub(super) enum ReplyFault {
     /// It is malformed or ends too early.
     Malformed,
     /// The broker refuses.
-    Refused(Refusal),
+    Refused(KafkaRefusal),
 }
 
 /// A refusal of a broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(super) struct KafkaRefusal {
     /// Its name and perhaps the broker's text.
     pub(super) text: String,
     /// Whether another attempt, with fresh metadata, may succeed.
@@ -55,12 +55,12 @@ pub(super) struct Refusal {
 /// Bytes of a broker's text that messages repeat.
 const TEXT_MAX_BYTES: usize = 200;
 
-impl Refusal {
-    fn of(code: i16, text: Option<&str>) -> Option<Refusal> {
+impl KafkaRefusal {
+    fn of(code: i16, text: Option<&str>) -> Option<KafkaRefusal> {
         let error = code.err()?;
         let text: String = text.unwrap_or_default().chars().take(TEXT_MAX_BYTES).collect();
         let text = if text.is_empty() { format!("{error:?}") } else { format!("{error:?}: {text}") };
-        Some(Refusal { text, may_pass: error.is_retriable() })
+        Some(KafkaRefusal { text, may_pass: error.is_retriable() })
     }
 }
 
@@ -185,7 +185,7 @@ pub(super) fn read_metadata(reply: &[u8], topic: &str) -> Result<KafkaMetadata, 
         if !is_asked {
             continue;
         }
-        return match Refusal::of(code, None) {
+        return match KafkaRefusal::of(code, None) {
             Some(refusal) => Err(ReplyFault::Refused(refusal)),
             None => Ok(KafkaMetadata { brokers, leaders }),
         };
@@ -209,7 +209,7 @@ fn leaders(fields: &mut Fields<'_>) -> Result<BTreeMap<i32, Option<i32>>, ReplyF
 }
 
 /// The reply to [`Request::produce`]: the partitions that refused, with why.
-pub(super) fn read_produced(reply: &[u8]) -> Result<BTreeMap<i32, Refusal>, ReplyFault> {
+pub(super) fn read_produced(reply: &[u8]) -> Result<BTreeMap<i32, KafkaRefusal>, ReplyFault> {
     let mut fields = Fields(reply);
     let mut refused = BTreeMap::new();
     for _ in 0..fields.count()? {
@@ -218,7 +218,7 @@ pub(super) fn read_produced(reply: &[u8]) -> Result<BTreeMap<i32, Refusal>, Repl
             let partition = fields.i32()?;
             let code = fields.i16()?;
             fields.take(16)?;
-            if let Some(refusal) = Refusal::of(code, None) {
+            if let Some(refusal) = KafkaRefusal::of(code, None) {
                 refused.insert(partition, refusal);
             }
         }
@@ -228,7 +228,7 @@ pub(super) fn read_produced(reply: &[u8]) -> Result<BTreeMap<i32, Refusal>, Repl
 
 /// The reply to [`Request::sasl_handshake`].
 pub(super) fn read_sasl_handshake(reply: &[u8]) -> Result<(), ReplyFault> {
-    match Refusal::of(Fields(reply).i16()?, None) {
+    match KafkaRefusal::of(Fields(reply).i16()?, None) {
         Some(refusal) => Err(ReplyFault::Refused(refusal)),
         None => Ok(()),
     }
@@ -239,7 +239,7 @@ pub(super) fn read_sasl_authenticate(reply: &[u8]) -> Result<Vec<u8>, ReplyFault
     let mut fields = Fields(reply);
     let code = fields.i16()?;
     let text = fields.text()?;
-    if let Some(refusal) = Refusal::of(code, text) {
+    if let Some(refusal) = KafkaRefusal::of(code, text) {
         return Err(ReplyFault::Refused(refusal));
     }
     let length = fields.count()?;

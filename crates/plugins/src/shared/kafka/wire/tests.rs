@@ -52,7 +52,7 @@ fn metadata_gives_leaders_or_the_refusal() {
         Err(ReplyFault::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
     };
-    let absent = Refusal { text: "UnknownTopicOrPartition".into(), may_pass: true };
+    let absent = KafkaRefusal { text: "UnknownTopicOrPartition".into(), may_pass: true };
     assert_eq!(refusal(3), absent);
     assert!(!refusal(29).may_pass, "an authorization that is missing is missing again");
     assert_eq!(read_metadata(&metadata(0), "absent"), Err(ReplyFault::Malformed));
@@ -81,7 +81,7 @@ fn partitions_that_refuse_are_told() {
         .with_name(topic_name("logs"))
         .with_partition_responses(vec![partition(0, 0), partition(1, 6)]);
     let reply = encoded(&ProduceResponse::default().with_responses(vec![topic]), 3);
-    let refusal = Refusal { text: "NotLeaderOrFollower".into(), may_pass: true };
+    let refusal = KafkaRefusal { text: "NotLeaderOrFollower".into(), may_pass: true };
     assert_eq!(read_produced(&reply), Ok(BTreeMap::from([(1, refusal)])));
 }
 
@@ -90,7 +90,7 @@ fn refused_login_repeats_text_of_the_broker() {
     let refused = SaslAuthenticateResponse::default()
         .with_error_code(58)
         .with_error_message(Some(StrBytes::from_static_str("no such user")));
-    let expected = Refusal { text: "SaslAuthenticationFailed: no such user".to_owned(), may_pass: false };
+    let expected = KafkaRefusal { text: "SaslAuthenticationFailed: no such user".to_owned(), may_pass: false };
     assert_eq!(read_sasl_authenticate(&encoded(&refused, 0)), Err(ReplyFault::Refused(expected)));
     let accepted = SaslAuthenticateResponse::default().with_auth_bytes(Bytes::from_static(b"v=1"));
     assert_eq!(read_sasl_authenticate(&encoded(&accepted, 0)), Ok(b"v=1".to_vec()));
