@@ -76,7 +76,7 @@ impl Json {
     /// JSON cannot express it, as a sentence.
     pub fn write(&self, value: &Value) -> Result<Vec<u8>, String> {
         let mut text = Vec::new();
-        self.append(value, Form { depth: 0, is_sorted: false }, &mut text)?;
+        self.append(value, JsonStyle { depth: 0, is_sorted: false }, &mut text)?;
         Ok(text)
     }
 
@@ -86,11 +86,11 @@ impl Json {
     /// As for [`Json::write`].
     pub(crate) fn write_sorted(&self, value: &Value) -> Result<Vec<u8>, String> {
         let mut text = Vec::new();
-        self.append(value, Form { depth: 0, is_sorted: true }, &mut text)?;
+        self.append(value, JsonStyle { depth: 0, is_sorted: true }, &mut text)?;
         Ok(text)
     }
 
-    fn append(&self, value: &Value, form: Form, text: &mut Vec<u8>) -> Result<(), String> {
+    fn append(&self, value: &Value, form: JsonStyle, text: &mut Vec<u8>) -> Result<(), String> {
         if text.len() > RESULT_MAX_BYTES {
             return Err(format!("the text is longer than {RESULT_MAX_BYTES} bytes"));
         }
@@ -108,11 +108,11 @@ impl Json {
         Ok(())
     }
 
-    fn append_table(&self, table: &Table, form: Form, text: &mut Vec<u8>) -> Result<(), String> {
+    fn append_table(&self, table: &Table, form: JsonStyle, text: &mut Vec<u8>) -> Result<(), String> {
         if form.depth >= DEPTH_MAX {
             return Err(format!("Cannot serialise, excessive depth ({})", form.depth + 1));
         }
-        let inner = Form { depth: form.depth + 1, ..form };
+        let inner = JsonStyle { depth: form.depth + 1, ..form };
         if let Some(length) = self.array_length(table)? {
             text.push(b'[');
             for index in 1..=length {
@@ -198,7 +198,7 @@ impl Json {
 
 /// How a value is written.
 #[derive(Clone, Copy)]
-struct Form {
+struct JsonStyle {
     /// Tables around the value.
     depth: usize,
     is_sorted: bool,

@@ -17,7 +17,7 @@ use crate::plugin::stream::{self, LuaStreamPlugin};
 use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{EntryPoint, Form, LoadedProgram, Program};
+use crate::runtime::program::{EntryPoint, ProgramForm, LoadedProgram, Program};
 use crate::script::Script;
 
 /// Schemas inside each other in which defaults are looked for.
@@ -52,7 +52,7 @@ impl ExtensionLanguage for Language {
     ) -> Result<Arc<dyn Extension>, String> {
         let script = Script::compile(name, content.to_vec())?;
         let outside = Outside::new(name, services);
-        let program = Program::new(name, Form::Plugin, vec![script], outside);
+        let program = Program::new(name, ProgramForm::Plugin, vec![script], outside);
         let engine = Engine::for_checks()?;
         let loaded = engine.program(&program)?;
         let table = loaded.table.as_ref().ok_or("it returns no table")?;

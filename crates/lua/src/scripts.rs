@@ -23,7 +23,7 @@ use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{EntryPoint, Form, Instance, Program};
+use crate::runtime::program::{EntryPoint, ProgramForm, Instance, Program};
 use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::Tables;
@@ -84,7 +84,7 @@ impl Scripts for Language {
     fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [Phase], Arc<dyn Plugin>), String> {
         let script = Script::compile("script", source.as_bytes().to_vec())?;
         let program =
-            Program::new("script", Form::Plugin, vec![script], Outside::new("script", build.services));
+            Program::new("script", ProgramForm::Plugin, vec![script], Outside::new("script", build.services));
         let loaded = Engine::for_checks()?.program(&program)?;
         // APISIX runs these functions of a script and no others.
         let run = [EntryPoint::Access, EntryPoint::HeaderFilter, EntryPoint::BodyFilter, EntryPoint::Log];
@@ -115,7 +115,7 @@ impl Scripts for Language {
 fn functions(name: &'static str, source: &str, services: &Services) -> Result<Arc<Program>, String> {
     let script = compiled(name, source)?;
     Engine::for_checks()?.check_function(&script)?;
-    Ok(Program::new(name, Form::Functions, vec![script], Outside::new(name, services)))
+    Ok(Program::new(name, ProgramForm::Functions, vec![script], Outside::new(name, services)))
 }
 
 impl fmt::Debug for LuaCondition {

@@ -8,7 +8,7 @@ use exchange::plugin::{Build, Phase, Plugin};
 use crate::plugin::{Arguments, LuaPlugin};
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{EntryPoint, Form, Program};
+use crate::runtime::program::{EntryPoint, ProgramForm, Program};
 use crate::script::Script;
 
 /// The phases that functions may run in, by their names.
@@ -58,7 +58,7 @@ pub fn build(
     let entry = EntryPoint::ALL.into_iter().find(|entry| entry.name() == phase && PHASES.contains(&phase));
     let entry = entry.ok_or_else(|| format!("there is no phase {phase}"))?;
     let texts = functions.iter().map(|text| compile(text)).collect::<Result<Vec<_>, _>>()?;
-    let program = Program::new(name, Form::Functions, texts, Outside::new(name, build.services));
+    let program = Program::new(name, ProgramForm::Functions, texts, Outside::new(name, build.services));
     let instance = program.instance(build.owner, config.clone(), build.metadata.cloned());
     Ok(Arc::new(LuaPlugin::new(instance, vec![entry], Arguments::ConfigAndContext, true)))
 }

@@ -7,7 +7,7 @@ use mlua::{MultiValue, Table, Value};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{Form, Program};
+use crate::runtime::program::{ProgramForm, Program};
 use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
 use crate::script::Script;
@@ -54,7 +54,7 @@ impl Engine {
     fn value_of(&self, source: &str) -> Result<Value, String> {
         let services = exchange::testing::services();
         let script = Script::compile("script", format!("return function(...) {source}\nend").into_bytes())?;
-        let program = Program::new("test", Form::Functions, vec![script], Outside::new("test", &services));
+        let program = Program::new("test", ProgramForm::Functions, vec![script], Outside::new("test", &services));
         let loaded = self.0.program(&program)?;
         let instance = program.instance("/routes/1", serde_json::Value::Null, None);
         let call = ProgramCall::new("access", true, instance, &self.0);

@@ -85,7 +85,7 @@ use crate::shared::outages::Outages;
 use crate::shared::side_thread;
 use call::{TranscodeCall, TranscodeStage};
 use frames::Converter;
-use response::Form;
+use response::JsonOptions;
 use status::DetailType;
 
 /// The declaration of this plugin.
@@ -202,7 +202,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let converter = Converter {
         input: method.input(),
         output: method.output(),
-        form: Form::of(&config.pb_option),
+        form: JsonOptions::of(&config.pb_option),
         response_max_bytes: usize::try_from(config.max_resp_body_size).unwrap_or(usize::MAX),
         _definition: definition.clone(),
     };

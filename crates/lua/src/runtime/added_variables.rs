@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use super::call::ProgramCall;
 use super::engine::Engine;
 use super::limits::VARIABLES_MAX;
-use super::program::{Form, Instance, Program};
+use super::program::{ProgramForm, Instance, Program};
 use super::state::Reach;
 use super::tables::Tables;
 use crate::describe;
@@ -47,7 +47,7 @@ pub(crate) fn register(call: &ProgramCall, name: &str) {
     let known = ADDED.with_borrow(|added| added.as_ref().filter(is_of_call).cloned());
     let added = known.unwrap_or_else(|| {
         let outside = call.instance.program.outside.clone();
-        let program = Program::new("apisix.core.ctx", Form::Functions, Vec::new(), outside);
+        let program = Program::new("apisix.core.ctx", ProgramForm::Functions, Vec::new(), outside);
         let added = Rc::new(AddedByPrograms {
             engine: call.engine.clone(),
             instance: program.instance("", Json::Null, None),

@@ -20,7 +20,7 @@ use crate::script::Script;
 
 /// The form of a program, which says what its texts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum ProgramForm {
     /// One text, which returns the table of a plugin of APISIX.
     Plugin,
     /// Texts that return a function each; they run one behind another until one returns something.
@@ -31,7 +31,7 @@ pub(crate) enum Form {
 pub(crate) struct Program {
     pub(crate) number: u64,
     pub(crate) name: &'static str,
-    pub(crate) form: Form,
+    pub(crate) form: ProgramForm,
     pub(crate) texts: Vec<Arc<Script>>,
     pub(crate) outside: Arc<Outside>,
     /// No configuration uses it any more: its timers end.
@@ -120,7 +120,7 @@ impl EntryPoint {
 impl Program {
     pub(crate) fn new(
         name: &'static str,
-        form: Form,
+        form: ProgramForm,
         texts: Vec<Arc<Script>>,
         outside: Arc<Outside>,
     ) -> Arc<Program> {
@@ -185,7 +185,7 @@ pub(crate) struct LoadedProgram {
     pub(crate) program: Weak<Program>,
     /// The table of a plugin.
     pub(crate) table: Option<Table>,
-    /// The functions of a program of [`Form::Functions`].
+    /// The functions of a program of [`ProgramForm::Functions`].
     pub(crate) functions: Vec<Called>,
     entries: [Option<Called>; EntryPoint::ALL.len()],
     /// The lists of `api` and `control_api`, once they were asked.
@@ -217,16 +217,16 @@ impl LoadedProgram {
         };
         for value in values {
             match (program.form, value) {
-                (Form::Functions, Value::Function(function)) => {
+                (ProgramForm::Functions, Value::Function(function)) => {
                     loaded.functions.push(Called::new(function));
                 }
-                (Form::Functions, other) => {
+                (ProgramForm::Functions, other) => {
                     return Err(format!(
                         "only accept Lua function, the input code type is {}",
                         crate::type_name(&other)
                     ));
                 }
-                (Form::Plugin, Value::Table(table)) => {
+                (ProgramForm::Plugin, Value::Table(table)) => {
                     for entry in EntryPoint::ALL {
                         loaded.entries[entry as usize] = match table.get(entry.name()) {
                             Ok(Value::Function(function)) => Some(Called::new(function)),
@@ -235,7 +235,7 @@ impl LoadedProgram {
                     }
                     loaded.table = Some(table);
                 }
-                (Form::Plugin, other) => {
+                (ProgramForm::Plugin, other) => {
                     return Err(format!("it returns a {} in place of a table", crate::type_name(&other)));
                 }
             }

@@ -112,7 +112,7 @@ impl Method {
 /// The object as written, flat.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct RouteForm {
     #[serde(rename = "id")]
     _id: Option<Id>,
     #[serde(rename = "create_time")]
@@ -151,8 +151,8 @@ struct Form {
     _script_id: Option<Id>,
 }
 
-impl From<Form> for Route {
-    fn from(form: Form) -> Route {
+impl From<RouteForm> for Route {
+    fn from(form: RouteForm) -> Route {
         let addresses = OneOrMany::of(form.remote_addr, form.remote_addrs);
         let hosts = OneOrMany::of(form.host, form.hosts);
         let rare = RouteRare {

@@ -108,7 +108,7 @@ impl Ssl {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct SslForm {
     #[serde(rename = "id")]
     _id: Option<Id>,
     #[serde(rename = "create_time")]
@@ -138,8 +138,8 @@ struct Form {
     labels: Labels,
 }
 
-impl From<Form> for Ssl {
-    fn from(form: Form) -> Ssl {
+impl From<SslForm> for Ssl {
+    fn from(form: SslForm) -> Ssl {
         let main = std::iter::once((form.cert, form.key));
         Ssl {
             ssl_type: form.ssl_type,

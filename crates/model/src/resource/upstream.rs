@@ -230,7 +230,7 @@ enum PassHostName {
 /// The object as written, flat.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Form {
+struct UpstreamForm {
     #[serde(rename = "id")]
     _id: Option<Id>,
     #[serde(rename = "create_time")]
@@ -283,8 +283,8 @@ struct Form {
     labels: Labels,
 }
 
-impl From<Form> for Upstream {
-    fn from(form: Form) -> Upstream {
+impl From<UpstreamForm> for Upstream {
+    fn from(form: UpstreamForm) -> Upstream {
         let uses_key = form.method.uses_key();
         let key = || BalanceKey { on: form.hash_on, name: form.key.unwrap_or_default() };
         let balance = Balance { method: form.method, key: uses_key.then(key) };

@@ -7,13 +7,13 @@ use prost_reflect::prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 
 use super::request;
-use super::response::{self, Form};
+use super::response::{self, JsonOptions};
 
 /// The part that a side thread needs.
 pub(super) struct Converter {
     pub(super) input: MessageDescriptor,
     pub(super) output: MessageDescriptor,
-    pub(super) form: Form,
+    pub(super) form: JsonOptions,
     pub(super) response_max_bytes: usize,
     /// Kept, so that other instances with the same definition share it.
     pub(super) _definition: Arc<Result<DescriptorPool, String>>,
@@ -80,7 +80,7 @@ pub(super) fn split(bytes: &[u8], limit_bytes: usize) -> Result<Option<Split<'_>
 pub(super) fn one(
     body: &[u8],
     output: &MessageDescriptor,
-    form: Form,
+    form: JsonOptions,
     limit_bytes: usize,
 ) -> Result<Vec<u8>, &'static str> {
     let message = match split(body, limit_bytes)? {
@@ -102,7 +102,7 @@ pub(super) fn json(
     out: &mut Vec<u8>,
     message: &[u8],
     output: &MessageDescriptor,
-    form: Form,
+    form: JsonOptions,
 ) -> Result<(), &'static str> {
     let message = DynamicMessage::decode(output.clone(), message)
         .map_err(|_| "the message is not of the type in the definition")?;

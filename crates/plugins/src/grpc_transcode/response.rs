@@ -28,16 +28,16 @@ pub(super) enum Defaults {
 
 /// The form of JSON that a route asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Form {
+pub(super) struct JsonOptions {
     pub(super) wide: Wide,
     pub(super) defaults: Defaults,
     pub(super) enums_as_numbers: bool,
 }
 
-impl Form {
+impl JsonOptions {
     /// The form of these options; one that is not given has its default.
-    pub(super) fn of(options: &[String]) -> Form {
-        let mut form = Form::default();
+    pub(super) fn of(options: &[String]) -> JsonOptions {
+        let mut form = JsonOptions::default();
         for option in options {
             match &**option {
                 "int64_as_number" => form.wide = Wide::Number,
@@ -88,7 +88,7 @@ pub(super) enum NoJson {
 ///
 /// # Errors
 /// It has no JSON; `out` has a part of it then.
-pub(super) fn write(out: &mut Vec<u8>, message: &DynamicMessage, form: Form) -> Result<(), NoJson> {
+pub(super) fn write(out: &mut Vec<u8>, message: &DynamicMessage, form: JsonOptions) -> Result<(), NoJson> {
     let descriptor = message.descriptor();
     let is_proto3 = is_proto3(&descriptor);
     out.push(b'{');
@@ -125,7 +125,7 @@ fn name(out: &mut Vec<u8>, is_first: &mut bool, name: &str) {
     out.push(b':');
 }
 
-fn value(out: &mut Vec<u8>, field: &FieldDescriptor, value: &Value, form: Form) -> Result<(), NoJson> {
+fn value(out: &mut Vec<u8>, field: &FieldDescriptor, value: &Value, form: JsonOptions) -> Result<(), NoJson> {
     match value {
         Value::List(items) => {
             out.push(b'[');
@@ -167,7 +167,7 @@ fn key_text(key: &MapKey) -> String {
     }
 }
 
-fn one(out: &mut Vec<u8>, kind: &Kind, value: &Value, form: Form) -> Result<(), NoJson> {
+fn one(out: &mut Vec<u8>, kind: &Kind, value: &Value, form: JsonOptions) -> Result<(), NoJson> {
     match value {
         Value::Bool(is) => out.extend_from_slice(if *is { b"true" } else { b"false" }),
         Value::I32(number) => write_integer(out, i128::from(*number), form.wide),
@@ -187,7 +187,7 @@ fn one(out: &mut Vec<u8>, kind: &Kind, value: &Value, form: Form) -> Result<(), 
     if out.len() > JSON_MAX_BYTES { Err(NoJson::Length) } else { Ok(()) }
 }
 
-fn write_enum(out: &mut Vec<u8>, kind: &Kind, number: i32, form: Form) {
+fn write_enum(out: &mut Vec<u8>, kind: &Kind, number: i32, form: JsonOptions) {
     let named = match kind {
         Kind::Enum(descriptor) if !form.enums_as_numbers => descriptor.get_value(number),
         _ => None,

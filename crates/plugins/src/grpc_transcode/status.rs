@@ -4,7 +4,7 @@ use data_encoding::{BASE64, BASE64_NOPAD};
 use prost_reflect::prost::Message;
 use prost_reflect::{DynamicMessage, MessageDescriptor};
 
-use super::response::{self, Form, write_bytes, write_text};
+use super::response::{self, JsonOptions, write_bytes, write_text};
 
 /// The field with the details: a `google.rpc.Status` in base64.
 pub(super) const DETAILS: &str = "grpc-status-details-bin";
@@ -61,7 +61,7 @@ struct Detail {
 ///
 /// # Errors
 /// The text that the contract gives in place of the body.
-pub(super) fn body(encoded: &[u8], shown: &DetailType, form: Form) -> Result<Vec<u8>, &'static str> {
+pub(super) fn body(encoded: &[u8], shown: &DetailType, form: JsonOptions) -> Result<Vec<u8>, &'static str> {
     // Most servers send it without padding.
     let bytes = BASE64.decode(encoded).or_else(|_| BASE64_NOPAD.decode(encoded));
     let bytes = bytes.map_err(|_| "grpc-status-details-bin is not base64 format")?;
@@ -82,7 +82,7 @@ pub(super) fn body(encoded: &[u8], shown: &DetailType, form: Form) -> Result<Vec
     Ok(out)
 }
 
-fn write_detail(out: &mut Vec<u8>, detail: &Detail, shown: &DetailType, form: Form) -> Option<()> {
+fn write_detail(out: &mut Vec<u8>, detail: &Detail, shown: &DetailType, form: JsonOptions) -> Option<()> {
     match shown {
         DetailType::Unknown => None,
         DetailType::Known(descriptor) => {

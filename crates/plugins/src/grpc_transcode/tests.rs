@@ -112,7 +112,7 @@ fn through(body: &str, options: &[&str]) -> String {
         ask(json!({}), JSON_POST, body.as_bytes()).unwrap_or_else(|refusal| panic!("{body}: {refusal:?}"));
     let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
     let mut out = Vec::new();
-    response::write(&mut out, &message, Form::of(&options)).unwrap();
+    response::write(&mut out, &message, JsonOptions::of(&options)).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -129,7 +129,7 @@ fn request_becomes_a_call() {
     assert!(!sent.iter().any(|line| line.starts_with("grpc-accept-encoding")), "{sent:?}");
     assert!(exchange.grpc.is_some_and(|call| call.is_translated && call.deadline_ns > 0));
     let mut out = Vec::new();
-    response::write(&mut out, &message, Form { defaults: response::Defaults::Nothing, ..Form::default() })
+    response::write(&mut out, &message, JsonOptions { defaults: response::Defaults::Nothing, ..JsonOptions::default() })
         .unwrap();
     assert_eq!(String::from_utf8(out).unwrap(), r#"{"text":"a b c","wide":16,"flag":true,"list":[1]}"#);
     // A form is read for POST alone, as in the contract; other methods have the query.
@@ -206,7 +206,7 @@ fn defaults_are_written_as_options_say() {
     let old = DynamicMessage::new(pool.get_message_by_name("t.Old").unwrap());
     for (option, expected) in [("auto_default_values", "{}"), ("use_default_values", r#"{"text":"x"}"#)] {
         let mut out = Vec::new();
-        response::write(&mut out, &old, Form::of(&[option.to_owned()])).unwrap();
+        response::write(&mut out, &old, JsonOptions::of(&[option.to_owned()])).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), expected, "{option}");
     }
 }

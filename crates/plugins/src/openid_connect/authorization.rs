@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::OpenidConnect;
 use super::browser::BrowserFault;
-use super::client::Form;
+use super::client::FormFields;
 use super::provider::Discovery;
 use super::session::{Pending, Session};
 use crate::shared::api_call;
@@ -134,7 +134,7 @@ impl OpenidConnect {
         let endpoint = endpoint.ok_or("no endpoint URI for pushed authorization requests")?;
         let configured = self.config.par.as_ref().and_then(|par| par.endpoint_auth_method.as_deref());
         let method = configured.unwrap_or_else(|| self.client.token_method(discovery));
-        let form: Form = parameters.into_iter().map(|(name, value)| (name.into(), value)).collect();
+        let form: FormFields = parameters.into_iter().map(|(name, value)| (name.into(), value)).collect();
         let answer = self.client.ask(local, endpoint, method, form, &[]).await?;
         let request_uri =
             answer["request_uri"].as_str().ok_or("the answer of the PAR endpoint has no request_uri")?;

@@ -15,7 +15,7 @@ use super::settings::{AssertionAlgorithm, OpenidConnectConfig};
 use crate::shared::api_call::{self, Calls};
 
 /// The fields of a form.
-pub(super) type Form = Vec<(Cow<'static, str>, String)>;
+pub(super) type FormFields = Vec<(Cow<'static, str>, String)>;
 
 /// See the module.
 pub(super) struct Client {
@@ -101,7 +101,7 @@ impl Client {
         local: &Local,
         endpoint: &Endpoint,
         method: &str,
-        mut form: Form,
+        mut form: FormFields,
         fields: &[(&str, &str)],
     ) -> Result<OutboundResponse, String> {
         let authorization = self.authenticate(local, endpoint.url(), method, &mut form)?;
@@ -120,7 +120,7 @@ impl Client {
         local: &Local,
         endpoint: &Endpoint,
         method: &str,
-        form: Form,
+        form: FormFields,
         fields: &[(&str, &str)],
     ) -> Result<Value, String> {
         let answer = self.post(local, endpoint, method, form, fields).await?;
@@ -134,7 +134,7 @@ impl Client {
         local: &Local,
         url: &str,
         method: &str,
-        form: &mut Form,
+        form: &mut FormFields,
     ) -> Result<Option<&str>, String> {
         let key = match method {
             "private_key_jwt" => &self.private_key,
@@ -164,7 +164,7 @@ impl Client {
 
     /// Adds the client's identifier, unless the form has it as a parameter of a pushed authorization request: a parameter
     /// must not be there twice (RFC 6749 section 3.2).
-    fn name_itself(&self, form: &mut Form) {
+    fn name_itself(&self, form: &mut FormFields) {
         if !form.iter().any(|(name, _)| name == "client_id") {
             form.push(("client_id".into(), self.id.clone()));
         }
@@ -194,7 +194,7 @@ mod tests {
             .unwrap();
             let client = Client::new(&config, CallFailures::default()).unwrap();
             for own in [vec![], vec![("client_id".into(), "gw".to_owned())]] {
-                let mut form: Form = own.clone();
+                let mut form: FormFields = own.clone();
                 let authorization =
                     client.authenticate(exchange.local(), "https://op/par", method, &mut form).unwrap();
                 let named = form.iter().filter(|(name, _)| name == "client_id").count();

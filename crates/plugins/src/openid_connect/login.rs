@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::OpenidConnect;
 use super::authorization::{now_s, redirect};
 use super::browser::BrowserFault;
-use super::client::Form;
+use super::client::FormFields;
 use super::provider::Discovery;
 use super::session::{Login, Pending, Session};
 use crate::shared::api_call;
@@ -116,7 +116,7 @@ impl OpenidConnect {
         if arguments.client_id.as_ref().is_some_and(|id| *id != self.client.id) {
             return Err(BrowserFault::from("client_id from argument does not match expected client_id"));
         }
-        let mut form: Form = vec![
+        let mut form: FormFields = vec![
             ("grant_type".into(), "authorization_code".to_owned()),
             ("code".into(), code.to_owned()),
             ("redirect_uri".into(), self.redirect_uri(exchange)),
@@ -141,7 +141,7 @@ impl OpenidConnect {
         &self,
         local: &Local,
         discovery: &Arc<Discovery>,
-        form: Form,
+        form: FormFields,
     ) -> Result<Value, BrowserFault> {
         let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
         let method = self.client.token_method(discovery);

@@ -7,7 +7,7 @@ use exchange::plugin::Reply;
 
 use super::OpenidConnect;
 use super::browser::BrowserFault;
-use super::client::Form;
+use super::client::FormFields;
 use super::provider::Discovery;
 use super::session::{Login, Session};
 use crate::shared::api_call;
@@ -61,7 +61,7 @@ impl OpenidConnect {
         let tokens = [("refresh_token", &login.refresh_token), ("access_token", &login.access_token)];
         for (kind, token) in tokens {
             let Some(token) = token else { continue };
-            let form: Form =
+            let form: FormFields =
                 vec![("token".into(), token.clone()), ("token_type_hint".into(), kind.to_owned())];
             let method = self.client.token_method(discovery);
             let revoked = match self.client.post(local, endpoint, method, form, &[]).await {

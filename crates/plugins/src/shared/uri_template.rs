@@ -74,7 +74,7 @@ enum UriPosition {
 
 /// The kind of value that a variable has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum VariableKind {
     Text,
     /// Text that may come from a client and that can be a whole URI reference where nothing precedes it.
     ForeignText,
@@ -86,22 +86,22 @@ enum Form {
     Encoded,
 }
 
-impl Form {
-    fn of(variable: &Variable) -> Form {
+impl VariableKind {
+    fn of(variable: &Variable) -> VariableKind {
         match variable {
             Variable::Builtin(builtin) => match builtin {
                 Builtin::Args
                 | Builtin::QueryString
                 | Builtin::RequestUri
                 | Builtin::RealRequestUri
-                | Builtin::UpstreamUri => Form::Uri,
-                Builtin::IsArgs => Form::QueryMark,
-                Builtin::SslClientEscapedCert => Form::Encoded,
-                Builtin::RequestBody | Builtin::RespBody | Builtin::Request => Form::ForeignText,
-                _ => Form::Text,
+                | Builtin::UpstreamUri => VariableKind::Uri,
+                Builtin::IsArgs => VariableKind::QueryMark,
+                Builtin::SslClientEscapedCert => VariableKind::Encoded,
+                Builtin::RequestBody | Builtin::RespBody | Builtin::Request => VariableKind::ForeignText,
+                _ => VariableKind::Text,
             },
-            Variable::UriParam(_) => Form::Text,
-            _ => Form::ForeignText,
+            Variable::UriParam(_) => VariableKind::Text,
+            _ => VariableKind::ForeignText,
         }
     }
 }
@@ -231,12 +231,12 @@ impl Compiler {
     }
 
     fn add_variable(&mut self, variable: &Variable, default: Option<&str>) {
-        let form = Form::of(variable);
+        let form = VariableKind::of(variable);
         let writing = self.writing(form);
         let default = default.map(|text| text.as_bytes().into());
         self.pieces.push(Piece::Variable(variable.clone(), default, writing));
         self.place = match (self.place, form) {
-            (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, Form::QueryMark) if writing == Writing::Uri => {
+            (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, VariableKind::QueryMark) if writing == Writing::Uri => {
                 UriPosition::Arguments
             }
             (place, _) => place_after_value(place, writing),
@@ -254,19 +254,19 @@ impl Compiler {
         self.place = place_after_value(self.place, writing);
     }
 
-    fn writing(&self, form: Form) -> Writing {
+    fn writing(&self, form: VariableKind) -> Writing {
         let is_reference = matches!(self.uri_use, UriUse::Reference { .. });
         match (self.place, form) {
-            (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, Form::Uri | Form::QueryMark)
+            (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, VariableKind::Uri | VariableKind::QueryMark)
                 if is_reference =>
             {
                 Writing::Uri
             }
-            (UriPosition::Start, Form::ForeignText) if is_reference => Writing::Uri,
-            (UriPosition::Start | UriPosition::Path, Form::Uri | Form::Encoded) => Writing::UriInPath,
+            (UriPosition::Start, VariableKind::ForeignText) if is_reference => Writing::Uri,
+            (UriPosition::Start | UriPosition::Path, VariableKind::Uri | VariableKind::Encoded) => Writing::UriInPath,
             (UriPosition::Start | UriPosition::Path, _) => Writing::Path,
-            (UriPosition::Arguments | UriPosition::Fragment, Form::Uri) => Writing::Uri,
-            (_, Form::QueryMark | Form::Encoded) => Writing::Uri,
+            (UriPosition::Arguments | UriPosition::Fragment, VariableKind::Uri) => Writing::Uri,
+            (_, VariableKind::QueryMark | VariableKind::Encoded) => Writing::Uri,
             _ => Writing::Argument,
         }
     }
