@@ -11,7 +11,7 @@ use gateway::upstream::loads::Loads;
 use gateway::upstream::select::group::Group;
 use net::endpoint::Endpoint;
 use net::node_state::NodeStates;
-use net::nodes::{Node, NodeSet};
+use net::nodes::{ResolvedNode, NodeSet};
 
 /// Choices that are measured together.
 const CHOICES: u64 = 1_000_000;
@@ -25,9 +25,9 @@ fn set(count: usize, weight: impl Fn(usize) -> u32, kind: &BalancerKind) -> Node
         let host: Arc<str> = "10.0.0.0".into();
         let state = states.of(address, &host);
         let endpoint = Arc::new(Endpoint::cleartext(index as u64, address));
-        Node { endpoint, host, weight: weight(index), priority: 0, metadata: None, state }
+        ResolvedNode { endpoint, host, weight: weight(index), priority: 0, metadata: None, state }
     };
-    let nodes: Vec<Node> = (0..count).map(node).collect();
+    let nodes: Vec<ResolvedNode> = (0..count).map(node).collect();
     NodeSet { derived: kind.derive.map(|derive| derive(&nodes)), nodes, note: None, states: states.clone() }
 }
 

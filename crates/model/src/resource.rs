@@ -37,7 +37,7 @@ pub use credential::Credential;
 pub use extension::{Canary, Extension};
 pub use global_rule::GlobalRule;
 pub use health::{ActiveChecks, CheckType, HealthChecks, Healthy, PassiveChecks, Unhealthy};
-pub use node::Node;
+pub use node::NodeConfig;
 pub(crate) use node::split_authority;
 pub use original_dst::{OriginalDestination, PortRange};
 pub use plugin_config::PluginConfig;

@@ -11,7 +11,7 @@ use crate::node_state::{NodeState, NodeStates};
 use crate::tls::client::ClientTls;
 
 /// Computes a value from the nodes of a set that every request reads, such as the ring of a consistent hash.
-pub type Derive = fn(&[Node]) -> Arc<dyn Any + Send + Sync>;
+pub type Derive = fn(&[ResolvedNode]) -> Arc<dyn Any + Send + Sync>;
 
 /// The marks of a node that a user wrote or a registry gave, such as its zone or its version.
 pub type NodeMetadata = BTreeMap<Box<str>, Box<str>>;
@@ -32,7 +32,7 @@ impl std::fmt::Debug for AddressRule {
 #[derive(Default)]
 pub struct NodeSet {
     /// The nodes in their written order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<ResolvedNode>,
     /// The value that [`Plan::derive`] computed from `nodes`.
     pub derived: Option<Arc<dyn Any + Send + Sync>>,
     /// Why there are fewer nodes than were written, a sentence for the log.
@@ -43,7 +43,7 @@ pub struct NodeSet {
 
 /// One node.
 #[derive(Clone)]
-pub struct Node {
+pub struct ResolvedNode {
     /// Where connections go.
     pub endpoint: Arc<Endpoint>,
     /// The host as it was written, with the port where it was written.

@@ -38,7 +38,7 @@ pub(crate) struct NodeArguments {
 
 /// An instance, as a command sees it.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct AdminClient {
     pub(crate) settings: Settings,
     /// The instance that holds the data folder, unless the Admin API was named or the environment has its address.
     running: Option<Instance>,
@@ -51,7 +51,7 @@ impl NodeArguments {
     ///
     /// # Errors
     /// Faulty settings.
-    pub(crate) fn node(&self) -> anyhow::Result<Node> {
+    pub(crate) fn node(&self) -> anyhow::Result<AdminClient> {
         let config = crate::cli::settings_file(self.config.clone());
         let mut flags = WrittenSettings::default();
         let given = [
@@ -70,7 +70,7 @@ impl NodeArguments {
         let settings = Settings::load(config.as_deref(), std::env::vars_os(), flags)?.settings;
         let is_named = self.admin.is_some();
         let running = if is_named || is_in_environment("admin") { None } else { running_on(&settings.data) };
-        Ok(Node { settings, running, is_named })
+        Ok(AdminClient { settings, running, is_named })
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) enum AdminOutcome {
     Nobody,
 }
 
-impl Node {
+impl AdminClient {
     /// Sends a request; `target` is the part of the path after `/apisix/admin/`.
     ///
     /// # Errors
@@ -141,11 +141,11 @@ impl Node {
         Ok((admin, boot::admin_key_for_commands(&self.settings)?))
     }
 
-    /// As [`Node::ask`] with GET, for a response that arrives piece by piece; `patience` is the longest silence. Only a
+    /// As [`AdminClient::ask`] with GET, for a response that arrives piece by piece; `patience` is the longest silence. Only a
     /// running instance can answer.
     ///
     /// # Errors
-    /// As [`Node::ask`]; also, no instance runs here.
+    /// As [`AdminClient::ask`]; also, no instance runs here.
     pub(crate) fn follow(&self, target: &str, patience: Duration) -> anyhow::Result<Followed> {
         let (admin, key) = self.admin()?;
         let author = author();
@@ -206,10 +206,10 @@ impl Node {
         })
     }
 
-    /// As [`Node::ask`], for requests that only a running instance can answer.
+    /// As [`AdminClient::ask`], for requests that only a running instance can answer.
     ///
     /// # Errors
-    /// As [`Node::ask`]; also, no instance runs here.
+    /// As [`AdminClient::ask`]; also, no instance runs here.
     pub(crate) fn ask_running(&self, method: &str, target: &str, body: &str) -> anyhow::Result<InstanceResponse> {
         match self.ask(method, target, body)? {
             AdminOutcome::Answered(answer) => Ok(answer),

@@ -65,7 +65,7 @@ pub(crate) use lasting::is_lasting;
 pub(crate) use memory_bound::{MemoryBound, memory_bound};
 pub(crate) use runner::child::become_runner_if_asked;
 
-use node::Node;
+use node::ServingInstance;
 use upgrade::{Executable, Predecessor};
 
 /// Runs an instance until it has stopped.
@@ -77,7 +77,7 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
     let watch = signals::Watch::start()?;
     let executable = Executable::of_this_process();
     let predecessor = Predecessor::meet()?;
-    let node = Node::start(source, executable.ok(), predecessor.as_ref()).inspect_err(|error| {
+    let node = ServingInstance::start(source, executable.ok(), predecessor.as_ref()).inspect_err(|error| {
         if let Some(predecessor) = &predecessor {
             predecessor.fail(error);
         }

@@ -189,7 +189,7 @@ impl Compiler {
     }
 }
 
-fn planned(node: &model::resource::Node) -> PlannedNode {
+fn planned(node: &model::resource::NodeConfig) -> PlannedNode {
     PlannedNode {
         host: node.host.trim_matches(['[', ']']).into(),
         port: node.port,

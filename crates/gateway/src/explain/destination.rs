@@ -109,9 +109,9 @@ pub(super) fn forwarded(
 /// method that measures endpoints, or a hash of the request, may divide otherwise.
 pub(super) fn candidates(upstream: &Upstream) -> Value {
     let set = upstream.nodes.load();
-    let is_usable = |node: &net::nodes::Node| node.state.is_usable() && node.weight > 0;
+    let is_usable = |node: &net::nodes::ResolvedNode| node.state.is_usable() && node.weight > 0;
     let in_use = set.nodes.iter().filter(|node| is_usable(node)).map(|node| node.priority).max();
-    let takes_part = |node: &net::nodes::Node| is_usable(node) && Some(node.priority) == in_use;
+    let takes_part = |node: &net::nodes::ResolvedNode| is_usable(node) && Some(node.priority) == in_use;
     let total: u64 =
         set.nodes.iter().filter(|node| takes_part(node)).map(|node| u64::from(node.weight)).sum();
     let listed: Vec<Value> = set

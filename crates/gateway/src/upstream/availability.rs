@@ -25,7 +25,7 @@ impl Availability {
         let version = set.states.version_before_states();
         let usable = set.nodes.iter().map(|node| node.state.is_usable()).collect();
         let mut next_ms = u64::MAX;
-        let weight = |node: &net::nodes::Node| {
+        let weight = |node: &net::nodes::ResolvedNode| {
             let mut factor = 1.0;
             if let Some(slow_start) = &policies.slow_start {
                 factor = slow_start.factor(&node.state, wall_ms);

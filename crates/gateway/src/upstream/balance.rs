@@ -183,7 +183,7 @@ pub(super) mod testing {
     use super::*;
     use net::endpoint::Endpoint;
     use net::node_state::{NodeStates, Transition};
-    use net::nodes::Node;
+    use net::nodes::ResolvedNode;
 
     pub(in crate::upstream) fn transition() -> Transition {
         Transition { at_ms: 1, cause: "a test".into() }
@@ -196,7 +196,7 @@ pub(super) mod testing {
             let host: Arc<str> = "127.0.0.1".into();
             let state = states.of(address, &host);
             let endpoint = Arc::new(Endpoint::cleartext(index as u64, address));
-            Node { endpoint, host, weight: *weight, priority: 0, metadata: None, state }
+            ResolvedNode { endpoint, host, weight: *weight, priority: 0, metadata: None, state }
         };
         let nodes: Vec<_> = weights.iter().enumerate().map(node).collect();
         NodeSet { derived: Some(derive_ring(&nodes)), nodes, note: None, states }

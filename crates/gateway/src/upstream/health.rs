@@ -24,7 +24,7 @@ use model::resource::HealthChecks;
 use net::env;
 use net::node_health::{CheckResult, HealthTurn};
 use net::node_state::{NodeState, NodeStates, Transition};
-use net::nodes::{Node, NodeSet};
+use net::nodes::{ResolvedNode, NodeSet};
 use parking_lot::Mutex;
 use stdx::published::Published;
 
@@ -113,7 +113,7 @@ impl Health {
     }
 
     /// The address that is asked for a node.
-    pub(crate) fn checked_port(&self, node: &Node) -> u16 {
+    pub(crate) fn checked_port(&self, node: &ResolvedNode) -> u16 {
         self.active.probe.port.unwrap_or(node.endpoint.address.port())
     }
 
@@ -126,7 +126,7 @@ impl Health {
     #[inline]
     fn note(
         &self,
-        node: &Node,
+        node: &ResolvedNode,
         source: Source,
         rules: &Rules,
         observation: Observation,
@@ -144,7 +144,7 @@ impl Health {
 
     /// A node went down or came up.
     #[cold]
-    fn turn(&self, node: &Node, source: Source, result: CheckResult, turn: HealthTurn, detail: &str) {
+    fn turn(&self, node: &ResolvedNode, source: Source, result: CheckResult, turn: HealthTurn, detail: &str) {
         let count = turn.after.count(result);
         let what = match (result, count) {
             (CheckResult::Success, 1) => "success",
@@ -220,7 +220,7 @@ mod tests {
         Health::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())
     }
 
-    fn fail(health: &Health, node: &Node) -> bool {
+    fn fail(health: &Health, node: &ResolvedNode) -> bool {
         let rules = &health.active.rules;
         health.note(node, Source::Active, rules, Observation::TcpFailure, || "a test".into());
         node.state.is(Unusable::Unhealthy)

@@ -9,7 +9,7 @@ use model::report::{
 };
 use net::node_health::{CheckResult, HealthSnapshot, HealthState};
 use net::node_state::Unusable;
-use net::nodes::Node;
+use net::nodes::ResolvedNode;
 use stdx::prometheus_text::{header, sample};
 
 use super::Upstream;
@@ -34,7 +34,7 @@ pub fn upstream(upstream: &Upstream, loads: &NodeLoads) -> UpstreamReport {
     }
 }
 
-fn node_report(upstream: &Upstream, node: &Node, loads: &NodeLoads) -> NodeReport {
+fn node_report(upstream: &Upstream, node: &ResolvedNode, loads: &NodeLoads) -> NodeReport {
     let load = loads.at(&upstream.nodes, node.endpoint.id);
     let snapshot = node.state.health().snapshot();
     NodeReport {
@@ -54,7 +54,7 @@ fn node_report(upstream: &Upstream, node: &Node, loads: &NodeLoads) -> NodeRepor
 /// The nodes of the upstream that are not used; none where all are.
 pub fn unusable(upstream: &Upstream) -> Option<UnusableNodes> {
     let set = upstream.nodes.load();
-    let unusable = |node: &Node| {
+    let unusable = |node: &ResolvedNode| {
         // Costs one load for a node that is used.
         if node.state.is_usable() {
             return None;
@@ -74,7 +74,7 @@ fn shown_host(authority: &str) -> &str {
 }
 
 /// Since when and why `reason` applies; none where it does not.
-fn transition(node: &Node, reason: Unusable) -> Option<NodeTransition> {
+fn transition(node: &ResolvedNode, reason: Unusable) -> Option<NodeTransition> {
     let last = node.state.last(reason).filter(|_| node.state.is(reason))?;
     Some(NodeTransition { at_ms: last.at_ms, cause: last.cause })
 }
@@ -82,7 +82,7 @@ fn transition(node: &Node, reason: Unusable) -> Option<NodeTransition> {
 /// The health of the upstream's nodes; none without checks.
 pub fn health(upstream: &Upstream) -> Option<UpstreamHealth> {
     let health = upstream.health.as_ref()?;
-    let status = |node: &Node| {
+    let status = |node: &ResolvedNode| {
         let snapshot = node.state.health().snapshot();
         NodeStatus {
             ip: node.endpoint.address.ip().to_string(),

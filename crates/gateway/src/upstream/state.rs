@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use net::env;
-use net::nodes::{Node, NodeSet};
+use net::nodes::{ResolvedNode, NodeSet};
 use smallvec::SmallVec;
 use stdx::published::{Published, Reader};
 
@@ -91,7 +91,7 @@ impl UpstreamState {
     }
 
     /// The selected node; none if it is gone.
-    pub(crate) fn node_of(&self, selected: Selection) -> Option<&Node> {
+    pub(crate) fn node_of(&self, selected: Selection) -> Option<&ResolvedNode> {
         let nodes = &self.nodes.get().nodes;
         if selected.generation == self.nodes.generation() {
             return nodes.get(selected.index);

@@ -10,7 +10,7 @@ use crate::number;
 
 /// An origin server.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct NodeConfig {
     /// A name or an address; an IPv6 address stands here without brackets.
     pub host: Box<str>,
     /// The port; 80 or 443 by the scheme when none was written.
@@ -23,7 +23,7 @@ pub struct Node {
     pub metadata: Option<Box<Value>>,
 }
 
-impl Node {
+impl NodeConfig {
     /// Host and port as in a URL: IPv6 in brackets.
     #[must_use]
     pub fn authority(&self) -> String {
@@ -37,12 +37,12 @@ impl Node {
 
 /// Nodes as read, before the scheme gives those without a port one.
 #[derive(Debug, Default)]
-pub(super) struct Nodes(Vec<(Node, bool)>);
+pub(super) struct Nodes(Vec<(NodeConfig, bool)>);
 
 impl Nodes {
     /// The nodes, with that port where none was written.
-    pub(super) fn with_port(self, default_port: u16) -> Box<[Node]> {
-        let fill = |(node, has_port): (Node, bool)| Node {
+    pub(super) fn with_port(self, default_port: u16) -> Box<[NodeConfig]> {
+        let fill = |(node, has_port): (NodeConfig, bool)| NodeConfig {
             port: if has_port { node.port } else { default_port },
             ..node
         };
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for NodesVisitor {
         {
             let (host, port) = split_authority(&authority).map_err(de::Error::custom)?;
             let node =
-                Node { host: host.into(), port: port.unwrap_or(0), weight, priority: 0, metadata: None };
+                NodeConfig { host: host.into(), port: port.unwrap_or(0), weight, priority: 0, metadata: None };
             nodes.push((node, port.is_some()));
         }
         Ok(Nodes(nodes))
@@ -160,7 +160,7 @@ impl<'de> Visitor<'de> for NodesVisitor {
             if port == Some(0) {
                 return Err(de::Error::custom("a port is 1 to 65535"));
             }
-            let node = Node {
+            let node = NodeConfig {
                 host: host.into(),
                 port: port.unwrap_or(0),
                 weight: form.weight,

@@ -10,7 +10,7 @@ use super::balance::{Balance, BalanceKey, BalanceMethod, HashOn};
 use super::common::{Labels, Timeout};
 use super::node::Nodes;
 use super::{
-    CircuitBreaker, DeadlinePolicy, HealthChecks, Node, OriginalDestination, OutlierEjection, Overflow,
+    CircuitBreaker, DeadlinePolicy, HealthChecks, NodeConfig, OriginalDestination, OutlierEjection, Overflow,
     RetryPolicy, Selection, SlowStart, Sticky, Subset, UpstreamLimits, ZoneAware,
 };
 use crate::{Id, number};
@@ -22,7 +22,7 @@ pub struct Upstream {
     /// How a node is chosen.
     pub balance: Balance,
     /// The origin servers; empty with a `discovery`, and when the user wrote none.
-    pub nodes: Box<[Node]>,
+    pub nodes: Box<[NodeConfig]>,
     /// The registry that names the nodes.
     pub discovery: Option<Box<Discovery>>,
     /// The destinations of sessions that go where their clients wanted to go, in place of nodes. Not in APISIX.

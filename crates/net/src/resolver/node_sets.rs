@@ -10,7 +10,7 @@ use stdx::weight_share::weights_of_addresses;
 use super::Name;
 use crate::endpoint::{EndpointKey, Endpoints};
 use crate::node_state::NodeStates;
-use crate::nodes::{Node, NodeSet, Plan, PlannedNode};
+use crate::nodes::{ResolvedNode, NodeSet, Plan, PlannedNode};
 
 /// The hosts of a plan that are no addresses.
 pub(super) fn names(plan: &Plan) -> impl Iterator<Item = &str> {
@@ -34,7 +34,7 @@ fn node_set(
     for ((planned, addresses), weight) in plan.nodes.iter().zip(addresses).zip(weights) {
         for address in addresses {
             let address = SocketAddr::new(address, planned.port);
-            nodes.push(Node {
+            nodes.push(ResolvedNode {
                 endpoint: endpoints.intern(EndpointKey {
                     address,
                     tls: plan.tls.clone(),

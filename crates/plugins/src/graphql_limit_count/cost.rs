@@ -57,7 +57,7 @@ pub(super) fn query_cost(
         });
         let positions = inputs.decorations.begin(root);
         let mut walk = Walk { strategy, document, operation, inputs, open: HashSet::new(), left, levels: 0 };
-        let node = Node { field: None, weight: weight_at(&positions), field_type: None };
+        let node = CostNode { field: None, weight: weight_at(&positions), field_type: None };
         cost = cost.max(walk.cost(&node, &operation.selections, root, &positions, 1.0)?);
         left = walk.left;
     }
@@ -83,7 +83,7 @@ struct Walk<'a> {
 }
 
 /// A node of the tree: a field, or the operation.
-struct Node<'a> {
+struct CostNode<'a> {
     field: Option<&'a Field>,
     weight: Option<Cow<'a, Decoration>>,
     field_type: Option<&'a FieldType>,
@@ -93,7 +93,7 @@ impl<'a> Walk<'a> {
     /// The cost of a node with these selections, which stand on `type_name` and are resolved `times` times.
     fn cost(
         &mut self,
-        node: &Node<'a>,
+        node: &CostNode<'a>,
         selections: &'a [Selection],
         type_name: Option<&'a str>,
         positions: &Positions<'a>,
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
             Some(_) => decorations.advance(positions, &field.name, returned),
             None => Positions::new(),
         };
-        let node = Node { field: Some(field), weight: weight_at(&next), field_type };
+        let node = CostNode { field: Some(field), weight: weight_at(&next), field_type };
         self.cost(&node, &field.selections, returned, &next, times)
     }
 
@@ -197,7 +197,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The cost of the node itself, the factor for what is below it, and whether an argument of the query is in the factor.
-    fn weigh(&self, node: &Node<'_>) -> (f64, f64, bool) {
+    fn weigh(&self, node: &CostNode<'_>) -> (f64, f64, bool) {
         let Some(weight) = &node.weight else { return (1.0, 1.0, false) };
         let mut add = bounded(weight.add_value.unwrap_or(1.0));
         let mut multiply = bounded(weight.mul_value.unwrap_or(1.0));
@@ -215,7 +215,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The number in an argument; none if it is absent or no count. A negative one would make the rest cheaper.
-    fn argument(&self, node: &Node<'_>, name: &str) -> Option<f64> {
+    fn argument(&self, node: &CostNode<'_>, name: &str) -> Option<f64> {
         let field = node.field?;
         let literal = field.arguments.iter().find(|(of, _)| &**of == name).map(|(_, literal)| literal);
         let value = match literal {
@@ -246,7 +246,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The default that the schema gives an argument.
-    fn default_of(&self, node: &Node<'_>, name: &str) -> Option<f64> {
+    fn default_of(&self, node: &CostNode<'_>, name: &str) -> Option<f64> {
         let field_type = node.field_type.filter(|_| self.inputs.uses_defaults)?;
         field_type.defaults.iter().find(|(of, _)| &**of == name).map(|(_, number)| *number)
     }

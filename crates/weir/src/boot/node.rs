@@ -34,7 +34,7 @@ const RUNNING_POLL: Duration = Duration::from_millis(2);
 const RUNNER_WAIT: Duration = Duration::from_secs(30);
 
 /// An instance that serves.
-pub(super) struct Node {
+pub(super) struct ServingInstance {
     pub(super) settings: Settings,
     pub(super) live: LiveSettings,
     pub(super) control: Control,
@@ -57,7 +57,7 @@ pub(super) struct Node {
     spare: Vec<(&'static str, SocketAddr, TcpListener)>,
 }
 
-impl Node {
+impl ServingInstance {
     /// Starts every part, in an order in which a failed start can be undone.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Node {
         settings_source: SettingsSource,
         executable: Option<Executable>,
         predecessor: Option<&Predecessor>,
-    ) -> anyhow::Result<Node> {
+    ) -> anyhow::Result<ServingInstance> {
         let Loaded { settings, remarks } = settings_source.load()?;
         let log = log::start(&settings.error_log, settings.error_log_format, &settings.log_level)?;
         remarks.warn();
@@ -116,7 +116,7 @@ impl Node {
         }
         let live =
             LiveSettings::new(settings_source, settings.clone(), referents.services.clone(), stream_routes);
-        Ok(Node {
+        Ok(ServingInstance {
             live,
             control,
             quic,

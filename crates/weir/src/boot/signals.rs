@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use self::leave::{Leaving, leave};
 use super::bridge::Gateway;
 use super::log_rotate::{OpenLogs, Rotation};
-use super::node::Node;
+use super::node::ServingInstance;
 use super::notify;
 use super::upgrade::{OldSide, Outcome, Successor, start_successor, write_outcome};
 use crate::log::{self, LogControl};
@@ -59,7 +59,7 @@ impl Watch {
     ///
     /// # Errors
     /// The handlers cannot be installed.
-    pub(super) fn serve(self, node: Node) -> anyhow::Result<ExitCode> {
+    pub(super) fn serve(self, node: ServingInstance) -> anyhow::Result<ExitCode> {
         let Watch { runtime, requests } = self;
         runtime.block_on(async {
             let ends = Ends::install().context(CANNOT_INSTALL)?;
@@ -85,7 +85,7 @@ impl Watch {
 }
 
 /// `has_given_way` is set when another process serves in place of this one.
-async fn obey(mut node: Node, mut signals: Signals, has_given_way: &AtomicBool) -> ExitCode {
+async fn obey(mut node: ServingInstance, mut signals: Signals, has_given_way: &AtomicBool) -> ExitCode {
     let mut upgrade = Upgrade::default();
     loop {
         tokio::select! {
@@ -126,7 +126,7 @@ async fn obey(mut node: Node, mut signals: Signals, has_given_way: &AtomicBool) 
     }
 }
 
-fn reload(node: &mut Node, upgrade: &Upgrade) {
+fn reload(node: &mut ServingInstance, upgrade: &Upgrade) {
     if upgrade.is_under_way() {
         // Not read, because the listeners are being handed over as they are.
         tracing::warn!("the settings are not read while an upgrade is under way");
@@ -144,7 +144,7 @@ struct Logs {
 }
 
 impl Logs {
-    fn of(node: &Node) -> Logs {
+    fn of(node: &ServingInstance) -> Logs {
         Logs { errors: node.log.clone(), access: node.access_logs.clone() }
     }
 
@@ -173,7 +173,7 @@ impl OpenLogs for Logs {
 }
 
 /// Ends the instance after TERM or QUIT.
-async fn end(node: Node, signals: &mut Signals) -> ExitCode {
+async fn end(node: ServingInstance, signals: &mut Signals) -> ExitCode {
     let grace = Duration::from_secs(node.settings.grace_seconds);
     let delay = Duration::from_secs(node.settings.drain_delay_seconds);
     let limit = delay.saturating_add(grace).saturating_add(STOP_EXTRA);
@@ -195,7 +195,7 @@ async fn end(node: Node, signals: &mut Signals) -> ExitCode {
 /// Ends the instance after another process has taken over: open requests and connections may go on for `grace`, and for
 /// `after_term` once TERM has come.
 async fn give_way(
-    node: Node,
+    node: ServingInstance,
     successor: Successor,
     signals: &mut Signals,
     grace: Duration,
@@ -228,7 +228,7 @@ async fn give_way(
 }
 
 /// Ends the control side, waits for its threads, and drops all other parts of the instance except the data plane.
-async fn shut_down(node: Node) {
+async fn shut_down(node: ServingInstance) {
     if tokio::task::spawn_blocking(move || {
         let node = node;
         node.control.shutdown();
@@ -241,7 +241,7 @@ async fn shut_down(node: Node) {
 }
 
 /// Writes the outcome of an upgrade into the data folder, where `weir upgrade` waits for it.
-fn tell(node: &Node, outcome: &Outcome) {
+fn tell(node: &ServingInstance, outcome: &Outcome) {
     // Without the lock, `weir upgrade` cannot find this instance by its folder and does not wait there.
     if node.lock().is_some()
         && let Err(error) = write_outcome(&node.settings.data, outcome)
@@ -311,7 +311,7 @@ impl Upgrade {
         self.running.is_some()
     }
 
-    fn begin(&mut self, node: &Node) {
+    fn begin(&mut self, node: &ServingInstance) {
         if self.is_under_way() {
             return tracing::warn!("an upgrade is under way already");
         }
@@ -326,7 +326,7 @@ impl Upgrade {
     }
 
     /// The process that has taken over; none if the upgrade failed, which is logged and reported.
-    async fn finished(&mut self, node: &Node) -> Option<Successor> {
+    async fn finished(&mut self, node: &ServingInstance) -> Option<Successor> {
         let Some(running) = &mut self.running else { return std::future::pending().await };
         let ended = running.await;
         self.running = None;
@@ -344,13 +344,13 @@ impl Upgrade {
     }
 
     /// Cancels the upgrade in progress; gives the successor if it serves already.
-    async fn abandon(&mut self, node: &Node) -> Option<Successor> {
+    async fn abandon(&mut self, node: &ServingInstance) -> Option<Successor> {
         self.abandoned.store(true, Ordering::Relaxed);
         if self.is_under_way() { self.finished(node).await } else { None }
     }
 }
 
-fn failed(node: &Node, error: &anyhow::Error) {
+fn failed(node: &ServingInstance, error: &anyhow::Error) {
     let reason = format!("{error:#}");
     tracing::error!(reason, "the upgrade has failed; this process goes on");
     if let Err(error) = node.announce() {

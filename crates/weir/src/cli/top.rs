@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use crate::admin_client::{Node, NodeArguments, agreed, read};
+use crate::admin_client::{AdminClient, NodeArguments, agreed, read};
 use crate::terminal::{Paint, print};
 use crate::top::data::{Overview, Top};
 use crate::top::screen::printed;
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ask(node: &Node, tab: Tab, arguments: &str) -> anyhow::Result<(Overview, Top)> {
+fn ask(node: &AdminClient, tab: Tab, arguments: &str) -> anyhow::Result<(Overview, Top)> {
     let overview = read(node.ask_running("GET", OVERVIEW, "")?)?;
     let top = read(node.ask_running("GET", &top_of(tab, arguments), "")?)?;
     Ok((overview, top))

@@ -34,7 +34,7 @@ use super::{Environment, SETTINGS};
 use draft::{Draft, Spot};
 use keys::{Act, KEYS, Key};
 pub(super) use profile::of_profile;
-use tree::{Content, Node};
+use tree::{Content, YamlNode};
 
 /// The settings in the text of the file `path`, and its keys that have no effect here.
 pub(super) fn parse(
@@ -77,7 +77,7 @@ pub(super) fn parse(
 }
 
 /// Reads a map of keys with the prefix `prefix`.
-fn section(draft: &mut Draft<'_>, prefix: &str, node: &Node) {
+fn section(draft: &mut Draft<'_>, prefix: &str, node: &YamlNode) {
     let entries = match &node.content {
         Content::Map(entries) => entries,
         Content::Null => return,

@@ -10,7 +10,7 @@ use stdx::hash::{crc32, crc32_continue};
 
 use super::super::select::group::Group;
 use super::{Balancer, BalancerKind, Choice, Start, Uses};
-use net::nodes::{Node, NodeSet};
+use net::nodes::{ResolvedNode, NodeSet};
 
 /// Points per unit of reduced weight, as in nginx and APISIX.
 const POINTS_PER_WEIGHT: u64 = 160;
@@ -38,14 +38,14 @@ pub struct Ring {
 impl Ring {
     /// The ring of `nodes`; nodes with weight 0 have no point. Nodes of all priorities share it: the points of one
     /// priority alone are the ring that APISIX builds for that priority.
-    pub fn new(nodes: &[Node]) -> Ring {
+    pub fn new(nodes: &[ResolvedNode]) -> Ring {
         // Weights are reduced first, for each priority, because 100 and 100 must give the same ring as 1 and 1.
         let mut divisors = BTreeMap::new();
         for node in nodes {
             let divisor = divisors.entry(node.priority).or_insert(0);
             *divisor = greatest_common_divisor(*divisor, node.weight);
         }
-        let reduced = |node: &Node| u64::from(node.weight / divisors[&node.priority].max(1));
+        let reduced = |node: &ResolvedNode| u64::from(node.weight / divisors[&node.priority].max(1));
         let wanted = nodes.iter().map(reduced).sum::<u64>().saturating_mul(POINTS_PER_WEIGHT);
         let mut points = Vec::with_capacity(wanted.min(POINTS_MAX) as usize);
         for (index, node) in (0_u32..).zip(nodes).filter(|(_, node)| node.weight > 0) {
@@ -75,7 +75,7 @@ impl Ring {
 
 /// The points of a node, an endless sequence. They depend on its address alone, so that other nodes that are added or
 /// removed do not move them: each is the checksum of the address, its colons replaced by NUL, and of the point before.
-fn points_of(node: &Node) -> impl Iterator<Item = u32> {
+fn points_of(node: &ResolvedNode) -> impl Iterator<Item = u32> {
     let address = node.endpoint.address.to_string().replace(':', "\0");
     let base = crc32(address.as_bytes());
     std::iter::successors(Some(crc32_continue(base, &[0; 4])), move |point| {
@@ -88,7 +88,7 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
 }
 
 /// The ring of `nodes`, as the value that a node set keeps.
-pub fn derive_ring(nodes: &[Node]) -> Arc<dyn Any + Send + Sync> {
+pub fn derive_ring(nodes: &[ResolvedNode]) -> Arc<dyn Any + Send + Sync> {
     Arc::new(Ring::new(nodes))
 }
 

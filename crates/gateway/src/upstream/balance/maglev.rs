@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stdx::hash::{crc32, crc32_continue};
 
 use super::{Balancer, BalancerKind, Choice, Uses, next_random};
-use net::nodes::Node;
+use net::nodes::ResolvedNode;
 
 /// Places of a table: a prime, so that every step visits all of them, and a hundred times the nodes of most upstreams
 /// (section 5.3 of the paper). 256 KiB for each priority of an upstream.
@@ -34,8 +34,8 @@ struct Tables {
     addresses: Box<[u32]>,
 }
 
-fn derive_tables(nodes: &[Node]) -> Arc<dyn Any + Send + Sync> {
-    let mut tiers: BTreeMap<i64, Vec<(u32, &Node)>> = BTreeMap::new();
+fn derive_tables(nodes: &[ResolvedNode]) -> Arc<dyn Any + Send + Sync> {
+    let mut tiers: BTreeMap<i64, Vec<(u32, &ResolvedNode)>> = BTreeMap::new();
     for (index, node) in (0..).zip(nodes).filter(|(_, node)| node.weight > 0) {
         tiers.entry(node.priority).or_default().push((index, node));
     }
@@ -43,7 +43,7 @@ fn derive_tables(nodes: &[Node]) -> Arc<dyn Any + Send + Sync> {
     Arc::new(Tables { places, addresses: nodes.iter().map(address_hash).collect() })
 }
 
-fn address_hash(node: &Node) -> u32 {
+fn address_hash(node: &ResolvedNode) -> u32 {
     crc32(node.endpoint.address.to_string().as_bytes())
 }
 
@@ -76,7 +76,7 @@ struct Preference {
 
 /// Nodes take places in turn, each the next free one in its own order; a node of half the largest weight every second turn.
 /// Nodes beyond the number of places get none.
-fn table(nodes: &[(u32, &Node)]) -> Box<[u32]> {
+fn table(nodes: &[(u32, &ResolvedNode)]) -> Box<[u32]> {
     const FREE: u32 = u32::MAX;
     let largest = nodes.iter().map(|(_, node)| u64::from(node.weight)).max().unwrap_or(1);
     let mut preferences: Vec<Preference> = nodes

@@ -250,7 +250,7 @@ fn forget_verdicts_on(left: &[Rc<CheckedTarget>]) {
 
 impl Health {
     /// Time between two checks of a node as it is now.
-    fn interval_ms(&self, node: &net::nodes::Node) -> u64 {
+    fn interval_ms(&self, node: &net::nodes::ResolvedNode) -> u64 {
         let is_down = node.state.health().snapshot().state.is_down();
         if is_down { self.active.down_interval_ms } else { self.active.up_interval_ms }
     }

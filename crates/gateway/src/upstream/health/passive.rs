@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause};
-use net::nodes::Node;
+use net::nodes::ResolvedNode;
 
 use super::Health;
 use super::counts::Source;
@@ -19,7 +19,7 @@ impl Health {
 
     /// Takes in an attempt at `node` that has ended.
     #[inline]
-    pub(crate) fn note_attempt(&self, node: &Node, attempt: &Attempt) {
+    pub(crate) fn note_attempt(&self, node: &ResolvedNode, attempt: &Attempt) {
         if let (Some(rules), Some(observation)) = (&self.passive, observation(attempt.status, attempt.failed))
         {
             self.note(node, Source::Passive, rules, observation, || detail(attempt));

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use model::outbound::OutboundPolicy;
-use net::nodes::Node;
+use net::nodes::ResolvedNode;
 
 use super::super::authority::without_port_str;
 use super::probe::{Probe, ProbeHost, ProbeKind};
@@ -12,7 +12,7 @@ use super::share::{Asks, CheckKey, Share, Shares};
 
 /// See the module.
 pub(super) struct Target {
-    pub(super) node: Node,
+    pub(super) node: ResolvedNode,
     /// The check, which other targets may have as well.
     pub(super) check: Rc<Share>,
     /// Why the address is not asked.
@@ -20,7 +20,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    pub(super) fn new(node: &Node, probe: &Probe, policy: &OutboundPolicy, shares: &mut Shares) -> Target {
+    pub(super) fn new(node: &ResolvedNode, probe: &Probe, policy: &OutboundPolicy, shares: &mut Shares) -> Target {
         let mut address = node.endpoint.address;
         if let Some(port) = probe.port {
             address.set_port(port);

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use net::node_state::Unusable;
-use net::nodes::Node;
+use net::nodes::ResolvedNode;
 
 use super::hold::NodeHold;
 use super::{NodeGuard, Protection, UNLIMITED};
@@ -42,7 +42,7 @@ impl<'p> NodeAdmission<'p> {
     }
 
     /// Whether this node must not be chosen now.
-    pub(crate) fn bars(&self, node: &Node) -> bool {
+    pub(crate) fn bars(&self, node: &ResolvedNode) -> bool {
         let guard = NodeGuard::of(&node.state);
         if guard.requests.active() >= self.protection.max_requests_per_node {
             self.full.set(Some(Cause::NodeRequests));
@@ -60,12 +60,12 @@ impl<'p> NodeAdmission<'p> {
     }
 
     /// Takes a place at the chosen node, if there is one.
-    pub(crate) fn admits(&self, node: &Node) -> bool {
+    pub(crate) fn admits(&self, node: &ResolvedNode) -> bool {
         !self.bars(node) && self.enter(node)
     }
 
     /// Takes a place at the chosen node; false if another worker was faster.
-    fn enter(&self, node: &Node) -> bool {
+    fn enter(&self, node: &ResolvedNode) -> bool {
         let guard = NodeGuard::of(&node.state);
         if self.protection.max_requests_per_node == UNLIMITED {
             guard.requests.enter();

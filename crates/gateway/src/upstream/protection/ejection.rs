@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use net::env;
 use net::node_state::{NodeState, Transition, Unusable};
-use net::nodes::{Node, NodeSet};
+use net::nodes::{ResolvedNode, NodeSet};
 use stdx::published::Published;
 
 use super::{Breaker, Ejection, LatencyRule, NodeGuard, Protection, SharedProtection};
@@ -68,7 +68,7 @@ impl Nodes<'_> {
     #[cold]
     fn compare(&self, rule: &LatencyRule, now_ms: u64) {
         let set = self.cell.load();
-        let latency_us = |node: &Node| {
+        let latency_us = |node: &ResolvedNode| {
             let totals = NodeGuard::of(&node.state).latency.totals(now_ms, rule.window_ms);
             totals.mean_us().filter(|_| totals.requests >= rule.min_requests)
         };

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use net::nodes::{Node, NodeSet};
+use net::nodes::{ResolvedNode, NodeSet};
 use router::vars::{Template, VariableSource};
 
 /// The most subsets of one upstream; values of further nodes are treated like values that no node has. Each subset in use
@@ -62,7 +62,7 @@ impl Subsets {
     }
 
     /// The name of the subset that the node is in, hashed; none if it lacks one of the keys.
-    fn name_of(&self, node: &Node) -> Option<u64> {
+    fn name_of(&self, node: &ResolvedNode) -> Option<u64> {
         let metadata = node.metadata.as_ref()?;
         let mut name = Vec::new();
         for key in &self.keys {
@@ -73,7 +73,7 @@ impl Subsets {
     }
 
     /// Whether the node is one of the fallback.
-    fn is_default(&self, node: &Node) -> bool {
+    fn is_default(&self, node: &ResolvedNode) -> bool {
         let Fallback::Default(wanted) = &self.fallback else { return false };
         let metadata = node.metadata.as_ref();
         wanted.iter().all(|(key, value)| metadata.and_then(|metadata| metadata.get(key)) == Some(value))

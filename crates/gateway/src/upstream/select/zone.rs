@@ -1,7 +1,7 @@
 //! Preference for nodes in the zone of this instance: they get all requests while enough of their weight is usable; below
 //! that a proportionate part spills over to the other zones.
 
-use net::nodes::Node;
+use net::nodes::ResolvedNode;
 
 use super::share::WHOLE;
 
@@ -20,7 +20,7 @@ pub struct ZonePreference {
 
 impl ZonePreference {
     /// Whether `node` is in the zone of this instance.
-    pub(crate) fn is_local(&self, node: &Node) -> bool {
+    pub(crate) fn is_local(&self, node: &ResolvedNode) -> bool {
         node.metadata.as_ref().and_then(|metadata| metadata.get(&self.key)) == Some(&self.own)
     }
 

@@ -27,7 +27,7 @@ pub(super) enum BrokerFault {
 }
 
 /// A broker, with its connection while there is one.
-pub(super) struct Node {
+pub(super) struct KafkaBroker {
     destination: StreamDestination,
     pub(super) sasl: Option<Arc<SaslConfig>>,
     place: String,
@@ -40,14 +40,14 @@ struct KafkaConnection {
     correlation: i32,
 }
 
-impl Node {
+impl KafkaBroker {
     pub(super) fn new(
         place: String,
         destination: StreamDestination,
         sasl: Option<Arc<SaslConfig>>,
         timeout_ms: u64,
-    ) -> Node {
-        Node { destination, sasl, place, timeout_ms, connection: Mutex::new(None) }
+    ) -> KafkaBroker {
+        KafkaBroker { destination, sasl, place, timeout_ms, connection: Mutex::new(None) }
     }
 
     /// `HOST:PORT`.

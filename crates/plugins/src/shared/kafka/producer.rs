@@ -13,7 +13,7 @@ use kafka_protocol::records::IEEE;
 use net::env;
 use parking_lot::Mutex;
 
-use super::connection::{BrokerFault, Node};
+use super::connection::{BrokerFault, KafkaBroker};
 use super::settings::{ClusterSettings, TopicSettings};
 use super::wire::{self, KafkaMetadata, Request};
 use crate::shared::redis::settings::place;
@@ -30,7 +30,7 @@ pub(crate) struct Producer {
     timeout_ms: u64,
     refresh_ms: u64,
     /// The brokers of the configuration, and the one that is asked first.
-    seeds: Vec<Arc<Node>>,
+    seeds: Vec<Arc<KafkaBroker>>,
     next_seed: AtomicUsize,
     /// Messages without a key so far.
     turns: AtomicU32,
@@ -48,9 +48,9 @@ pub(crate) struct Producer {
 struct Leaders {
     since_ms: u64,
     /// The broker that leads each partition, by the partition's number; none while there is none.
-    partitions: Vec<Option<Arc<Node>>>,
+    partitions: Vec<Option<Arc<KafkaBroker>>>,
     /// All brokers by place, so that a refresh keeps their connections.
-    nodes: BTreeMap<String, Arc<Node>>,
+    nodes: BTreeMap<String, Arc<KafkaBroker>>,
 }
 
 /// A message with its index in the batch.
@@ -88,7 +88,7 @@ impl Producer {
         let seed = |broker: &super::Broker| {
             let sasl = broker.sasl_config.clone().map(Arc::new);
             let destination = destinations.destination(&broker.place())?;
-            Ok::<_, String>(Arc::new(Node::new(broker.place(), destination, sasl, cluster.timeout_ms)))
+            Ok::<_, String>(Arc::new(KafkaBroker::new(broker.place(), destination, sasl, cluster.timeout_ms)))
         };
         Ok(Producer {
             key: topic.key.clone().map(|key| Bytes::from(key.into_bytes())),
@@ -142,7 +142,7 @@ impl Producer {
     async fn try_send(&self, messages: &mut Vec<Message>) -> Result<(), Failed> {
         let leaders = self.leaders().await?;
         let mut outcome = Ok(());
-        let mut by_leader: BTreeMap<&str, (&Arc<Node>, Partitions)> = BTreeMap::new();
+        let mut by_leader: BTreeMap<&str, (&Arc<KafkaBroker>, Partitions)> = BTreeMap::new();
         let mut left = Vec::new();
         for message in std::mem::take(messages) {
             let partition = self.partition(leaders.partitions.len());
@@ -171,7 +171,7 @@ impl Producer {
     }
 
     /// Sends to the partitions of one broker; gives the messages that it did not take.
-    async fn produce(&self, node: &Node, partitions: Partitions) -> (Vec<Message>, Option<Failed>) {
+    async fn produce(&self, node: &KafkaBroker, partitions: Partitions) -> (Vec<Message>, Option<Failed>) {
         let TopicSettings { topic, required_acks, .. } = &self.topic;
         let partitions: Vec<_> = partitions.into_iter().collect();
         let now_ms = i64::try_from(env::wall_clock().as_millis()).unwrap_or_default();
@@ -241,7 +241,7 @@ impl Producer {
     }
 
     /// Metadata from the first broker of the configuration that gives it.
-    async fn metadata(&self) -> Result<(Arc<Node>, KafkaMetadata), Failed> {
+    async fn metadata(&self) -> Result<(Arc<KafkaBroker>, KafkaMetadata), Failed> {
         let request = Request::metadata(&self.topic.topic);
         let first = self.next_seed.load(Ordering::Relaxed);
         let mut failed = None;
@@ -260,7 +260,7 @@ impl Producer {
     }
 
     /// The leaders that metadata names; brokers that are known keep their connections.
-    fn follow(&self, seed: &Node, metadata: &KafkaMetadata, now_ms: u64) -> Result<Leaders, Failed> {
+    fn follow(&self, seed: &KafkaBroker, metadata: &KafkaMetadata, now_ms: u64) -> Result<Leaders, Failed> {
         let known = self.known_nodes();
         let mut nodes = BTreeMap::new();
         let mut by_number = BTreeMap::new();
@@ -271,7 +271,7 @@ impl Producer {
                 None => {
                     let destination = self.destinations.destination(&place);
                     let destination = destination.map_err(|reason| Failed { reason, may_pass: false })?;
-                    Arc::new(Node::new(place.clone(), destination, seed.sasl.clone(), self.timeout_ms))
+                    Arc::new(KafkaBroker::new(place.clone(), destination, seed.sasl.clone(), self.timeout_ms))
                 }
             };
             by_number.insert(*number, node.clone());
@@ -290,7 +290,7 @@ impl Producer {
     }
 
     /// Brokers with connections, by place.
-    fn known_nodes(&self) -> BTreeMap<String, Arc<Node>> {
+    fn known_nodes(&self) -> BTreeMap<String, Arc<KafkaBroker>> {
         let mut known: BTreeMap<_, _> =
             self.seeds.iter().map(|seed| (seed.place().to_owned(), seed.clone())).collect();
         if let Some(leaders) = &*self.leaders.lock() {

@@ -13,7 +13,7 @@ use stdx::hash::FastMap;
 use tokio::sync::{Notify, oneshot};
 
 use super::error::RedisError;
-use super::node::{RedisConnection, Node};
+use super::node::{RedisConnection, RedisNode};
 use super::resp::Value;
 
 /// Connections of a worker to one server: commands share them, so that more would only cost memory.
@@ -34,7 +34,7 @@ struct Lanes {
 }
 
 struct LanesOfNode {
-    node: Weak<Node>,
+    node: Weak<RedisNode>,
     lanes: Vec<Rc<Lane>>,
 }
 
@@ -58,7 +58,7 @@ struct Job {
 /// Sends `bytes`, which hold as many commands as `replies`, and gives the last reply.
 pub(super) async fn call(
     worker: &Local,
-    node: &Arc<Node>,
+    node: &Arc<RedisNode>,
     bytes: Vec<u8>,
     replies: usize,
 ) -> Result<Value, RedisError> {
@@ -80,7 +80,7 @@ pub(super) async fn call(
 
 impl Lanes {
     /// The lane that waits the least; a further one where all are busy.
-    fn lane(&self, node: &Arc<Node>) -> Rc<Lane> {
+    fn lane(&self, node: &Arc<RedisNode>) -> Rc<Lane> {
         let mut of_nodes = self.of_nodes.borrow_mut();
         if !of_nodes.contains_key(&node.id) {
             // The table is swept when a server enters: it never holds more dead ones than were in use at once.
@@ -105,7 +105,7 @@ impl Lane {
         !self.is_busy.get() && self.jobs.borrow().is_empty()
     }
 
-    fn push(self: &Rc<Lane>, node: &Arc<Node>, job: Job) -> Result<(), RedisError> {
+    fn push(self: &Rc<Lane>, node: &Arc<RedisNode>, job: Job) -> Result<(), RedisError> {
         let mut jobs = self.jobs.borrow_mut();
         if jobs.len() >= QUEUE_MAX {
             return Err(RedisError::Busy);
@@ -164,7 +164,7 @@ impl Drop for Driving {
 }
 
 /// The task of a lane: it ends when no command came for a while, and its connection with it.
-async fn drive(node: Arc<Node>, lane: Rc<Lane>) {
+async fn drive(node: Arc<RedisNode>, lane: Rc<Lane>) {
     let driving = Driving(lane);
     let mut connection = None;
     while let Some(batch) = driving.0.next_batch(node.timing.idle_timeout_ms).await {
@@ -175,7 +175,7 @@ async fn drive(node: Arc<Node>, lane: Rc<Lane>) {
 }
 
 /// Sends a batch and hands its replies out; after a failure the connection is closed.
-async fn serve(node: &Node, connection: &mut Option<RedisConnection>, mut batch: VecDeque<Job>) {
+async fn serve(node: &RedisNode, connection: &mut Option<RedisConnection>, mut batch: VecDeque<Job>) {
     let whole = batch.len();
     let was_kept = connection.is_some();
     let mut outcome = attempt(node, connection, &mut batch).await;
@@ -198,7 +198,7 @@ async fn serve(node: &Node, connection: &mut Option<RedisConnection>, mut batch:
 
 /// Takes out of `batch` what was answered.
 async fn attempt(
-    node: &Node,
+    node: &RedisNode,
     connection: &mut Option<RedisConnection>,
     batch: &mut VecDeque<Job>,
 ) -> Result<(), RedisError> {

@@ -32,7 +32,7 @@ pub(super) struct Timing {
 }
 
 /// See the module.
-pub(super) struct Node {
+pub(super) struct RedisNode {
     /// Tells nodes apart in the tables of workers.
     pub(super) id: u64,
     /// `HOST:PORT`.
@@ -54,16 +54,16 @@ const READ_BYTES: usize = 4 * 1024;
 /// Milliseconds between looks at a name that was not looked up yet.
 const NAME_PAUSE_MS: u64 = 5;
 
-impl Node {
+impl RedisNode {
     pub(super) fn new(
         place: &str,
         destination: StreamDestination,
         login: Arc<Login>,
         timing: Timing,
-    ) -> Arc<Node> {
+    ) -> Arc<RedisNode> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Node { id, place: place.into(), destination, login, timing })
+        Arc::new(RedisNode { id, place: place.into(), destination, login, timing })
     }
 
     /// Opens a connection and logs in.
@@ -154,13 +154,13 @@ impl Node {
 
 impl RedisConnection {
     /// Sends whole commands.
-    pub(super) async fn send(&mut self, node: &Node, commands: &[u8]) -> Result<(), RedisError> {
+    pub(super) async fn send(&mut self, node: &RedisNode, commands: &[u8]) -> Result<(), RedisError> {
         let sent = self.stream.write_all(commands, node.timing.reply_timeout_ms).await;
         sent.map_err(|error| node.lost(&error))
     }
 
     /// The next reply.
-    pub(super) async fn reply(&mut self, node: &Node) -> Result<Value, RedisError> {
+    pub(super) async fn reply(&mut self, node: &RedisNode) -> Result<Value, RedisError> {
         let malformed = |reason| RedisError::Malformed { place: node.place.clone(), reason };
         let deadline_ns = env::monotonic_ns() + node.timing.reply_timeout_ms * 1_000_000;
         loop {

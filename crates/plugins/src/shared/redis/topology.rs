@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::error::RedisError;
 use super::lane::{self, LANES_MAX};
-use super::node::{Login, Node, Timing};
+use super::node::{Login, RedisNode, Timing};
 use super::resp::{Value, write_command};
 use super::settings::{RedisSettings, RedisTopology, place};
 use super::slots::{SLOTS, SlotRange, ranges};
@@ -30,26 +30,26 @@ pub(super) struct Topology {
 }
 
 enum Kind {
-    Single(Arc<Node>),
+    Single(Arc<RedisNode>),
     Cluster(Cluster),
     Sentinel(Sentinel),
 }
 
 struct Cluster {
-    seeds: Vec<Arc<Node>>,
+    seeds: Vec<Arc<RedisNode>>,
     /// Where the next command for an unknown slot goes.
     next_seed: AtomicUsize,
     /// The node of each slot, as far as it is known.
-    slots: Mutex<Vec<Option<Arc<Node>>>>,
+    slots: Mutex<Vec<Option<Arc<RedisNode>>>>,
     refresh_after_ms: AtomicU64,
 }
 
 struct Sentinel {
-    sentinels: Vec<Arc<Node>>,
+    sentinels: Vec<Arc<RedisNode>>,
     master: Box<str>,
     uses_replica: bool,
     /// The server that the sentinels named last.
-    known: Mutex<Option<Arc<Node>>>,
+    known: Mutex<Option<Arc<RedisNode>>>,
 }
 
 /// The servers that others have named, by place.
@@ -57,7 +57,7 @@ struct Nodes {
     destinations: StreamDestinations,
     login: Arc<Login>,
     timing: Timing,
-    known: Mutex<HashMap<String, Arc<Node>>>,
+    known: Mutex<HashMap<String, Arc<RedisNode>>>,
 }
 
 impl Topology {
@@ -102,7 +102,7 @@ impl Topology {
                 });
                 let timing = Timing { lanes: 1, ..nodes.timing };
                 let sentinel = |place: &String| {
-                    Ok::<_, String>(Node::new(
+                    Ok::<_, String>(RedisNode::new(
                         place,
                         nodes.destinations.destination(place)?,
                         login.clone(),
@@ -121,7 +121,7 @@ impl Topology {
     }
 
     /// The server for a command on a key in `slot`.
-    pub(super) async fn node(&self, worker: &Local, slot: u16) -> Result<Arc<Node>, RedisError> {
+    pub(super) async fn node(&self, worker: &Local, slot: u16) -> Result<Arc<RedisNode>, RedisError> {
         match &self.kind {
             Kind::Single(node) => Ok(node.clone()),
             Kind::Cluster(cluster) => Ok(cluster.node(slot)),
@@ -140,7 +140,7 @@ impl Topology {
     }
 
     /// Notes that `node` is no longer the server for `slot`, so that another one is looked for.
-    pub(super) fn forget(self: &Arc<Self>, worker: &Rc<Local>, slot: u16, node: &Arc<Node>) {
+    pub(super) fn forget(self: &Arc<Self>, worker: &Rc<Local>, slot: u16, node: &Arc<RedisNode>) {
         match &self.kind {
             Kind::Single(_) => {}
             Kind::Cluster(cluster) => {
@@ -167,7 +167,7 @@ impl Topology {
         worker: &Rc<Local>,
         place: &str,
         moved: Option<u16>,
-    ) -> Result<Arc<Node>, RedisError> {
+    ) -> Result<Arc<RedisNode>, RedisError> {
         let node = self
             .nodes
             .get(place)
@@ -213,12 +213,12 @@ impl Topology {
 }
 
 impl Cluster {
-    fn node(&self, slot: u16) -> Arc<Node> {
+    fn node(&self, slot: u16) -> Arc<RedisNode> {
         let known = self.slots.lock()[usize::from(slot)].clone();
         known.unwrap_or_else(|| self.seed(self.next_seed.fetch_add(1, Ordering::Relaxed)))
     }
 
-    fn seed(&self, turn: usize) -> Arc<Node> {
+    fn seed(&self, turn: usize) -> Arc<RedisNode> {
         self.seeds[turn % self.seeds.len()].clone()
     }
 
@@ -236,7 +236,7 @@ impl Cluster {
 }
 
 impl Sentinel {
-    async fn node(&self, worker: &Local, nodes: &Nodes) -> Result<Arc<Node>, RedisError> {
+    async fn node(&self, worker: &Local, nodes: &Nodes) -> Result<Arc<RedisNode>, RedisError> {
         if let Some(known) = self.known.lock().clone() {
             return Ok(known);
         }
@@ -258,7 +258,7 @@ impl Sentinel {
     }
 
     /// The place of the server that this sentinel names.
-    async fn ask(&self, worker: &Local, sentinel: &Arc<Node>) -> Result<Option<String>, RedisError> {
+    async fn ask(&self, worker: &Local, sentinel: &Arc<RedisNode>) -> Result<Option<String>, RedisError> {
         let question: &[u8] = if self.uses_replica { b"REPLICAS" } else { b"GET-MASTER-ADDR-BY-NAME" };
         let mut command = Vec::new();
         write_command(&[b"SENTINEL", question, self.master.as_bytes()], &mut command);
@@ -297,7 +297,7 @@ fn replica(reply: &Value) -> Option<(String, u16)> {
 }
 
 impl Nodes {
-    fn get(&self, place: &str) -> Result<Arc<Node>, String> {
+    fn get(&self, place: &str) -> Result<Arc<RedisNode>, String> {
         let mut known = self.known.lock();
         if let Some(node) = known.get(place) {
             return Ok(node.clone());
@@ -309,7 +309,7 @@ impl Nodes {
         if known.len() >= NODES_MAX {
             return Err(format!("{place}: more than {NODES_MAX} servers"));
         }
-        let node = Node::new(place, self.destinations.destination(place)?, self.login.clone(), self.timing);
+        let node = RedisNode::new(place, self.destinations.destination(place)?, self.login.clone(), self.timing);
         known.insert(place.to_owned(), node.clone());
         Ok(node)
     }

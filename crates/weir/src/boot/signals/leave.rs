@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::{SignalRequest, Logs, Signals};
-use crate::boot::node::Node;
+use crate::boot::node::ServingInstance;
 
 /// How the time before a drain ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Leaving {
 
 /// Takes the instance out of its registries while it still serves, and waits for the `drain_delay` of the settings. TERM
 /// and QUIT end the wait, and the drain begins; INT ends also the drain.
-pub(super) async fn leave(node: &Node, signals: &mut Signals) -> Leaving {
+pub(super) async fn leave(node: &ServingInstance, signals: &mut Signals) -> Leaving {
     let delay = Duration::from_secs(node.settings.drain_delay_seconds);
     if node.registration.is_none() && delay.is_zero() {
         return Leaving::InTime;

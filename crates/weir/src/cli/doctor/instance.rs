@@ -7,7 +7,7 @@ use serde_json::Value;
 use stdx::clock::CivilTime;
 
 use super::Check;
-use crate::admin_client::{AdminOutcome, Node, address_of};
+use crate::admin_client::{AdminOutcome, AdminClient, address_of};
 use crate::ask::{Question, ask};
 
 /// Days before the end of a certificate from which it needs attention.
@@ -16,7 +16,7 @@ const DAYS_LEFT: u64 = 14;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All checks; only one where no instance runs.
-pub(super) fn check(node: &Node, running: Option<&Instance>) -> Vec<Check> {
+pub(super) fn check(node: &AdminClient, running: Option<&Instance>) -> Vec<Check> {
     let Some(running) = running else {
         return vec![Check::ok("instance", format!("none runs on {}", node.settings.data.display()))];
     };
@@ -59,7 +59,7 @@ pub(super) fn check(node: &Node, running: Option<&Instance>) -> Vec<Check> {
 }
 
 /// The instance may be older than this binary after an installation.
-fn version(node: &Node, running: &Instance) -> Check {
+fn version(node: &AdminClient, running: &Instance) -> Check {
     let own = env!("CARGO_PKG_VERSION");
     let session = match node.ask("GET", "weir/session", "") {
         Ok(AdminOutcome::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
@@ -117,7 +117,7 @@ fn writes(status: &Value) -> Option<Check> {
 }
 
 /// Certificates that have expired or do so soon.
-fn certificates(node: &Node, running: &Instance) -> Option<Check> {
+fn certificates(node: &AdminClient, running: &Instance) -> Option<Check> {
     let control = address_of(Some(running), "control", &node.settings, node.settings.control).ok()??;
     let target = "/v1/weir/certificates";
     let question = Question { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };

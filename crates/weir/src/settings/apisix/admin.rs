@@ -1,7 +1,7 @@
 //! Access to the Admin API: `deployment.admin`. Makes no key.
 
 use super::draft::{At, Draft, Spot};
-use super::tree::{Content, Node};
+use super::tree::{Content, YamlNode};
 
 /// `deployment.admin.admin_key`: a list of keys with roles. An empty key is replaced by a random one, as without the
 /// list.
@@ -28,7 +28,7 @@ pub(super) fn admin_key(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 /// One key as `role:key`, the form of the setting; none for an empty key.
 fn one_key(draft: &mut Draft<'_>, spot: &Spot<'_>) -> Option<String> {
     super::listeners::names(draft, spot, &["name", "key", "role"]);
-    let role = spot.node.get("role").and_then(Node::text).unwrap_or("admin");
+    let role = spot.node.get("role").and_then(YamlNode::text).unwrap_or("admin");
     if !["admin", "viewer"].contains(&role) {
         let reason = format!("`{role}` is no role; write `admin` or `viewer`");
         draft.fault(&format!("{}.role", spot.key), spot.node.line, reason);

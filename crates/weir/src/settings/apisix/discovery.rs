@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::draft::{Draft, Spot};
-use super::tree::{Content, Node};
+use super::tree::{Content, YamlNode};
 
 /// `discovery`: each block that a registry of this gateway accepts.
 pub(super) fn blocks(draft: &mut Draft<'_>, spot: &Spot<'_>) {
@@ -37,7 +37,7 @@ pub(super) fn blocks(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 }
 
 /// A value as JSON.
-pub(super) fn json_of(node: &Node) -> Value {
+pub(super) fn json_of(node: &YamlNode) -> Value {
     match &node.content {
         Content::Null => Value::Null,
         Content::Scalar { text, is_text: false } => {
@@ -52,7 +52,7 @@ pub(super) fn json_of(node: &Node) -> Value {
 }
 
 /// The line of the value at `pointer`, or of the nearest one above it.
-fn line_at(node: &Node, pointer: &str) -> usize {
+fn line_at(node: &YamlNode, pointer: &str) -> usize {
     let mut current = node;
     for step in pointer.split('/').skip(1) {
         let below = match &current.content {

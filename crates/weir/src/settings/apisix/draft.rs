@@ -15,13 +15,13 @@ use super::logs::AccessLog;
 use super::plugins::{BodyLimits, LuaPlugins, ServerInfo};
 use super::proxy_protocol::ProxyProtocol;
 use super::stream::StreamProxy;
-use super::tree::{Content, Node};
+use super::tree::{Content, YamlNode};
 
 /// A value with its full key.
 pub(super) struct Spot<'a> {
     /// `apisix.router.http`.
     pub(super) key: &'a str,
-    pub(super) node: &'a Node,
+    pub(super) node: &'a YamlNode,
 }
 
 /// A key and its line, kept for later messages.

@@ -6,7 +6,7 @@ use super::super::fault::SettingLocation;
 use super::super::parse;
 use super::super::written::Given;
 use super::draft::{At, Draft, Spot};
-use super::tree::{Content, Node};
+use super::tree::{Content, YamlNode};
 
 /// Values of several keys, combined when all are read.
 #[derive(Default)]
@@ -70,7 +70,7 @@ fn entries(draft: &mut Draft<'_>, spot: &Spot<'_>, default_port: &str) -> Vec<Li
             Content::Map(_) => {
                 names(draft, &spot, &["ip", "port", "enable_http2", "enable_http3"]);
                 protocols(draft, &spot, is_tls);
-                let text = |name: &str| item.get(name).and_then(Node::text).map(str::to_owned);
+                let text = |name: &str| item.get(name).and_then(YamlNode::text).map(str::to_owned);
                 let port = text("port").unwrap_or_else(|| default_port.to_owned());
                 let http3 = is_tls && is_true(item, "enable_http3");
                 ListenEntry { ip: text("ip"), port, http3, http1_only: is_false(item, "enable_http2") }
@@ -95,12 +95,12 @@ fn protocols(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tls: bool) {
     }
 }
 
-fn is_true(node: &Node, name: &str) -> bool {
-    node.get(name).and_then(Node::text) == Some("true")
+fn is_true(node: &YamlNode, name: &str) -> bool {
+    node.get(name).and_then(YamlNode::text) == Some("true")
 }
 
-fn is_false(node: &Node, name: &str) -> bool {
-    node.get(name).and_then(Node::text) == Some("false")
+fn is_false(node: &YamlNode, name: &str) -> bool {
+    node.get(name).and_then(YamlNode::text) == Some("false")
 }
 
 /// `apisix.enable_ipv6`: when on, APISIX also listens on `[::]` for each port without an address.
@@ -148,13 +148,13 @@ pub(super) fn metrics(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 /// `apisix.ssl`: the listeners for TLS, and what handshakes are made under.
 pub(super) fn ssl(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     names(draft, spot, &SSL_KEYS);
-    let ca = spot.node.get("ssl_trusted_certificate").and_then(Node::text);
+    let ca = spot.node.get("ssl_trusted_certificate").and_then(YamlNode::text);
     draft.deployment.ca = ca.filter(|path| *path != "system").map(|path| (spot.at(), path.to_owned()));
     if let Some((at, path)) = draft.deployment.ca.clone() {
         let path = draft.beneath_home(&path);
         draft.set_one(&at, "secret_ca", path);
     }
-    if let Some(trusted) = spot.node.get("ssl_trusted_certificate").and_then(Node::text) {
+    if let Some(trusted) = spot.node.get("ssl_trusted_certificate").and_then(YamlNode::text) {
         let entry =
             |entry: &str| if entry == "system" { entry.to_owned() } else { draft.beneath_home(entry) };
         let entries = trusted.split(',').map(str::trim).filter(|one| !one.is_empty()).map(entry).collect();
@@ -301,7 +301,7 @@ fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Optio
     }
     names(draft, spot, &["ip", "port"]);
     let text =
-        |name: &str, default: &str| spot.node.get(name).and_then(Node::text).unwrap_or(default).to_owned();
+        |name: &str, default: &str| spot.node.get(name).and_then(YamlNode::text).unwrap_or(default).to_owned();
     let address = address(&text("ip", ip), &text("port", port));
     check(draft, &spot.at(), &address).then_some(address)
 }

@@ -5,7 +5,7 @@ use saphyr::{LoadableYamlNode, MarkedYaml, Scalar, YamlData};
 
 /// A value and its line.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct YamlNode {
     /// The line of its key, or its own in a list; from 1.
     pub(super) line: usize,
     pub(super) content: Content,
@@ -20,11 +20,11 @@ pub(super) enum Content {
         text: String,
         is_text: bool,
     },
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>),
+    List(Vec<YamlNode>),
+    Map(Vec<(String, YamlNode)>),
 }
 
-impl Node {
+impl YamlNode {
     /// The text of a plain value.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.content {
@@ -34,7 +34,7 @@ impl Node {
     }
 
     /// The entry `name` of a map, unless its value is empty.
-    pub(super) fn get(&self, name: &str) -> Option<&Node> {
+    pub(super) fn get(&self, name: &str) -> Option<&YamlNode> {
         let Content::Map(entries) = &self.content else { return None };
         let (_, node) = entries.iter().find(|(found, _)| found == name)?;
         (!matches!(node.content, Content::Null)).then_some(node)
@@ -51,7 +51,7 @@ impl Node {
 ///
 /// # Errors
 /// The line and the reason: the text is not YAML, has several documents, or is no map.
-pub(super) fn parse(expanded: &Expanded) -> Result<Node, (usize, String)> {
+pub(super) fn parse(expanded: &Expanded) -> Result<YamlNode, (usize, String)> {
     // An error at the end of the text is reported in the last line.
     let last_line = expanded.text().lines().count().max(1);
     let documents = MarkedYaml::load_from_str(expanded.text()).map_err(|error| {
@@ -60,14 +60,14 @@ pub(super) fn parse(expanded: &Expanded) -> Result<Node, (usize, String)> {
     })?;
     let line = |node: &MarkedYaml<'_>| expanded.file_line(node.span.start.line());
     match documents.as_slice() {
-        [] => Ok(Node { line: 1, content: Content::Null }),
+        [] => Ok(YamlNode { line: 1, content: Content::Null }),
         [root] if matches!(root.data, YamlData::Mapping(_)) => Ok(node(1, root, &line)),
         [root] => Err((line(root), "is not a map of keys".to_owned())),
         [_, second, ..] => Err((line(second), "a `config.yaml` is one YAML document".to_owned())),
     }
 }
 
-fn node(at: usize, yaml: &MarkedYaml<'_>, line: &dyn Fn(&MarkedYaml<'_>) -> usize) -> Node {
+fn node(at: usize, yaml: &MarkedYaml<'_>, line: &dyn Fn(&MarkedYaml<'_>) -> usize) -> YamlNode {
     let content = match &yaml.data {
         YamlData::Sequence(items) => {
             Content::List(items.iter().map(|item| node(line(item), item, line)).collect())
@@ -85,7 +85,7 @@ fn node(at: usize, yaml: &MarkedYaml<'_>, line: &dyn Fn(&MarkedYaml<'_>) -> usiz
             None => Content::Null,
         },
     };
-    Node { line: at, content }
+    YamlNode { line: at, content }
 }
 
 /// A plain value as text, and whether it is a YAML string.

@@ -1,7 +1,7 @@
 //! The checks without their thread: which nodes they follow, and which outcomes count.
 
 use net::node_state::{Transition, Unusable};
-use net::nodes::Node;
+use net::nodes::ResolvedNode;
 use stdx::published::Published;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -24,7 +24,7 @@ fn health(cell: &Arc<Published<NodeSet>>) -> Option<Arc<Health>> {
     Some(Arc::new(Health::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())))
 }
 
-fn take_out(node: &Node) {
+fn take_out(node: &ResolvedNode) {
     node.state.health().count(net::node_health::CheckResult::TcpFailure, 1);
     node.state.follow_health(Transition { at_ms: 1, cause: "a test".into() });
     assert!(node.state.is(Unusable::Unhealthy));
@@ -36,7 +36,7 @@ fn verdict_on_a_node_that_leaves_is_forgotten() {
     let cell = Arc::new(Published::new(Arc::new(set(&[1, 1, 1]))));
     let held = cell.load();
     let without = |left: &[usize]| {
-        let stays = |(index, node): (usize, &Node)| (!left.contains(&index)).then(|| node.clone());
+        let stays = |(index, node): (usize, &ResolvedNode)| (!left.contains(&index)).then(|| node.clone());
         let nodes = held.nodes.iter().enumerate().filter_map(stays).collect();
         cell.publish(Arc::new(NodeSet { nodes, states: held.states.clone(), ..NodeSet::default() }));
     };
