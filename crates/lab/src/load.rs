@@ -285,8 +285,8 @@ impl Plan {
         self.seconds.map_or(u64::MAX, |seconds| (seconds * 1e9) as u64)
     }
 
-    fn http3_share(&self, thread: usize, streams: u16) -> http3::Share {
-        http3::Share {
+    fn http3_share(&self, thread: usize, streams: u16) -> http3::Http3Share {
+        http3::Http3Share {
             connections: self.share(u64::from(self.connections), thread) as usize,
             streams,
             requests: self.requests.map_or(u64::MAX, |requests| self.share(requests, thread)),

@@ -285,7 +285,7 @@ fn forget_unused(table: &mut NameTable) {
 /// follower with the fewest pending lookups comes first, and of its names the one that has been due longest.
 fn take_due(table: &mut NameTable, room: usize) -> (Vec<Box<str>>, u64) {
     let now_ns = env::monotonic_ns();
-    let mut shares: BTreeMap<u64, Share<'_>> = BTreeMap::new();
+    let mut shares: BTreeMap<u64, FollowerNames<'_>> = BTreeMap::new();
     let mut pause_ns = nanoseconds(SWEEP_AFTER);
     for (name, state) in &mut table.names {
         if state.asking {
@@ -314,7 +314,7 @@ fn take_due(table: &mut NameTable, room: usize) -> (Vec<Box<str>>, u64) {
 
 /// The names of one follower: how many are being asked for, and which are due, the one due longest last.
 #[derive(Default)]
-struct Share<'t> {
+struct FollowerNames<'t> {
     asking: usize,
     due: Vec<(&'t str, &'t mut Name)>,
 }

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 
 /// The requests that the version on trial serves.
 #[derive(Clone)]
-pub struct Share {
+pub struct CanaryShare {
     /// The share in percent, drawn at random for each request.
     pub percent: f64,
     /// Only requests for which this holds.
@@ -38,7 +38,7 @@ pub struct Version<P: ?Sized, F: 'static> {
 pub struct Canary<P: ?Sized, F: 'static> {
     active: Version<P, F>,
     canary: Version<P, F>,
-    pub(super) share: Share,
+    pub(super) share: CanaryShare,
 }
 
 /// Two versions of a plugin of HTTP.
@@ -46,7 +46,7 @@ pub type CanaryPlugin = Canary<dyn Plugin, Phase>;
 
 impl<P: ?Sized, F: PartialEq> Canary<P, F> {
     /// `canary` serves its share, `active` all others.
-    pub fn new(active: Version<P, F>, canary: Version<P, F>, share: Share) -> Canary<P, F> {
+    pub fn new(active: Version<P, F>, canary: Version<P, F>, share: CanaryShare) -> Canary<P, F> {
         Canary { active, canary, share }
     }
 
@@ -79,7 +79,7 @@ impl CanaryPlugin {
     }
 }
 
-impl Share {
+impl CanaryShare {
     /// Whether the request or session is served by the version on trial. An expression that cannot be decided leaves it with
     /// the other.
     pub(super) fn draws(&self, source: &impl VariableSource) -> bool {
@@ -255,7 +255,7 @@ mod tests {
         CanaryPlugin::new(
             version(401, &[Phase::Access]),
             version(501, &[Phase::Access, Phase::Rewrite]),
-            Share { percent, vars, choice: u32::MAX },
+            CanaryShare { percent, vars, choice: u32::MAX },
         )
     }
 

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use exchange::plugin::canary::{self, Share, Version};
+use exchange::plugin::canary::{self, CanaryShare, Version};
 use exchange::plugin::extension::{Extension, interned_phases};
 use exchange::plugin::extension_loader::LoadedCode;
 use exchange::plugin::stream::{StreamPhase, StreamPlugin};
@@ -156,9 +156,9 @@ impl Served<'_> {
 }
 
 /// The share of the version on trial.
-fn share(code: &LoadedCode, canary: &Canary) -> Result<Share, String> {
+fn share(code: &LoadedCode, canary: &Canary) -> Result<CanaryShare, String> {
     let vars = canary.vars.as_ref().map(Expression::compile).transpose();
-    Ok(Share {
+    Ok(CanaryShare {
         percent: canary.percent.unwrap_or(100.0),
         vars: vars.map_err(|error| format!("canary.vars: {error}"))?,
         choice: code.choice,

@@ -45,7 +45,7 @@ impl Arrivals {
 
 /// The traffic of one endpoint among several, in windows of [`WINDOW`].
 #[derive(Clone, Debug, Default)]
-pub(super) struct Share {
+pub(super) struct TrafficShare {
     /// The number of endpoints that share the traffic.
     pub(super) endpoints: usize,
     /// Requests to the endpoint.
@@ -54,7 +54,7 @@ pub(super) struct Share {
     pub(super) all: Vec<u64>,
 }
 
-impl Share {
+impl TrafficShare {
     /// Seconds until the traffic was off the endpoint: until the end of the last window in which it got more than
     /// [`OFF_SHARE`] of its even share. `None` if that was within the last second, so that it was never off.
     pub(super) fn off_after_s(&self) -> Option<f64> {
@@ -120,9 +120,9 @@ mod tests {
     }
 
     /// A share of three endpoints with a hundred requests in each window.
-    fn share(faulty: &[(usize, u64)]) -> Share {
+    fn share(faulty: &[(usize, u64)]) -> TrafficShare {
         let faulty: Vec<u64> = faulty.iter().flat_map(|(times, count)| vec![*count; *times]).collect();
-        Share { endpoints: 3, all: vec![100; faulty.len()], faulty }
+        TrafficShare { endpoints: 3, all: vec![100; faulty.len()], faulty }
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
         {
             assert_eq!(share(faulty).back_after_s(), back_s, "{faulty:?}");
         }
-        let still = Share { endpoints: 3, faulty: vec![0; 5], all: vec![0; 5] };
+        let still = TrafficShare { endpoints: 3, faulty: vec![0; 5], all: vec![0; 5] };
         assert_eq!((still.off_after_s(), still.back_after_s()), (Some(0.0), None));
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use super::arrivals::{Arrivals, Share, WINDOW};
+use super::arrivals::{Arrivals, TrafficShare, WINDOW};
 use super::endpoint::Endpoints;
 use super::plan::{EndpointFault, Phases, Switch};
 use super::refused::Refused;
@@ -148,7 +148,7 @@ fn capacity_of(outcome: &LoadOutcome) -> anyhow::Result<f64> {
 }
 
 /// The share of the first endpoint in the traffic of a time.
-fn share(endpoints: &Endpoints, refused: Option<&Refused>, from: Instant, until: Instant) -> Share {
+fn share(endpoints: &Endpoints, refused: Option<&Refused>, from: Instant, until: Instant) -> TrafficShare {
     let received: Vec<Vec<u64>> =
         endpoints.arrivals().map(|one: &Arrivals| one.windows(from, until)).collect();
     let mut faulty = received.first().cloned().unwrap_or_default();
@@ -159,7 +159,7 @@ fn share(endpoints: &Endpoints, refused: Option<&Refused>, from: Instant, until:
     let others = received.get(1..).unwrap_or_default();
     let of_others = |index: usize| others.iter().filter_map(|windows| windows.get(index)).sum::<u64>();
     let all = faulty.iter().enumerate().map(|(index, faulty)| faulty + of_others(index)).collect();
-    Share { endpoints: received.len(), faulty, all }
+    TrafficShare { endpoints: received.len(), faulty, all }
 }
 
 /// A load on this gateway: at a rate, or as fast as it answers.

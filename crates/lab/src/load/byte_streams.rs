@@ -34,7 +34,7 @@ pub enum Talk {
 
 /// The share of one thread.
 #[derive(Debug)]
-pub(super) struct Share<'a> {
+pub(super) struct ByteStreamShare<'a> {
     pub(super) target: &'a Target,
     pub(super) talk: Talk,
     /// The bytes that are sent, and come back unless the talk is in bulk.
@@ -52,7 +52,7 @@ pub(super) struct Share<'a> {
 /// Carries out the share of one thread, from `barrier` on, after its kept connections stand. Fails if the machine lacks a
 /// resource.
 pub(super) fn run(
-    share: Share<'_>,
+    share: ByteStreamShare<'_>,
     tally: Tally,
     stop: &AtomicBool,
     barrier: &Barrier,
@@ -68,7 +68,7 @@ pub(super) fn run(
 
 /// The state of one thread.
 struct Talker<'a> {
-    share: Share<'a>,
+    share: ByteStreamShare<'a>,
     epoll: OwnedFd,
     links: Vec<Link>,
     /// Messages that are not sent yet.
@@ -82,7 +82,7 @@ struct Talker<'a> {
 }
 
 impl<'a> Talker<'a> {
-    fn new(share: Share<'a>, tally: Tally) -> anyhow::Result<Self> {
+    fn new(share: ByteStreamShare<'a>, tally: Tally) -> anyhow::Result<Self> {
         Ok(Self {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?,
             links: (0..share.connections).map(|_| Link::default()).collect(),

@@ -22,7 +22,7 @@ use super::target::Target;
 
 /// The share of one thread.
 #[derive(Debug)]
-pub(super) struct Share<'a> {
+pub(super) struct DatagramShare<'a> {
     pub(super) target: &'a Target,
     pub(super) sources: usize,
     /// Datagrams in flight, over all sources.
@@ -38,7 +38,7 @@ pub(super) struct Share<'a> {
 
 /// Carries out the share of one thread, from `barrier` on. Fails if the machine lacks a resource.
 pub(super) fn run(
-    share: Share<'_>,
+    share: DatagramShare<'_>,
     tally: Tally,
     stop: &AtomicBool,
     barrier: &Barrier,
@@ -58,7 +58,7 @@ struct Source {
 }
 
 struct Sender<'a> {
-    share: Share<'a>,
+    share: DatagramShare<'a>,
     epoll: OwnedFd,
     sources: Vec<Source>,
     /// Sources without a datagram in flight, the one that waits longest first.
@@ -74,7 +74,7 @@ struct Sender<'a> {
 }
 
 impl<'a> Sender<'a> {
-    fn new(share: Share<'a>, tally: Tally) -> anyhow::Result<Self> {
+    fn new(share: DatagramShare<'a>, tally: Tally) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
         let sources = (0..share.sources)
             .map(|number| {

@@ -25,7 +25,7 @@ use link::Link;
 
 /// The share of one thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub(super) struct Http3Share {
     pub(super) connections: usize,
     /// Requests in flight on each connection.
     pub(super) streams: u16,
@@ -39,7 +39,7 @@ pub(super) struct Share {
 /// Carries out the share of one thread, from `barrier` on, after its connections stand. Fails if the machine lacks a
 /// resource.
 pub(super) fn run(
-    share: Share,
+    share: Http3Share,
     job: &Arc<Job>,
     tally: Tally,
     stop: &AtomicBool,
@@ -74,7 +74,7 @@ pub(super) fn run(
 
 /// The data that all clients of a thread have in common.
 struct Http3ThreadState {
-    share: Share,
+    share: Http3Share,
     job: Arc<Job>,
     quic: ClientConfig,
     /// The name of the server in TLS.
@@ -91,7 +91,7 @@ struct Http3ThreadState {
 }
 
 impl Http3ThreadState {
-    fn new(share: Share, job: &Arc<Job>, tally: Tally) -> anyhow::Result<Rc<Self>> {
+    fn new(share: Http3Share, job: &Arc<Job>, tally: Tally) -> anyhow::Result<Rc<Self>> {
         let (server, tls) = tls::for_quic(&job.target.host)?;
         let mut shared = Self {
             share,

@@ -81,8 +81,8 @@ impl Plan {
         })
     }
 
-    fn bytes_share<'a>(&'a self, thread: usize, talk: Talk, message: &'a [u8]) -> byte_streams::Share<'a> {
-        byte_streams::Share {
+    fn bytes_share<'a>(&'a self, thread: usize, talk: Talk, message: &'a [u8]) -> byte_streams::ByteStreamShare<'a> {
+        byte_streams::ByteStreamShare {
             target: &self.target,
             talk,
             message,
@@ -94,8 +94,8 @@ impl Plan {
         }
     }
 
-    fn datagrams_share(&self, thread: usize, at_once: u32) -> datagrams::Share<'_> {
-        datagrams::Share {
+    fn datagrams_share(&self, thread: usize, at_once: u32) -> datagrams::DatagramShare<'_> {
+        datagrams::DatagramShare {
             target: &self.target,
             sources: self.share(u64::from(self.connections), thread) as usize,
             at_once: self.share(u64::from(at_once), thread).max(1) as usize,

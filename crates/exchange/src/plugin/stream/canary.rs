@@ -63,7 +63,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugin::canary::{Share, Version};
+    use crate::plugin::canary::{CanaryShare, Version};
 
     /// Refuses with its name, and counts what it logs.
     #[derive(Default)]
@@ -86,7 +86,7 @@ mod tests {
         let version =
             |plugin: &Arc<Named>| Version { plugin: plugin.clone() as Arc<dyn StreamPlugin>, phases: both };
         let vars = Some(Expression::compile(&json!([["remote_addr", "==", "10.0.0.2"]])).unwrap());
-        let share = Share { percent: 100.0, vars, choice: 7 };
+        let share = CanaryShare { percent: 100.0, vars, choice: 7 };
         let plugin = CanaryStreamPlugin::new(version(&active), version(&canary), share);
         for (client, expected) in [("10.0.0.1:4000", "active"), ("10.0.0.2:4000", "canary")] {
             let local = "127.0.0.1:9100".parse().unwrap();

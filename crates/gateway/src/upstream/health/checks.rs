@@ -17,7 +17,7 @@ use super::counts::{HealthCounts, Source};
 use super::outcome::CheckOutcome;
 use super::rules::Observation;
 use super::schedule::{Id, Schedule};
-use super::share::{Begin, Share, Shares};
+use super::share::{Begin, SharedCheck, Shares};
 use super::target::Target;
 use super::{Health, forget_verdict};
 
@@ -57,7 +57,7 @@ struct CheckedTarget {
 /// A check that has ended. There are as many at most as checks in flight, so that the channel needs no bound of its own.
 pub(super) struct CheckEnd {
     id: Id,
-    check: Rc<Share>,
+    check: Rc<SharedCheck>,
     /// None if its task panicked.
     outcome: Option<CheckOutcome>,
 }
@@ -259,7 +259,7 @@ impl Health {
 /// Reports the end of a check, also when its task panics, because its place in flight would otherwise never be free.
 struct Ending {
     id: Id,
-    check: Rc<Share>,
+    check: Rc<SharedCheck>,
     outcome: Option<CheckOutcome>,
     ends: UnboundedSender<CheckEnd>,
 }

@@ -34,12 +34,12 @@ pub(super) enum Asks {
 /// The checks that are in use.
 #[derive(Default)]
 pub(super) struct Shares {
-    known: HashMap<Rc<CheckKey>, Weak<Share>>,
+    known: HashMap<Rc<CheckKey>, Weak<SharedCheck>>,
 }
 
 impl Shares {
     /// The check for `key`, made if no target holds it.
-    pub(super) fn of(&mut self, key: CheckKey) -> Rc<Share> {
+    pub(super) fn of(&mut self, key: CheckKey) -> Rc<SharedCheck> {
         if let Some(share) = self.known.get(&key).and_then(Weak::upgrade) {
             return share;
         }
@@ -48,14 +48,14 @@ impl Shares {
             self.known.retain(|_, share| share.strong_count() > 0);
         }
         let key = Rc::new(key);
-        let share = Rc::new(Share::new(key.clone()));
+        let share = Rc::new(SharedCheck::new(key.clone()));
         self.known.insert(key, Rc::downgrade(&share));
         share
     }
 }
 
 /// One check, its last outcome, and the targets that wait for the next one.
-pub(super) struct Share {
+pub(super) struct SharedCheck {
     pub(super) key: Rc<CheckKey>,
     /// When the check in flight began.
     in_flight: Cell<Option<u64>>,
@@ -76,9 +76,9 @@ pub(super) enum Begin {
     Take(u64, CheckOutcome),
 }
 
-impl Share {
-    fn new(key: Rc<CheckKey>) -> Share {
-        Share { key, in_flight: Cell::new(None), last: RefCell::default(), waiting: RefCell::default() }
+impl SharedCheck {
+    fn new(key: Rc<CheckKey>) -> SharedCheck {
+        SharedCheck { key, in_flight: Cell::new(None), last: RefCell::default(), waiting: RefCell::default() }
     }
 
     /// The step of `target`, which is due now, has checks at this interval, and last counted the check that began at

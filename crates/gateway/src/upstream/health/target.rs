@@ -8,13 +8,13 @@ use net::nodes::ResolvedNode;
 
 use super::super::authority::without_port_str;
 use super::probe::{Probe, ProbeHost, ProbeKind};
-use super::share::{Asks, CheckKey, Share, Shares};
+use super::share::{Asks, CheckKey, SharedCheck, Shares};
 
 /// See the module.
 pub(super) struct Target {
     pub(super) node: ResolvedNode,
     /// The check, which other targets may have as well.
-    pub(super) check: Rc<Share>,
+    pub(super) check: Rc<SharedCheck>,
     /// Why the address is not asked.
     pub(super) refused: Option<&'static str>,
 }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::Errno;
 
-use super::{Share, Talk};
+use super::{ByteStreamShare, Talk};
 use crate::echo::language::{BLOCK_BYTES, block};
 use crate::load::socket;
 use crate::load::tally::Kind;
@@ -109,14 +109,14 @@ impl Link {
     pub(super) fn pull(
         &mut self,
         buffer: &mut [u8],
-        share: &Share<'_>,
+        share: &ByteStreamShare<'_>,
     ) -> Result<Option<(usize, Taken)>, Errno> {
         let socket = self.socket.as_ref().ok_or(Errno::NOTCONN)?;
         let Some(read) = socket::receive(socket, buffer)? else { return Ok(None) };
         Ok(Some((read, self.take(&buffer[..read], share))))
     }
 
-    fn take(&mut self, came: &[u8], share: &Share<'_>) -> Taken {
+    fn take(&mut self, came: &[u8], share: &ByteStreamShare<'_>) -> Taken {
         if came.is_empty() {
             let is_whole = self.had == share.message.len();
             return match share.closes && self.is_talking && is_whole {
