@@ -18,7 +18,7 @@ use language::{Wish, block, wish};
 
 /// A running origin.
 #[derive(Debug)]
-pub struct Running {
+pub struct EchoOrigin {
     /// Its address, for TCP and UDP alike.
     pub address: SocketAddr,
     /// Its threads; they end only with a failure.
@@ -27,16 +27,16 @@ pub struct Running {
 
 /// Binds both sockets and starts the threads. Port 0 takes one that is free for TCP and UDP. Fails if the address cannot be
 /// bound.
-pub fn start(address: SocketAddr) -> anyhow::Result<Running> {
+pub fn start(address: SocketAddr) -> anyhow::Result<EchoOrigin> {
     let (listener, datagrams) = bound(address)
         .with_context(|| format!("cannot listen on {address}: choose another with --listen"))?;
     let address = listener.local_addr().context("the listener has no address")?;
     let streams = thread::Builder::new().name("echo-tcp".to_owned()).spawn(move || serve(listener))?;
     let packets = thread::Builder::new().name("echo-udp".to_owned()).spawn(move || send_back(&datagrams))?;
-    Ok(Running { address, threads: vec![streams, packets] })
+    Ok(EchoOrigin { address, threads: vec![streams, packets] })
 }
 
-impl Running {
+impl EchoOrigin {
     /// Waits for the end of a thread, which is a failure.
     pub fn join(self) -> anyhow::Result<()> {
         for thread in self.threads {

@@ -44,7 +44,7 @@ impl Scrapes {
             return Err(NoMetrics::Busy);
         }
         let (sender, text) = oneshot::channel();
-        let running = Running(self.clone());
+        let running = ScrapeGuard(self.clone());
         let scrape = move || {
             let _running = running;
             let mut text = String::new();
@@ -60,9 +60,9 @@ impl Scrapes {
 }
 
 /// A running scrape.
-struct Running(Arc<Scrapes>);
+struct ScrapeGuard(Arc<Scrapes>);
 
-impl Drop for Running {
+impl Drop for ScrapeGuard {
     fn drop(&mut self) {
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }

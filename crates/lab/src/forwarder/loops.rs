@@ -27,7 +27,7 @@ const MOST_IDLE: usize = 1024;
 
 /// A forwarder that runs; its threads never end.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningForwarder {
     /// Where it listens.
     pub address: SocketAddr,
     /// Its threads.
@@ -107,7 +107,7 @@ impl Loops {
 }
 
 /// Starts all threads. Fails when the address cannot be listened on.
-pub fn start(settings: Settings) -> anyhow::Result<Running> {
+pub fn start(settings: Settings) -> anyhow::Result<RunningForwarder> {
     let count = settings.workers;
     let mut listeners = vec![listen(settings.listen).context("choose another address with --listen")?];
     let address = listeners[0].local_addr()?;
@@ -138,7 +138,7 @@ pub fn start(settings: Settings) -> anyhow::Result<Running> {
             Ok(())
         })?);
     }
-    Ok(Running { address, threads })
+    Ok(RunningForwarder { address, threads })
 }
 
 fn thread(

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use super::interrupt::Interrupt;
-use super::stage::Running;
+use super::stage::RunningContender;
 use crate::process::{Group, Start};
 use crate::scenario::Scenario;
 
@@ -36,7 +36,7 @@ impl Beside {
     /// Starts it, and waits until all connections are established.
     pub(super) fn begin(
         scenario: &Scenario,
-        running: &Running,
+        running: &RunningContender,
         program: &Path,
         cores: &[usize],
         directory: &Path,
@@ -82,7 +82,7 @@ impl Beside {
     }
 
     /// Begins the next change when it is due.
-    pub(super) fn go_on(&mut self, running: &mut Running) -> anyhow::Result<()> {
+    pub(super) fn go_on(&mut self, running: &mut RunningContender) -> anyhow::Result<()> {
         for crowd in &self.crowds {
             crowd.check_running()?;
         }
@@ -109,7 +109,7 @@ impl Beside {
 }
 
 impl Changes {
-    fn go_on(&mut self, running: &mut Running) -> anyhow::Result<()> {
+    fn go_on(&mut self, running: &mut RunningContender) -> anyhow::Result<()> {
         if let Some(group) = &mut self.under_way {
             let Some(ended) = group.ended()? else { return Ok(()) };
             if ended.code == 0 {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 use super::beside::Beside;
-use super::stage::{Running, RunningPrograms};
+use super::stage::{RunningContender, RunningPrograms};
 use crate::load::tools::{self, ToolRun};
 use crate::process::cores::Ticks;
 use crate::process::{Cpu, Group, Memory, Start, Switches, Tree};
@@ -91,7 +91,7 @@ impl Measurement {
     }
 
     /// Checks it; returns its result once the load has ended. To be called every few hundredths of a second.
-    pub(super) fn look(&mut self, running: &mut Running, round: u32) -> anyhow::Result<Option<Run>> {
+    pub(super) fn look(&mut self, running: &mut RunningContender, round: u32) -> anyhow::Result<Option<Run>> {
         let at = self.began.elapsed().as_secs_f64();
         self.ticks.push((at, Ticks::read(&self.cores)));
         if self.memory.is_none() && at >= self.seconds - EDGE_SECONDS {
@@ -168,7 +168,7 @@ fn busy_percent(ticks: &[(f64, Ticks)], cores: usize) -> Option<f64> {
 
 fn command(
     scenario: &Scenario,
-    running: &Running,
+    running: &RunningContender,
     seconds: f64,
     program: &Path,
 ) -> anyhow::Result<Vec<String>> {

@@ -51,7 +51,7 @@ impl Setup {
 
 /// A running contender.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningContender {
     /// Its name.
     pub name: String,
     /// Its processes.
@@ -82,7 +82,7 @@ pub struct RunningPrograms {
     setup: Option<Setup>,
     placement: Placement,
     origin: Option<(Group, SocketAddr)>,
-    running: BTreeMap<String, Running>,
+    running: BTreeMap<String, RunningContender>,
     started: u64,
 }
 
@@ -196,7 +196,7 @@ impl RunningPrograms {
         setup: Setup,
         origin: SocketAddr,
         more: Vec<(String, String)>,
-    ) -> anyhow::Result<Running> {
+    ) -> anyhow::Result<RunningContender> {
         let address = self.ports.take()?;
         let directory = self.fresh_directory(&definition.name)?;
         let certificate = self.certificates.of(setup.certificate)?;
@@ -223,7 +223,7 @@ impl RunningPrograms {
             cores: &self.placement.gateway,
             directory: &directory,
         })?;
-        Ok(Running {
+        Ok(RunningContender {
             name: definition.name.clone(),
             group,
             address,
@@ -242,7 +242,7 @@ impl RunningPrograms {
     }
 
     /// A contender that was started.
-    pub fn running(&mut self, name: &str) -> anyhow::Result<&mut Running> {
+    pub fn running(&mut self, name: &str) -> anyhow::Result<&mut RunningContender> {
         self.running.get_mut(name).with_context(|| format!("{name} does not run"))
     }
 

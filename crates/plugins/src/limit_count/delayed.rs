@@ -74,12 +74,12 @@ struct Window {
 }
 
 /// Marks that the task runs. A worker may end before it: then the next request on another one starts it again.
-struct Running {
+struct SyncTaskGuard {
     of: Arc<Delayed>,
     is_marked: bool,
 }
 
-impl Drop for Running {
+impl Drop for SyncTaskGuard {
     fn drop(&mut self) {
         if self.is_marked {
             self.of.pending.lock().is_running = false;
@@ -209,7 +209,7 @@ impl Delayed {
     /// Synchronises until nothing is left to do.
     async fn synchronise(self: Arc<Self>, worker: Rc<Local>) {
         let _piece = self.unfinished.begin();
-        let mut running = Running { of: self, is_marked: true };
+        let mut running = SyncTaskGuard { of: self, is_marked: true };
         let this = running.of.clone();
         let mut due_ms = now_ms() + this.interval_ms;
         loop {

@@ -36,11 +36,11 @@ const COUNTED_AS: &str = "ext-plugin";
 pub(super) struct Supervisor {
     runner: Arc<Runner>,
     counters: Counters,
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<RunnerThread>>,
 }
 
 /// The thread that has the process.
-struct Running {
+struct RunnerThread {
     orders: Sender<RunnerSettings>,
     thread: JoinHandle<()>,
 }
@@ -86,7 +86,7 @@ impl Supervisor {
         let (runner, counters) = (self.runner.clone(), self.counters.clone());
         let run = move || Supervised::new(settings, runner, counters).run(&received);
         match std::thread::Builder::new().name("plugin-runner".to_owned()).spawn(run) {
-            Ok(thread) => *running = Some(Running { orders, thread }),
+            Ok(thread) => *running = Some(RunnerThread { orders, thread }),
             Err(error) => self.runner.is_away(format!("its thread cannot be started: {error}")),
         }
     }
@@ -108,8 +108,8 @@ impl Drop for Supervisor {
 }
 
 /// Ends the process, and waits for it.
-fn end(running: Option<Running>) {
-    let Some(Running { orders, thread }) = running else { return };
+fn end(running: Option<RunnerThread>) {
+    let Some(RunnerThread { orders, thread }) = running else { return };
     drop(orders);
     if thread.join().is_err() {
         tracing::error!("the thread of the plugin runner panicked at its end");

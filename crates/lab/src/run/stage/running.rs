@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::{Running, shell};
+use super::{RunningContender, shell};
 use crate::process::{Group, Start};
 
-impl Running {
+impl RunningContender {
     /// Brings the next form of its configuration into force: a process of its own, beside the load.
     pub fn change(&mut self, program: &Path, cores: &[usize]) -> anyhow::Result<Group> {
         self.changes += 1;

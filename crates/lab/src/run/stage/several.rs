@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 
-use super::{Running, Setup, RunningPrograms};
+use super::{RunningContender, Setup, RunningPrograms};
 use crate::contender::Definition;
 use crate::placement::Placement;
 use crate::result::Protection;
@@ -18,7 +18,7 @@ impl RunningPrograms {
         definition: &Definition,
         endpoints: &[SocketAddr],
         protection: Protection,
-    ) -> anyhow::Result<Running> {
+    ) -> anyhow::Result<RunningContender> {
         let setup =
             Setup { protocol: Protocol::Http, workers: 1, routes: 0, certificate: KeyKind::default() };
         self.placement = Placement::on(&self.cores, setup.workers);

@@ -143,11 +143,11 @@ struct Handshake {
 enum QuicTlsState {
     /// The start of a ClientHello.
     Hello(Vec<u8>),
-    Running(Box<Running>),
+    Running(Box<QuicTlsSession>),
     Refused,
 }
 
-struct Running {
+struct QuicTlsSession {
     connection: ServerConnection,
     site: Arc<Site>,
     ja4: Option<Box<str>>,
@@ -156,7 +156,7 @@ struct Running {
 }
 
 impl Handshake {
-    fn running(&self) -> Option<&Running> {
+    fn running(&self) -> Option<&QuicTlsSession> {
         match &self.state {
             QuicTlsState::Running(running) => Some(running),
             QuicTlsState::Hello(_) | QuicTlsState::Refused => None,
@@ -191,7 +191,7 @@ impl Handshake {
         debug_assert_eq!(self.version, 1, "no other version is offered");
         let connection = ServerConnection::new(config, Version::V1, std::mem::take(&mut self.parameters));
         let connection = connection.map_err(|error| refusal(ALERT_PROTOCOL_VERSION, &error.to_string()))?;
-        let running = Running { connection, site, ja4, next_secrets: None, is_told: false };
+        let running = QuicTlsSession { connection, site, ja4, next_secrets: None, is_told: false };
         self.state = QuicTlsState::Running(Box::new(running));
         self.read_handshake(hello)
     }
