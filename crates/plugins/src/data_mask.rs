@@ -73,7 +73,7 @@ attributes! {
 attributes! {
     struct WrittenRule {
         /// The part of the request.
-        r#type: Part;
+        r#type: MaskTarget;
         /// The format of the body, for `body`.
         body_format: Option<BodyFormat>;
         /// The argument, the field, or the JSONPath.
@@ -96,7 +96,7 @@ attributes! {
 }
 
 words! {
-    enum Part {
+    enum MaskTarget {
         Query = "query",
         Header = "header",
         Body = "body",
@@ -214,10 +214,10 @@ impl DataMask {
     fn add(&mut self, rule: &WrittenRule) -> Result<(), String> {
         let (name, action) = (&*rule.name, Action::compile(rule)?);
         match (rule.r#type, rule.body_format) {
-            (Part::Query, _) => self.query.push(FormRule::new(name, action)),
-            (Part::Header, _) => self.fields.push(FieldRule { name: name.into(), action }),
-            (Part::Body, Some(BodyFormat::Json)) => self.json.push(JsonRule::compile(name, action)?),
-            (Part::Body, _) => self.forms.push(FormRule::new(name, action)),
+            (MaskTarget::Query, _) => self.query.push(FormRule::new(name, action)),
+            (MaskTarget::Header, _) => self.fields.push(FieldRule { name: name.into(), action }),
+            (MaskTarget::Body, Some(BodyFormat::Json)) => self.json.push(JsonRule::compile(name, action)?),
+            (MaskTarget::Body, _) => self.forms.push(FormRule::new(name, action)),
         }
         Ok(())
     }

@@ -14,11 +14,11 @@ pub(super) const HEADER_BYTES_MAX: usize = 8 * 1024;
 /// See the module.
 pub(super) struct Multipart {
     boundary: Vec<u8>,
-    parts: Vec<Part>,
+    parts: Vec<MultipartPart>,
 }
 
 #[derive(Clone, Default)]
-struct Part {
+struct MultipartPart {
     name: Vec<u8>,
     /// Lines, without their ends.
     headers: Vec<Vec<u8>>,
@@ -52,7 +52,7 @@ impl Multipart {
             }
             if let Some(begun) = part {
                 let length = begun.len() - (body.len() - at);
-                parts.extend(Part::read(&begun[..length])?);
+                parts.extend(MultipartPart::read(&begun[..length])?);
             }
             part = Some(&body[end..]);
             // Parts without a name take time to read, too.
@@ -63,12 +63,12 @@ impl Multipart {
         }
         // A body that was cut before its last delimiter.
         if let Some(begun) = part {
-            parts.extend(Part::read(begun)?);
+            parts.extend(MultipartPart::read(begun)?);
         }
         Ok(Multipart { boundary, parts })
     }
 
-    fn find(&self, name: &[u8]) -> Option<&Part> {
+    fn find(&self, name: &[u8]) -> Option<&MultipartPart> {
         self.parts.iter().rfind(|part| part.name == name)
     }
 
@@ -140,7 +140,7 @@ impl Multipart {
             }
             headers.push([b"Content-Type: ", content_type].concat());
         }
-        let part = Part { name: name.to_vec(), headers, value: value.to_vec() };
+        let part = MultipartPart { name: name.to_vec(), headers, value: value.to_vec() };
         match self.parts.iter().rposition(|part| part.name == name) {
             Some(old) => self.parts[old] = part,
             None if self.parts.len() >= PARTS_MAX => {
@@ -187,16 +187,16 @@ fn is_delimiter(line: &[u8], boundary: &[u8]) -> bool {
     behind.is_some_and(|behind| matches!(behind.trim_ascii_end(), b"" | b"--"))
 }
 
-impl Part {
+impl MultipartPart {
     /// Reads the bytes between two delimiters; none for a part without a name.
     ///
     /// # Errors
     /// The header has too many lines or bytes.
-    fn read(bytes: &[u8]) -> Result<Option<Part>, String> {
+    fn read(bytes: &[u8]) -> Result<Option<MultipartPart>, String> {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         let mut rest = bytes;
-        let mut part = Part::default();
+        let mut part = MultipartPart::default();
         loop {
             let end = memchr::memchr(b'\n', rest);
             let line = &rest[..end.unwrap_or(rest.len())];

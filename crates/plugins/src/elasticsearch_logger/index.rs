@@ -7,10 +7,10 @@ use crate::shared::logger::times::{TimeFormat, now};
 
 /// See the module.
 pub(super) struct IndexName {
-    parts: Vec<Part>,
+    parts: Vec<IndexNamePart>,
 }
 
-enum Part {
+enum IndexNamePart {
     Text(LogText),
     Time(TimeFormat),
 }
@@ -30,11 +30,11 @@ impl IndexName {
                 continue;
             }
             let Some(close) = written[from..].find('}').map(|length| from + length) else { break };
-            parts.push(Part::Text(LogText::compile(place, &written[begin..open])?));
-            parts.push(Part::Time(TimeFormat::new(&written[from..close])));
+            parts.push(IndexNamePart::Text(LogText::compile(place, &written[begin..open])?));
+            parts.push(IndexNamePart::Time(TimeFormat::new(&written[from..close])));
             (begin, from) = (close + 1, close + 1);
         }
-        parts.push(Part::Text(LogText::compile(place, &written[begin..])?));
+        parts.push(IndexNamePart::Text(LogText::compile(place, &written[begin..])?));
         Ok(IndexName { parts })
     }
 
@@ -43,8 +43,8 @@ impl IndexName {
         let mut name = String::new();
         for part in &self.parts {
             match part {
-                Part::Text(text) => name.push_str(&text.render(exchange)),
-                Part::Time(format) => format.render(now(exchange).0, &mut name),
+                IndexNamePart::Text(text) => name.push_str(&text.render(exchange)),
+                IndexNamePart::Time(format) => format.render(now(exchange).0, &mut name),
             }
         }
         name

@@ -10,7 +10,7 @@ use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
 
 /// A key, made when the configuration is compiled.
 pub(super) struct KeyTemplate {
-    parts: Box<[Part]>,
+    parts: Box<[CacheKeyPart]>,
     /// Consumers have entries of their own.
     isolates_consumers: bool,
     /// The parts hold the Authorization field itself.
@@ -25,13 +25,13 @@ pub(super) struct KeyTemplate {
 #[derive(Default)]
 pub(super) struct GivenKey(pub(super) Box<[u8]>);
 
-enum Part {
+enum CacheKeyPart {
     Text(Box<str>),
     Variable(Variable),
 }
 
 /// Texts and variables. Their values, one behind the other, say yes or no: yes unless the result is empty or `0`.
-pub(super) struct Flag(Box<[Part]>);
+pub(super) struct Flag(Box<[CacheKeyPart]>);
 
 impl KeyTemplate {
     /// Compiles the entries of `cache_key`.
@@ -43,8 +43,8 @@ impl KeyTemplate {
             return Err("cache_key variable $request_method unsupported".to_owned());
         }
         let parts = parts(entries)?;
-        let is_identity = |part: &Part| match part {
-            Part::Variable(Variable::Builtin(builtin)) => {
+        let is_identity = |part: &CacheKeyPart| match part {
+            CacheKeyPart::Variable(Variable::Builtin(builtin)) => {
                 matches!(builtin, Builtin::ConsumerName | Builtin::ConsumerGroupId | Builtin::RemoteUser)
             }
             other => is_authorization(other),
@@ -162,11 +162,11 @@ impl Flag {
     }
 }
 
-impl Part {
+impl CacheKeyPart {
     fn write(&self, exchange: &Exchange, out: &mut Vec<u8>) {
         match self {
-            Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-            Part::Variable(variable) => {
+            CacheKeyPart::Text(text) => out.extend_from_slice(text.as_bytes()),
+            CacheKeyPart::Variable(variable) => {
                 if let Some(value) = exchange.variable(variable) {
                     value.write_to(out);
                 }
@@ -175,20 +175,20 @@ impl Part {
     }
 }
 
-fn parts(entries: &[String]) -> Result<Box<[Part]>, String> {
+fn parts(entries: &[String]) -> Result<Box<[CacheKeyPart]>, String> {
     let part = |entry: &String| match entry.strip_prefix('$') {
         Some(name) => {
-            Variable::parse(name).map(Part::Variable).map_err(|reason| format!("{entry}: {reason}"))
+            Variable::parse(name).map(CacheKeyPart::Variable).map_err(|reason| format!("{entry}: {reason}"))
         }
-        None => Ok(Part::Text(entry.as_str().into())),
+        None => Ok(CacheKeyPart::Text(entry.as_str().into())),
     };
     entries.iter().map(part).collect()
 }
 
 /// Whether a part is the path in one of its forms. The upstream gets it in the form of `forward_path`, which
 /// may tell spellings apart that the decoded path does not, or be another path.
-fn is_path(part: &Part) -> bool {
-    let Part::Variable(Variable::Builtin(builtin)) = part else { return false };
+fn is_path(part: &CacheKeyPart) -> bool {
+    let CacheKeyPart::Variable(Variable::Builtin(builtin)) = part else { return false };
     matches!(
         builtin,
         Builtin::Uri
@@ -199,8 +199,8 @@ fn is_path(part: &Part) -> bool {
     )
 }
 
-fn is_authorization(part: &Part) -> bool {
-    matches!(part, Part::Variable(Variable::Header(name)) if name.eq_ignore_ascii_case("authorization"))
+fn is_authorization(part: &CacheKeyPart) -> bool {
+    matches!(part, CacheKeyPart::Variable(Variable::Header(name)) if name.eq_ignore_ascii_case("authorization"))
 }
 
 /// Appends the bytes that `write` appends, with their length in front.

@@ -41,7 +41,7 @@ impl Reset {
 
 /// A part of the request.
 #[derive(Debug)]
-pub(super) enum Part {
+pub(super) enum RequestPart {
     Head,
     HeadTooLarge,
     Data(Bytes),
@@ -69,11 +69,11 @@ impl Incoming {
     }
 
     /// The next part of the request.
-    pub(super) fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Part> {
+    pub(super) fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<RequestPart> {
         loop {
             match self.end {
-                Some(Ok(())) => return Poll::Ready(Part::End),
-                Some(Err(_)) => return Poll::Ready(Part::Cut),
+                Some(Ok(())) => return Poll::Ready(RequestPart::End),
+                Some(Err(_)) => return Poll::Ready(RequestPart::Cut),
                 None => {}
             }
             if self.chunk.is_empty() {
@@ -91,9 +91,9 @@ impl Incoming {
             let read = self.chunk.split_to(step.consumed);
             self.read_bytes += read.len() as u64;
             match step.event {
-                Some(RequestEvent::Head) => return Poll::Ready(Part::Head),
-                Some(RequestEvent::HeadTooLarge) => return Poll::Ready(Part::HeadTooLarge),
-                Some(RequestEvent::Data(range)) => return Poll::Ready(Part::Data(read.slice(range))),
+                Some(RequestEvent::Head) => return Poll::Ready(RequestPart::Head),
+                Some(RequestEvent::HeadTooLarge) => return Poll::Ready(RequestPart::HeadTooLarge),
+                Some(RequestEvent::Data(range)) => return Poll::Ready(RequestPart::Data(read.slice(range))),
                 None => {}
             }
         }

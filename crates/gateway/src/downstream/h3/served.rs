@@ -9,7 +9,7 @@ use http3::RequestReader;
 use message::Version;
 use stdx::pooled::PooledBox;
 
-use super::incoming::{Incoming, Part};
+use super::incoming::{Incoming, RequestPart};
 use super::link::{Link, RequestStream};
 use super::stream::H3Stream;
 use crate::body::ResponseSink;
@@ -72,9 +72,9 @@ async fn head(downstream: &mut H3Stream, deadline: &Deadline, timeout_ms: u64) -
     let mut is_first = true;
     poll_fn(|cx| {
         match downstream.incoming.poll_part(cx) {
-            Poll::Ready(Part::Head) => return Poll::Ready(Some(true)),
-            Poll::Ready(Part::HeadTooLarge) => return Poll::Ready(Some(false)),
-            Poll::Ready(Part::Data(_) | Part::End | Part::Cut) => return Poll::Ready(None),
+            Poll::Ready(RequestPart::Head) => return Poll::Ready(Some(true)),
+            Poll::Ready(RequestPart::HeadTooLarge) => return Poll::Ready(Some(false)),
+            Poll::Ready(RequestPart::Data(_) | RequestPart::End | RequestPart::Cut) => return Poll::Ready(None),
             Poll::Pending => {}
         }
         if std::mem::take(&mut is_first) {

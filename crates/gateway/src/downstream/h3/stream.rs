@@ -11,7 +11,7 @@ use message::{FieldId, Headers, Method, ResponseHead};
 use quinn::SendStream;
 
 use super::encode;
-use super::incoming::{Incoming, Part, Reset};
+use super::incoming::{Incoming, RequestPart, Reset};
 use super::link::Link;
 use super::outgoing::{Outgoing, Stopped};
 use crate::body::{
@@ -190,9 +190,9 @@ impl H3Stream {
         self.cursor = 0;
         while self.piece.len() < PIECE_BYTES {
             match self.incoming.poll_part(cx) {
-                Poll::Ready(Part::Data(bytes)) => self.piece.extend_from_slice(&bytes),
+                Poll::Ready(RequestPart::Data(bytes)) => self.piece.extend_from_slice(&bytes),
                 // A head cannot follow a head; the reader has refused it.
-                Poll::Ready(Part::Head | Part::HeadTooLarge | Part::End | Part::Cut) | Poll::Pending => {
+                Poll::Ready(RequestPart::Head | RequestPart::HeadTooLarge | RequestPart::End | RequestPart::Cut) | Poll::Pending => {
                     return;
                 }
             }
@@ -225,7 +225,7 @@ impl Drop for H3Stream {
             (Some(Reset::Fault(code, _)), _) => code,
             (Some(Reset::Client(_)), _) | (_, Some(Blame::Client)) => ErrorCode::REQUEST_CANCELLED,
             _ if self.outgoing.is_stopped() => ErrorCode::REQUEST_CANCELLED,
-            // A panic or a stop drops it as it is.
+            // A panic or a stop drops it is.
             (_, Some(Blame::Upstream | Blame::Gateway) | None) => ErrorCode::INTERNAL_ERROR,
         };
         if self.is_complete() {

@@ -11,7 +11,7 @@ use super::share::WHOLE;
 use crate::upstream::availability::Availability;
 
 /// A group, and its share of the first attempts out of [`WHOLE`].
-pub(crate) struct Part {
+pub(crate) struct GroupShare {
     pub(crate) group: Group,
     /// Whether these are the nodes outside the zone of this instance.
     pub(crate) is_remote: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Part {
 
 /// The groups of a plan, in the order in which they are tried.
 pub(crate) struct Division {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<GroupShare>,
     /// Whether all nodes are in it, because too few are usable.
     pub(crate) is_in_panic: bool,
 }
@@ -60,7 +60,7 @@ pub(crate) fn divide(
     let panic_percent = policies.panic_percent;
     let is_in_panic = !tiers.iter().any(|tier| tier.is_strong(panic_percent));
     if is_in_panic {
-        let part = |(tier, share): (&Tier, u32)| Part {
+        let part = |(tier, share): (&Tier, u32)| GroupShare {
             group: group(set, availability, tier, &|_| true),
             is_remote: false,
             share,
@@ -129,7 +129,7 @@ fn zones(
     policies: &Policies,
     tier: &Tier,
     share: u32,
-    parts: &mut Vec<Part>,
+    parts: &mut Vec<GroupShare>,
 ) {
     let is_usable = |node: usize| availability.is_usable(node);
     if let Some(zone) = &policies.zone {
@@ -147,14 +147,14 @@ fn zones(
                 local_share = share;
             }
             let local = group(set, availability, tier, &|node| is_usable(node) && is_local(node));
-            parts.push(Part { group: local, is_remote: false, share: local_share });
+            parts.push(GroupShare { group: local, is_remote: false, share: local_share });
             if !remote.is_empty() {
-                parts.push(Part { group: remote, is_remote: true, share: share - local_share });
+                parts.push(GroupShare { group: remote, is_remote: true, share: share - local_share });
             }
             return;
         }
     }
-    parts.push(Part { group: group(set, availability, tier, &is_usable), is_remote: false, share });
+    parts.push(GroupShare { group: group(set, availability, tier, &is_usable), is_remote: false, share });
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 
 use net::nodes::NodeSet;
 
-use super::divide::Part;
+use super::divide::GroupShare;
 use super::group::Group;
 use super::share::WHOLE;
 use crate::upstream::balance::{Balancer, BalancerKind, Choice, Start, next_random};
@@ -62,11 +62,11 @@ impl Plan {
         set: &NodeSet,
         loads: &Loads,
         stagger: usize,
-        parts: Vec<Part>,
+        parts: Vec<GroupShare>,
         before: Option<&Before<'_>>,
     ) -> Plan {
         let mut share_up_to = 0;
-        let planned = |Part { group, is_remote, share }: Part| {
+        let planned = |GroupShare { group, is_remote, share }: GroupShare| {
             let turns = before.map_or_else(Vec::new, |before| before.turns(&group, is_remote));
             let start = Start { set, group: &group, loads, stagger, turns: &turns };
             let balancer = (kind.make)(&start);
@@ -145,7 +145,7 @@ mod tests {
         let set = set(&vec![1; shares.len()]);
         let part = |(node, share): (usize, &u32)| {
             let group = Group::new(&set, -(node as i64), std::iter::once((node, 1.0)));
-            Part { group, is_remote: false, share: *share }
+            GroupShare { group, is_remote: false, share: *share }
         };
         let parts = shares.iter().enumerate().map(part).collect();
         let loads = Loads::new(shares.len());

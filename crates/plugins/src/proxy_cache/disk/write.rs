@@ -36,11 +36,11 @@ pub(in super::super) struct DiskFill {
     length: u64,
     filling: Arc<Filling>,
     /// Of the thread; none while everything fits in `held`.
-    part: Option<Arc<Mutex<Part>>>,
+    part: Option<Arc<Mutex<PartialFile>>>,
 }
 
 /// A file that is not complete.
-struct Part {
+struct PartialFile {
     path: PathBuf,
     body_offset: u32,
     /// None after a failure.
@@ -132,7 +132,7 @@ impl DiskFill {
         let part = self.part.get_or_insert_with(|| {
             let body_offset = Preamble::new(&self.head, None, 0).body_offset;
             let path = self.store.temporary().join(format!("{:016x}", fastrand::u64(..)));
-            Arc::new(Mutex::new(Part { path, body_offset, file: None, _filling: self.filling.clone() }))
+            Arc::new(Mutex::new(PartialFile { path, body_offset, file: None, _filling: self.filling.clone() }))
         });
         let (part, store, piece) = (part.clone(), self.store.clone(), std::mem::take(&mut self.held));
         self.store.write(move || {
@@ -186,7 +186,7 @@ impl Drop for DiskFill {
     }
 }
 
-impl Part {
+impl PartialFile {
     fn append(&mut self, is_first: bool, piece: &[u8]) -> io::Result<()> {
         if is_first {
             let mut options = OpenOptions::new();
