@@ -18,7 +18,7 @@ pub(crate) const DECODING_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Budget {
+pub(crate) struct CallBudget {
     left: Cell<u64>,
     /// None while no call runs.
     until: Cell<Option<Instant>>,
@@ -27,7 +27,7 @@ pub(crate) struct Budget {
     has_exited: Cell<bool>,
 }
 
-impl Budget {
+impl CallBudget {
     /// Begins a call.
     pub(super) fn begin(&self) {
         self.begin_with(STEPS_MAX);
@@ -73,7 +73,7 @@ impl Budget {
     /// Fails if the call has exceeded a limit before.
     ///
     /// # Errors
-    /// As for [`Budget::charge`].
+    /// As for [`CallBudget::charge`].
     pub(super) fn check(&self) -> mlua::Result<()> {
         if self.is_exceeded.get() {
             return Err(mlua::Error::runtime(format!(

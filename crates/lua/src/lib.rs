@@ -39,7 +39,7 @@ pub use runtime::{LIMITS, read_modules, set_host};
 pub use script::{LoadedScript, Script};
 pub use scripts::SCRIPT_CHECKS;
 
-use budget::Budget;
+use budget::CallBudget;
 use sandbox::{MEMORY_MAX_BYTES, Sandbox};
 use script::LoadedScripts;
 
@@ -69,7 +69,7 @@ struct InterpreterSlot {
 /// The interpreter of one worker.
 pub struct Interpreter {
     sandbox: Sandbox,
-    budget: Rc<Budget>,
+    budget: Rc<CallBudget>,
     globals: Function,
     context: Function,
     render: Function,
@@ -112,7 +112,7 @@ impl InterpreterSlot {
 
 impl Interpreter {
     fn open() -> mlua::Result<Interpreter> {
-        let budget = Rc::new(Budget::default());
+        let budget = Rc::new(CallBudget::default());
         let sandbox = sandbox::open(&budget)?;
         Ok(Interpreter {
             globals: sandbox.modules.get("globals")?,

@@ -3,7 +3,7 @@
 
 use mlua::Error;
 
-use super::budget::Budget;
+use super::budget::CallBudget;
 
 /// Captures of one pattern, as in Lua.
 const CAPTURES_MAX: usize = 32;
@@ -35,7 +35,7 @@ pub(super) struct Match {
 ///
 /// # Errors
 /// The pattern is malformed or too complex, or the budget is used up.
-pub(super) fn find(budget: &Budget, text: &[u8], pattern: &[u8], from: usize) -> mlua::Result<Option<Match>> {
+pub(super) fn find(budget: &CallBudget, text: &[u8], pattern: &[u8], from: usize) -> mlua::Result<Option<Match>> {
     let (is_anchored, begin) = match pattern.first() {
         Some(b'^') => (true, 1),
         _ => (false, 0),
@@ -64,7 +64,7 @@ struct Search<'a> {
     captures: Vec<Capture>,
     depth: usize,
     steps: u64,
-    budget: &'a Budget,
+    budget: &'a CallBudget,
 }
 
 impl Search<'_> {

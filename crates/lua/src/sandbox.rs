@@ -8,7 +8,7 @@ use mlua::{
     HookTriggers, IntoLuaMulti, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value, VmState,
 };
 
-use super::budget::Budget;
+use super::budget::CallBudget;
 use super::json::Json;
 use super::patterns::{self, Capture};
 use crate::base64;
@@ -33,7 +33,7 @@ pub(super) struct Sandbox {
 ///
 /// # Errors
 /// There is no memory for it.
-pub(super) fn open(budget: &Rc<Budget>) -> mlua::Result<Sandbox> {
+pub(super) fn open(budget: &Rc<CallBudget>) -> mlua::Result<Sandbox> {
     let Base { lua, native, library, json } = open_base(budget, CHARGED_INSTRUCTIONS)?;
     let request: Table =
         lua.load(include_str!("request.lua")).set_name("=request").call((&native, &library))?;
@@ -56,7 +56,7 @@ pub(crate) struct Base {
 ///
 /// # Errors
 /// There is no memory for it.
-pub(crate) fn open_base(budget: &Rc<Budget>, charged_instructions: u32) -> mlua::Result<Base> {
+pub(crate) fn open_base(budget: &Rc<CallBudget>, charged_instructions: u32) -> mlua::Result<Base> {
     let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS | StdLib::BIT;
     // `pcall` stays the interpreter's own: the wrapper that lets panics through calls it from native code, so that no function
     // inside it could wait.
@@ -73,7 +73,7 @@ pub(crate) fn open_base(budget: &Rc<Budget>, charged_instructions: u32) -> mlua:
     Ok(Base { lua, native, library, json })
 }
 
-fn native_functions(lua: &Lua, budget: &Rc<Budget>, json: &Json) -> mlua::Result<Table> {
+fn native_functions(lua: &Lua, budget: &Rc<CallBudget>, json: &Json) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     native.raw_set("null", Value::NULL)?;
     native.raw_set("array", json.array())?;
@@ -160,7 +160,7 @@ fn first_byte(from: Option<i64>, length: usize) -> usize {
 
 fn find(
     lua: &Lua,
-    budget: &Budget,
+    budget: &CallBudget,
     text: &LuaString,
     pattern: &LuaString,
     from: Option<i64>,

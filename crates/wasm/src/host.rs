@@ -67,7 +67,7 @@ pub(crate) struct Host {
     pub frame: Frame,
     pub roots: FastMap<u32, Root>,
     pub streams: FastMap<u32, Stream>,
-    pub budget: Budget,
+    pub budget: CpuBudget,
     pub log: LogPace,
     pub last_call: u32,
     pub calls: usize,
@@ -180,13 +180,13 @@ impl Stream {
 /// The processor time of one call into the guest, counted once it lasts longer than a period of the clock, and the calls of
 /// host functions in it.
 #[derive(Default)]
-pub(crate) struct Budget {
+pub(crate) struct CpuBudget {
     pub limit_ms: u64,
     pub counted_from_ns: Option<u64>,
     pub host_calls: u32,
 }
 
-impl Budget {
+impl CpuBudget {
     /// Whether the processor time is over; `now_ns` is that of the thread. The first look begins to count.
     pub(crate) fn is_over(&mut self, now_ns: u64) -> bool {
         let from_ns = *self.counted_from_ns.get_or_insert(now_ns);
@@ -250,7 +250,7 @@ impl Host {
             frame: Frame::default(),
             roots: FastMap::default(),
             streams: FastMap::default(),
-            budget: Budget::default(),
+            budget: CpuBudget::default(),
             log: LogPace::default(),
             last_call: 0,
             calls: 0,
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn host_calls_count_in_the_budget_of_a_callback() {
         let calls_until_end = |ns_per_call: u64| {
-            let mut budget = Budget { limit_ms: 20, ..Budget::default() };
+            let mut budget = CpuBudget { limit_ms: 20, ..CpuBudget::default() };
             let allows = |call: &u64| budget.allows_host_call(|| call * ns_per_call);
             (1..=u64::from(2 * HOST_CALLS_MAX)).take_while(allows).count() as u64
         };

@@ -9,7 +9,7 @@ use crate::abi::Pairs;
 use crate::exports::{Exports, HeadCallback};
 use crate::fault::GuestFault;
 use crate::fields::Head;
-use crate::host::{Arrival, Budget, CallKind, Frame, Host, Root, Stream};
+use crate::host::{Arrival, CpuBudget, CallKind, Frame, Host, Root, Stream};
 use crate::limits::{CALL_CPU_MS, CONTEXTS_MAX, ROOTS_MAX, START_CPU_MS};
 use crate::module::Compiled;
 
@@ -364,7 +364,7 @@ impl Vm {
 
 /// Lets the next call take `limit_ms`.
 fn allow(store: &mut Store<Host>, limit_ms: u64) {
-    store.data_mut().budget = Budget { limit_ms, ..Budget::default() };
+    store.data_mut().budget = CpuBudget { limit_ms, ..CpuBudget::default() };
     store.set_epoch_deadline(1);
 }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use model::report::{RequestRecord, TapCounts};
 use parking_lot::Mutex;
 
-use budget::{Budget, Rate};
+use budget::{EventBudget, Rate};
 use exchange::Exchange;
 use exchange::failure::Blame;
 
@@ -40,8 +40,8 @@ pub struct WorkerTap {
     seen: AtomicU64,
     dropped: AtomicU64,
     lost: AtomicU64,
-    timed: Budget,
-    kept: Budget,
+    timed: EventBudget,
+    kept: EventBudget,
     records: Mutex<Vec<RequestRecord>>,
     failures: Mutex<VecDeque<RequestRecord>>,
 }
@@ -53,8 +53,8 @@ impl Default for WorkerTap {
             seen: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             lost: AtomicU64::new(0),
-            timed: Budget::new(TIMED),
-            kept: Budget::new(KEPT),
+            timed: EventBudget::new(TIMED),
+            kept: EventBudget::new(KEPT),
             records: Mutex::default(),
             failures: Mutex::default(),
         }

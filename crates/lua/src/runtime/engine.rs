@@ -18,7 +18,7 @@ use super::limits::{
 use super::program::{Instance, LoadedInstance, LoadedProgram, Program};
 use super::state::InterpreterState;
 use super::{require, tables};
-use crate::budget::Budget;
+use crate::budget::CallBudget;
 use crate::json::Json;
 use crate::sandbox::{self, Base, MEMORY_MAX_BYTES};
 use crate::{describe, natives, ngx};
@@ -72,7 +72,7 @@ impl Engine {
     /// # Errors
     /// There is no memory for it.
     pub(crate) fn open() -> mlua::Result<Rc<Engine>> {
-        let budget = Rc::new(Budget::default());
+        let budget = Rc::new(CallBudget::default());
         let Base { lua, native, library, json } = sandbox::open_base(&budget, CHARGED_INSTRUCTIONS)?;
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(COLLECTOR_PAUSE_PERCENT)));
         let json = Json::of_apisix(json.array().clone());

@@ -15,7 +15,7 @@ use stdx::lent::Lent;
 
 use super::call::ProgramCall;
 use super::limits::VARIABLES_MAX;
-use crate::budget::Budget;
+use crate::budget::CallBudget;
 use crate::ngx::Sockets;
 
 /// A step that a coroutine waits for; its values are the results of the function that waits.
@@ -26,7 +26,7 @@ type Variables = HashMap<Box<[u8]>, Option<Rc<Variable>>>;
 
 /// See the module.
 pub(crate) struct InterpreterState {
-    pub(crate) budget: Rc<Budget>,
+    pub(crate) budget: Rc<CallBudget>,
     exchange: Lent<Exchange>,
     session: Lent<StreamSession>,
     call: RefCell<Option<Rc<ProgramCall>>>,
@@ -39,7 +39,7 @@ pub(crate) struct InterpreterState {
 }
 
 impl InterpreterState {
-    pub(crate) fn new(budget: Rc<Budget>) -> InterpreterState {
+    pub(crate) fn new(budget: Rc<CallBudget>) -> InterpreterState {
         InterpreterState {
             budget,
             exchange: Lent::default(),

@@ -26,7 +26,7 @@ const STACK_BYTES_A_STEP: usize = 2048;
 
 /// The budget of one check. A step takes about 10 ns.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub(super) struct CheckBudget {
     /// Steps in all.
     pub(super) steps: u64,
     /// Steps for each byte of the name of a property, beside the walk over it: what its patterns cost.
@@ -37,10 +37,10 @@ pub(super) struct Budget {
     pub(super) name_bytes_max: usize,
 }
 
-impl Default for Budget {
+impl Default for CheckBudget {
     /// Without steps, and without patterns in names.
-    fn default() -> Budget {
-        Budget { steps: 0, steps_a_name_byte: 0, steps_a_name: 0, name_bytes_max: usize::MAX }
+    fn default() -> CheckBudget {
+        CheckBudget { steps: 0, steps_a_name_byte: 0, steps_a_name: 0, name_bytes_max: usize::MAX }
     }
 }
 
@@ -68,7 +68,7 @@ thread_local! {
 }
 
 /// Does the work within the budget. The second value is the number of steps that it took.
-pub(super) fn within<R>(budget: Budget, work: impl FnOnce() -> R) -> (Result<R, BudgetSpent>, u64) {
+pub(super) fn within<R>(budget: CheckBudget, work: impl FnOnce() -> R) -> (Result<R, BudgetSpent>, u64) {
     let before = LEFT.get();
     LEFT.set(Left {
         steps: budget.steps,
@@ -333,8 +333,8 @@ mod tests {
 
     use super::*;
 
-    fn budget(steps: u64) -> Budget {
-        Budget { steps, ..Budget::default() }
+    fn budget(steps: u64) -> CheckBudget {
+        CheckBudget { steps, ..CheckBudget::default() }
     }
 
     #[test]

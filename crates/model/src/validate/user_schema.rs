@@ -12,7 +12,7 @@ use jsonschema::Draft;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::metered::{Budget, BudgetSpent, MeteredJson, MeteredNode, within};
+use super::metered::{CheckBudget, BudgetSpent, MeteredJson, MeteredNode, within};
 use super::{SchemaFault, wording};
 
 pub(super) use patterns::KEYWORD as COUNTED_PATTERN;
@@ -23,7 +23,7 @@ pub struct UserSchema {
     /// The schema as it was compiled, to which the places of faults refer.
     schema: Arc<Value>,
     /// The cost of names of properties.
-    budget: Budget,
+    budget: CheckBudget,
 }
 
 /// The steps that the checks of one request may take together. A step takes about 10 ns.
@@ -110,7 +110,7 @@ impl UserSchema {
         let options = jsonschema::options_for::<MeteredJson>().with_draft(Draft::Draft7);
         let compiled = options.should_validate_formats(true).build(schema);
         let compiled = compiled.map_err(|error| error.to_string())?;
-        Ok(UserSchema { compiled, schema: schema.clone(), budget: Budget::default() })
+        Ok(UserSchema { compiled, schema: schema.clone(), budget: CheckBudget::default() })
     }
 
     /// Whether `value` obeys the schema.
@@ -150,7 +150,7 @@ impl UserSchema {
             Ok(false) => {}
             Err(BudgetSpent) => return vec![SchemaFault::at_root(TOO_MANY_STEPS)],
         }
-        let budget = Budget { steps: steps.left.max(ERROR_STEPS), ..self.budget };
+        let budget = CheckBudget { steps: steps.left.max(ERROR_STEPS), ..self.budget };
         let errors = || self.compiled.iter_errors(MeteredNode(value)).collect::<Vec<_>>();
         let (errors, used) = within(budget, errors);
         steps.take(used);
@@ -162,7 +162,7 @@ impl UserSchema {
     }
 
     fn check(&self, value: &Value, steps: &mut SchemaSteps) -> Result<bool, BudgetSpent> {
-        let budget = Budget { steps: steps.left, ..self.budget };
+        let budget = CheckBudget { steps: steps.left, ..self.budget };
         let (is_valid, used) = within(budget, || self.compiled.is_valid(MeteredNode(value)));
         steps.take(used);
         is_valid

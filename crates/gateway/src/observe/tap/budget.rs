@@ -12,17 +12,17 @@ pub(super) struct Rate {
 
 /// The events left in the present window; see the module.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct EventBudget {
     rate: Rate,
     /// The number of the window that `used` counts in.
     window: AtomicU64,
     used: AtomicU32,
 }
 
-impl Budget {
+impl EventBudget {
     /// A budget of this rate.
-    pub(super) fn new(rate: Rate) -> Budget {
-        Budget { rate, window: AtomicU64::new(0), used: AtomicU32::new(0) }
+    pub(super) fn new(rate: Rate) -> EventBudget {
+        EventBudget { rate, window: AtomicU64::new(0), used: AtomicU32::new(0) }
     }
 
     /// Takes one event at the time `now_ns` of the monotonic clock; false if the window has none left.
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn window_has_its_limit() {
-        let budget = Budget::new(Rate { events: 2, window_ns: 100 });
+        let budget = EventBudget::new(Rate { events: 2, window_ns: 100 });
         let taken: Vec<bool> = [5, 99, 99, 100, 199, 199].map(|now_ns| budget.take(now_ns)).to_vec();
         assert_eq!(taken, [true, true, false, true, true, false]);
     }

@@ -81,7 +81,7 @@ const CAPACITY_MAX: usize = 1024;
 mod tests {
     use serde_json::json;
 
-    use super::super::{Budget, BudgetSpent, within};
+    use super::super::{CheckBudget, BudgetSpent, within};
     use super::*;
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn integers_of_one_float_spend_the_budget() {
         let list: Vec<Value> = (0..1_000).map(|index| json!(u64::MAX - index)).collect();
-        let budget = Budget { steps: 100_000, ..Budget::default() };
+        let budget = CheckBudget { steps: 100_000, ..CheckBudget::default() };
         assert_eq!(within(budget, || is_unique(&list)).0, Err(BudgetSpent));
     }
 }

@@ -11,7 +11,7 @@ use jsonschema::{Keyword, PatternOptions, ValidationError};
 use router::vars::{BacktrackingOptions, BacktrackingRegex};
 use serde_json::{Map, Value, json};
 
-use crate::validate::metered::{Budget, MeteredJson, MeteredNode, charge, spend};
+use crate::validate::metered::{CheckBudget, MeteredJson, MeteredNode, charge, spend};
 
 /// The keyword under which the library gets the patterns that are searched with a count.
 pub(in crate::validate) const KEYWORD: &str = "x-counted-pattern";
@@ -52,7 +52,7 @@ pub(super) struct SchemaPatterns {
     /// The engine for names of properties, and for small patterns.
     pub(super) engine: NameEngine,
     /// The cost of the patterns, without a limit of steps.
-    pub(super) budget: Budget,
+    pub(super) budget: CheckBudget,
 }
 
 /// The engine that the library uses.
@@ -79,7 +79,7 @@ pub(super) fn count_patterns(schema: &mut Value) -> Result<SchemaPatterns, Strin
         Walk { kinds: HashMap::new(), translated: 0, program: 0, names_backtrack: 0, names_program: 0 };
     walk.schema(schema, &mut String::new())?;
     let backtracks = walk.names_backtrack > 0;
-    let budget = Budget {
+    let budget = CheckBudget {
         steps: 0,
         steps_a_name_byte: (walk.names_program as u64).div_ceil(PROGRAM_BYTES_A_STEP),
         steps_a_name: NAME_STEPS * walk.names_backtrack,

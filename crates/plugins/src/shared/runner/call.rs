@@ -171,16 +171,16 @@ fn write_configuration(caller: &Caller, writer: &mut Writer<'_>) {
 }
 
 /// The time that the runner has for one call. The time of a client that sends its body slowly is not taken from it.
-pub(super) struct Budget {
+pub(super) struct RunnerTimeBudget {
     limit_ms: u64,
     left_ns: Cell<u64>,
 }
 
-impl Budget {
+impl RunnerTimeBudget {
     /// The longest time of a call.
-    pub(super) fn new(caller: &Caller) -> Budget {
+    pub(super) fn new(caller: &Caller) -> RunnerTimeBudget {
         let limit_ms = caller.runner.timeout_ms();
-        Budget { limit_ms, left_ns: Cell::new(limit_ms.saturating_mul(1_000_000)) }
+        RunnerTimeBudget { limit_ms, left_ns: Cell::new(limit_ms.saturating_mul(1_000_000)) }
     }
 
     /// The value of `future`, or an error when the time is over.

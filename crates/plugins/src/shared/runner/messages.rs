@@ -123,14 +123,14 @@ fn write_list<'w, 'e>(
 }
 
 /// The names and values of the lists of one answer, within the limits of all of them.
-struct Budget {
+struct EntryBudget {
     entries: usize,
     bytes: usize,
 }
 
-impl Budget {
-    fn new() -> Budget {
-        Budget { entries: ENTRIES_MAX, bytes: ENTRIES_BYTES_MAX }
+impl EntryBudget {
+    fn new() -> EntryBudget {
+        EntryBudget { entries: ENTRIES_MAX, bytes: ENTRIES_BYTES_MAX }
     }
 
     fn read<'a>(&mut self, list: &Tables<'a>) -> Result<Vec<NameValueEntry<'a>>, Malformed> {
@@ -207,7 +207,7 @@ pub(super) fn read_action(message: &[u8], id: u32) -> Result<Action<'_>, CallErr
         return Ok(Action::Pass);
     }
     let action = answer.table(2)?.ok_or(Malformed("an action has no content"))?;
-    let mut budget = Budget::new();
+    let mut budget = EntryBudget::new();
     match kind {
         1 => Ok(Action::Stop(Stop {
             status: action.u16(0)?,
@@ -231,7 +231,7 @@ pub(super) fn read_response_change(message: &[u8], id: u32) -> Result<ResponseCh
     check_id(&answer, id)?;
     Ok(ResponseChange {
         status: answer.u16(1)?,
-        headers: Budget::new().read(&answer.tables(2)?)?,
+        headers: EntryBudget::new().read(&answer.tables(2)?)?,
         body: answer.bytes(3)?.unwrap_or_default(),
     })
 }

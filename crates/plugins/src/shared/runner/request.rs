@@ -9,7 +9,7 @@ use exchange::plugin::{Decision, Flow, Reply, ResponseStep};
 use message::FieldId;
 use message::query::decode;
 
-use super::call::{Budget, RunnerCall, CallKind, TRIES, Told};
+use super::call::{RunnerTimeBudget, RunnerCall, CallKind, TRIES, Told};
 use super::error::CallError;
 use super::extra_info;
 use super::flat::Writer;
@@ -73,7 +73,7 @@ async fn decide(caller: &Caller, exchange: &mut Exchange) -> Decision {
 }
 
 async fn converse(caller: &Caller, exchange: &mut Exchange) -> Result<Decision, CallError> {
-    let budget = Budget::new(caller);
+    let budget = RunnerTimeBudget::new(caller);
     for _ in 1..TRIES {
         match once(caller, exchange, &budget).await {
             Err(CallError::TokenUnknown) => {}
@@ -83,7 +83,7 @@ async fn converse(caller: &Caller, exchange: &mut Exchange) -> Result<Decision, 
     once(caller, exchange, &budget).await
 }
 
-async fn once(caller: &Caller, exchange: &mut Exchange, budget: &Budget) -> Result<Decision, CallError> {
+async fn once(caller: &Caller, exchange: &mut Exchange, budget: &RunnerTimeBudget) -> Result<Decision, CallError> {
     let worker = exchange.local().clone();
     let mut call = {
         let exchange = &*exchange;

@@ -5,7 +5,7 @@ use exchange::Exchange;
 use exchange::plugin::{BodyNeed, Portion, ResponseStep};
 use message::{FieldId, Headers, Method};
 
-use super::call::{Budget, RunnerCall, CallKind, TRIES, Told};
+use super::call::{RunnerTimeBudget, RunnerCall, CallKind, TRIES, Told};
 use super::error::CallError;
 use super::extra_info::{self, BODY_BYTES_MAX};
 use super::flat::Writer;
@@ -48,7 +48,7 @@ pub(crate) fn head<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> Respon
     }
     ResponseStep::Wait(Box::pin(async move {
         caller.count();
-        match Budget::new(caller).spend(begin(caller, exchange)).await {
+        match RunnerTimeBudget::new(caller).spend(begin(caller, exchange)).await {
             Ok(Begun::Answered(None)) => {}
             Ok(Begun::Answered(body)) => exchange.state::<Visit>().replaced = body,
             Ok(Begun::WantsBody(call)) => exchange.state::<Visit>().waiting = Some(call),
@@ -90,7 +90,7 @@ pub(crate) fn body<'a>(
     }
     let Some(call) = visit.waiting.take() else { return ResponseStep::Done };
     ResponseStep::Wait(Box::pin(async move {
-        match Budget::new(caller).spend(finish(caller, exchange, call, body)).await {
+        match RunnerTimeBudget::new(caller).spend(finish(caller, exchange, call, body)).await {
             Ok(None) => {}
             Ok(Some(new)) => *body = new,
             Err(error) if caller.failed(exchange, &error) => {}

@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Logs the lines of `output` until its last writer has closed it, on a thread of its own.
 pub(super) fn follow(output: PipeReader, process: u32, runner: Arc<Runner>) {
-    let run = move || copy(output, &mut Budget::new(process, runner));
+    let run = move || copy(output, &mut RunnerLogLimiter::new(process, runner));
     // Without a thread the pipe is closed, and the runner gets EPIPE when it writes.
     if let Err(error) = std::thread::Builder::new().name("runner-log".to_owned()).spawn(run) {
         tracing::error!(%error, "the output of the plugin runner is not logged");
@@ -53,20 +53,20 @@ trait TakeLine {
 }
 
 /// Logs lines, as many as are allowed.
-struct Budget {
+struct RunnerLogLimiter {
     process: u32,
     runner: Arc<Runner>,
     since: Instant,
     lines: u32,
 }
 
-impl Budget {
-    fn new(process: u32, runner: Arc<Runner>) -> Budget {
-        Budget { process, runner, since: Instant::now(), lines: 0 }
+impl RunnerLogLimiter {
+    fn new(process: u32, runner: Arc<Runner>) -> RunnerLogLimiter {
+        RunnerLogLimiter { process, runner, since: Instant::now(), lines: 0 }
     }
 }
 
-impl TakeLine for Budget {
+impl TakeLine for RunnerLogLimiter {
     fn take(&mut self, line: &[u8], is_cut: bool) {
         if self.since.elapsed() >= SECOND {
             (self.since, self.lines) = (Instant::now(), 0);
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn lines_beyond_the_budget_are_counted() {
         let runner = Arc::new(Runner::default());
-        let mut budget = Budget::new(1, runner.clone());
+        let mut budget = RunnerLogLimiter::new(1, runner.clone());
         for _ in 0..LINES_PER_SECOND_MAX + 3 {
             budget.take(b"line", false);
         }
