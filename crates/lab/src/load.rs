@@ -33,7 +33,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::result::{LoadOutcome, PeriodOutcome};
-use asker::{Asker, Limits, Source};
+use asker::{Asker, Limits, RequestSource};
 use connection::{Job, Upgrade};
 use crowd::Crowd;
 use expect::Measure;
@@ -305,8 +305,8 @@ impl Plan {
         };
         let most = self.requests.map_or(u64::MAX, |requests| self.share(requests, thread));
         let source = match self.rate {
-            Some(rate) => Source::Open(Schedule::new(rate, thread, threads, end_ns, most)),
-            None => Source::Closed { left: most },
+            Some(rate) => RequestSource::Open(Schedule::new(rate, thread, threads, end_ns, most)),
+            None => RequestSource::Closed { left: most },
         };
         Asker::new(job, limits, source, Tally::new(self.seconds.unwrap_or(0.0)).with(periods))
     }

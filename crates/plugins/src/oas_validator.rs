@@ -59,7 +59,7 @@ use crate::shared::outages::Outages;
 use crate::shared::side_thread;
 use document::{Document, Operation};
 use parameters::{Parts, ParameterLocation, decoded_arguments};
-use source::Source;
+use source::RemoteDocument;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -118,7 +118,7 @@ struct OasValidator {
 /// Where the document comes from.
 enum Origin {
     Written(Arc<Document>),
-    Url(Source),
+    Url(RemoteDocument),
     /// The text is a reference that could not be resolved.
     Unresolved,
 }
@@ -146,7 +146,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             let metadata: OasValidatorMetadata = config::parse(build.metadata.unwrap_or(&Map::new().into()))?;
             let headers = config.spec_url_request_headers.clone().unwrap_or_default();
             let kept_ms = metadata.spec_url_ttl.saturating_mul(1_000);
-            Origin::Url(Source::new(build, url, &headers, config.ssl_verify, config.timeout, kept_ms)?)
+            Origin::Url(RemoteDocument::new(build, url, &headers, config.ssl_verify, config.timeout, kept_ms)?)
         }
         (None, None) => return Err("spec or spec_url is needed".to_owned()),
     };

@@ -60,10 +60,10 @@ attributes! {
 struct RealIp {
     /// `None` trusts every peer.
     trusted: Option<CidrSet>,
-    source: Source,
+    source: RealIpSource,
 }
 
-enum Source {
+enum RealIpSource {
     /// `http_x_forwarded_for`, a list.
     ForwardedFor {
         /// Steps over trusted addresses.
@@ -83,9 +83,9 @@ fn compile(config: &Value) -> Result<RealIp, String> {
     let trusted = trusted.map_err(|error| format!("invalid ip address: {}", error.text))?;
     let source = match &*config.source {
         "http_x_forwarded_for" => {
-            Source::ForwardedFor { is_recursive: config.recursive && trusted.is_some() }
+            RealIpSource::ForwardedFor { is_recursive: config.recursive && trusted.is_some() }
         }
-        name => Source::Variable(Variable::parse(name).map_err(|error| format!("source: {error}"))?),
+        name => RealIpSource::Variable(Variable::parse(name).map_err(|error| format!("source: {error}"))?),
     };
     Ok(RealIp { trusted, source })
 }
@@ -98,8 +98,8 @@ impl RealIp {
     /// The client that the source names; `None` if it names none.
     fn client(&self, exchange: &Exchange) -> Option<ClientAddress> {
         let is_recursive = match &self.source {
-            Source::ForwardedFor { is_recursive } => *is_recursive,
-            Source::Variable(variable) => {
+            RealIpSource::ForwardedFor { is_recursive } => *is_recursive,
+            RealIpSource::Variable(variable) => {
                 return ClientAddress::parse(&exchange.variable(variable)?.text());
             }
         };

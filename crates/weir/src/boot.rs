@@ -55,7 +55,7 @@ use serde_json::{Map, Value};
 use stdx::address_family::AddressChoice;
 
 use crate::cli::explain::Question;
-use crate::settings::{Settings, SettingsSource, Source};
+use crate::settings::{Settings, SettingsSource, ResourceSource};
 use crate::terminal::print_error_bounded;
 
 pub(crate) use catalog::{catalog, catalog_for, catalog_with, running_catalog};
@@ -168,7 +168,7 @@ pub(crate) fn history_offline(
     version: Option<u64>,
     limit: u64,
 ) -> anyhow::Result<Value> {
-    if settings.resources.is_some() || settings.source() == Source::Etcd {
+    if settings.resources.is_some() || settings.source() == ResourceSource::Etcd {
         anyhow::bail!("only the embedded store keeps versions, and this node has another source");
     }
     let catalog = Arc::new(catalog_for(settings));
@@ -199,7 +199,7 @@ fn on_disk(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Vec<Ch
     let sealer = sealer(settings, catalog)?;
     Ok(match (&settings.resources, settings.source()) {
         (Some(path), _) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,
-        (None, Source::Etcd) => {
+        (None, ResourceSource::Etcd) => {
             control::offline::from_etcd_copy(&settings.data, &settings.etcd_prefix, &sealer)?
         }
         (None, _) => control::offline::from_store(&settings.data, &sealer)?,
@@ -330,7 +330,7 @@ fn source(settings: &Settings) -> SourceConfig {
             let directory = settings.data.clone();
             SourceConfig::File { path: path.clone(), strict: settings.strict, directory }
         }
-        (None, Source::Etcd) => {
+        (None, ResourceSource::Etcd) => {
             SourceConfig::Etcd { config: Box::new(etcd(settings)), directory: settings.data.clone() }
         }
         (None, _) => SourceConfig::Store { directory: settings.data.clone() },

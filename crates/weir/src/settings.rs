@@ -52,7 +52,7 @@ pub(crate) use runner::RunnerUser;
 pub(crate) use table::Setting;
 pub(crate) use values::{
     AccessLogFormat, AdminKey, ErrorLog, ErrorLogFormat, ExternalAccounts, Keyring, LogTarget, MemoryLimit,
-    Overload, RoleKey, Secret, Source, StreamRoutes,
+    Overload, RoleKey, Secret, ResourceSource, StreamRoutes,
 };
 #[cfg(feature = "wasm")]
 pub(crate) use wasm::HttpRequestPhase;
@@ -187,7 +187,7 @@ settings! {
         instance_id: Option<String> = parse::instance_id("ID", ""),
         /// Where resources come from: `store`, the embedded store of this node; `file`, the file that `resources` names;
         /// `etcd`, a cluster of nodes that share what is in etcd; `auto`, the file if one is named, else the store.
-        source: Source = parse::source("auto|store|file|etcd", "auto"),
+        source: ResourceSource = parse::source("auto|store|file|etcd", "auto"),
     }
     section "etcd" {
         /// Endpoints of etcd, each `http://HOST:PORT` or `https://HOST:PORT`. One is used at a time; when it fails, the

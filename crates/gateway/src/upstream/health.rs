@@ -28,7 +28,7 @@ use net::nodes::{ResolvedNode, NodeSet};
 use parking_lot::Mutex;
 use stdx::published::Published;
 
-use counts::{HealthCounts, Source};
+use counts::{HealthCounts, CheckSource};
 pub(crate) use probe::{Probe, ProbeHost, ProbeKind};
 pub(crate) use request::HttpRequest;
 use rules::{Observation, Rules};
@@ -127,7 +127,7 @@ impl Health {
     fn note(
         &self,
         node: &ResolvedNode,
-        source: Source,
+        source: CheckSource,
         rules: &Rules,
         observation: Observation,
         detail: impl FnOnce() -> Cow<'static, str>,
@@ -144,7 +144,7 @@ impl Health {
 
     /// A node went down or came up.
     #[cold]
-    fn turn(&self, node: &ResolvedNode, source: Source, result: CheckResult, turn: HealthTurn, detail: &str) {
+    fn turn(&self, node: &ResolvedNode, source: CheckSource, result: CheckResult, turn: HealthTurn, detail: &str) {
         let count = turn.after.count(result);
         let what = match (result, count) {
             (CheckResult::Success, 1) => "success",
@@ -222,7 +222,7 @@ mod tests {
 
     fn fail(health: &Health, node: &ResolvedNode) -> bool {
         let rules = &health.active.rules;
-        health.note(node, Source::Active, rules, Observation::TcpFailure, || "a test".into());
+        health.note(node, CheckSource::Active, rules, Observation::TcpFailure, || "a test".into());
         node.state.is(Unusable::Unhealthy)
     }
 
@@ -259,7 +259,7 @@ mod tests {
         forget_verdicts(&cell.load().states);
         assert!(fail(&now, &node));
         let verdict = node.state.health().snapshot();
-        before.note(&node, Source::Passive, &before.active.rules, Observation::Success, || "a test".into());
+        before.note(&node, CheckSource::Passive, &before.active.rules, Observation::Success, || "a test".into());
         assert!(node.state.is(Unusable::Unhealthy));
         assert_eq!(node.state.health().snapshot(), verdict);
     }
@@ -271,7 +271,7 @@ mod tests {
         let node = cell.load().nodes[0].clone();
         let turn = node.state.health().count(CheckResult::TcpFailure, 1).unwrap();
         health.end();
-        health.turn(&node, Source::Passive, CheckResult::TcpFailure, turn, "a test");
+        health.turn(&node, CheckSource::Passive, CheckResult::TcpFailure, turn, "a test");
         assert_eq!((node.state.is_usable(), node.state.health().snapshot()), (true, turn.before));
     }
 }

@@ -11,7 +11,7 @@ use message::{FieldId, FieldSet, HeadLimits, Method, RequestHead, ResponseHead, 
 
 use super::body::Body;
 use super::buffers::{Buffer, Buffers};
-use super::layer7::{Source, Upstream};
+use super::layer7::{BufferedSource, Upstream};
 use super::link::Writer;
 
 /// The prefix that is removed from a path, as by all contenders.
@@ -64,7 +64,7 @@ impl Exchange {
     }
 
     /// Reads the next request's head; `false` when the client has ended the connection instead.
-    pub(super) async fn read_request(&mut self, source: &mut Source) -> Result<bool, ForwardFault> {
+    pub(super) async fn read_request(&mut self, source: &mut BufferedSource) -> Result<bool, ForwardFault> {
         self.answer_has_begun = false;
         let Some(mut buffer) = source.next().await.map_err(|_| ForwardFault::Client)? else { return Ok(false) };
         loop {
@@ -84,7 +84,7 @@ impl Exchange {
     /// Sends the request that was read, and its response back.
     pub(super) async fn run(
         &mut self,
-        client: &mut Source,
+        client: &mut BufferedSource,
         to_client: &mut Writer,
         upstream: &mut Upstream,
     ) -> Result<Ending, ForwardFault> {
@@ -118,7 +118,7 @@ impl Exchange {
     }
 
     /// The request's head for the origin, with the part of the body that has arrived already.
-    fn request_head(&self, client: &mut Source, body: &mut Body) -> Result<Buffer, ForwardFault> {
+    fn request_head(&self, client: &mut BufferedSource, body: &mut Body) -> Result<Buffer, ForwardFault> {
         let (request, mut head) = (&self.request, self.buffers.take());
         let out = head.bytes_mut();
         let path = request.path();
@@ -144,7 +144,7 @@ impl Exchange {
     }
 
     /// Forwards the response with its interim responses; returns whether the client's connection can be used again.
-    async fn answer(&mut self, origin: &mut Source, to_client: &mut Writer) -> Result<bool, ForwardFault> {
+    async fn answer(&mut self, origin: &mut BufferedSource, to_client: &mut Writer) -> Result<bool, ForwardFault> {
         let is_old = self.request.version == Version::Http10;
         loop {
             self.read_response(origin).await?;
@@ -175,7 +175,7 @@ impl Exchange {
         }
     }
 
-    async fn read_response(&mut self, origin: &mut Source) -> Result<(), ForwardFault> {
+    async fn read_response(&mut self, origin: &mut BufferedSource) -> Result<(), ForwardFault> {
         let was_head = self.request.method == Method::Head;
         let next = origin.next().await.map_err(|_| ForwardFault::Origin)?;
         let mut buffer = next.ok_or(ForwardFault::Origin)?;
@@ -201,7 +201,7 @@ impl Exchange {
     /// The response's head for the client, with the part of the body that has arrived already.
     fn response_head(
         &self,
-        origin: &mut Source,
+        origin: &mut BufferedSource,
         body: &mut Body,
         keep: bool,
         unpack: bool,
@@ -228,7 +228,7 @@ impl Exchange {
     /// Forwards the data of chunks to a client that knows no chunks; the end of the connection ends the body.
     async fn unpack(
         &self,
-        origin: &mut Source,
+        origin: &mut BufferedSource,
         body: &mut Body,
         to_client: &mut Writer,
     ) -> Result<(), ForwardFault> {
@@ -248,14 +248,14 @@ impl Exchange {
 }
 
 /// Appends the next bytes to an incomplete head.
-async fn append(buffer: &mut Buffer, source: &mut Source, fault: fn() -> ForwardFault) -> Result<(), ForwardFault> {
+async fn append(buffer: &mut Buffer, source: &mut BufferedSource, fault: fn() -> ForwardFault) -> Result<(), ForwardFault> {
     let more = source.more().await.map_err(|_| fault())?.ok_or_else(fault)?;
     buffer.bytes_mut().extend_from_slice(&more);
     Ok(())
 }
 
 /// Appends the part of the body that arrived together with its head, so that both are one write.
-fn join(out: &mut Vec<u8>, source: &mut Source, body: &mut Body, unpack: bool) -> Result<(), ()> {
+fn join(out: &mut Vec<u8>, source: &mut BufferedSource, body: &mut Body, unpack: bool) -> Result<(), ()> {
     if body.is_over() {
         return Ok(());
     }
@@ -274,7 +274,7 @@ fn join(out: &mut Vec<u8>, source: &mut Source, body: &mut Body, unpack: bool) -
 
 /// Forwards the rest of a body, byte for byte. The direction decides the side at fault.
 async fn pass(
-    from: &mut Source,
+    from: &mut BufferedSource,
     body: &mut Body,
     to: &mut Writer,
     cannot_read: fn() -> ForwardFault,

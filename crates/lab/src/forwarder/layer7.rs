@@ -11,12 +11,12 @@ use super::loops::{Loops, LoopLocation};
 
 /// Bytes of a connection; some may have been read before they were needed.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct BufferedSource {
     reader: Reader,
     rest: Option<Buffer>,
 }
 
-impl Source {
+impl BufferedSource {
     pub(super) fn new(reader: Reader) -> Self {
         Self { reader, rest: None }
     }
@@ -56,14 +56,14 @@ impl Source {
 /// A connection to the origin.
 #[derive(Debug)]
 pub(super) struct Upstream {
-    pub(super) source: Source,
+    pub(super) source: BufferedSource,
     pub(super) writer: Writer,
     pub(super) place: LoopLocation,
 }
 
 /// Serves one client until it or a fault ends its connection.
 pub(super) async fn serve((reader, mut writer): (Reader, Writer), client: IpAddr, me: usize, loops: &Loops) {
-    let mut source = Source::new(reader);
+    let mut source = BufferedSource::new(reader);
     let mut exchange = Exchange::new(client, loops.settings.buffers);
     loop {
         match exchange.read_request(&mut source).await {
@@ -96,7 +96,7 @@ async fn upstream(me: usize, loops: &Loops) -> Option<Upstream> {
         return Some(idle);
     }
     let (reader, writer) = loops.connect(place).await.ok()?;
-    Some(Upstream { source: Source::new(reader), writer, place })
+    Some(Upstream { source: BufferedSource::new(reader), writer, place })
 }
 
 /// Answers in the origin's place, and ends the connection.

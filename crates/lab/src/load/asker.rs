@@ -22,7 +22,7 @@ use super::timer::Timer;
 pub(super) struct Asker<'a> {
     job: &'a Job,
     limits: Limits,
-    source: Source,
+    source: RequestSource,
     epoll: OwnedFd,
     timer: Option<Timer>,
     connections: Vec<LoadConnection>,
@@ -48,7 +48,7 @@ pub(super) struct Limits {
 
 /// The source of requests.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum RequestSource {
     /// This many requests, each as soon as a connection is free.
     Closed { left: u64 },
     /// Requests at the times when they are due.
@@ -57,11 +57,11 @@ pub(super) enum Source {
 
 impl<'a> Asker<'a> {
     /// Allocates the resources of the run; connects nothing yet.
-    pub(super) fn new(job: &'a Job, limits: Limits, source: Source, tally: Tally) -> anyhow::Result<Self> {
+    pub(super) fn new(job: &'a Job, limits: Limits, source: RequestSource, tally: Tally) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
         let timer = match source {
-            Source::Open(_) => Some(Timer::new(&epoll, TIMER).context("no timer to be had")?),
-            Source::Closed { .. } => None,
+            RequestSource::Open(_) => Some(Timer::new(&epoll, TIMER).context("no timer to be had")?),
+            RequestSource::Closed { .. } => None,
         };
         Ok(Self {
             job,
@@ -119,7 +119,7 @@ impl<'a> Asker<'a> {
         let mut next_sweep_ns = SWEEP_NS;
         while !stop.load(Ordering::Relaxed) {
             let now_ns = self.now_ns();
-            if let Source::Open(schedule) = &mut self.source {
+            if let RequestSource::Open(schedule) = &mut self.source {
                 schedule.advance(now_ns);
                 self.give(now_ns);
             }
@@ -135,7 +135,7 @@ impl<'a> Asker<'a> {
         }
         let now_ns = self.now_ns();
         self.expire(u64::MAX, now_ns);
-        if let Source::Open(schedule) = &self.source {
+        if let RequestSource::Open(schedule) = &self.source {
             self.tally.leave(schedule.unsent());
         }
         if !stop.load(Ordering::Relaxed) {
@@ -151,7 +151,7 @@ impl<'a> Asker<'a> {
     /// In a run with periods, clients give up requests that were due before `before_ns` and wait for a connection, so
     /// that a standstill does not delay the requests of later periods. In other runs such requests are sent late.
     fn expire(&mut self, before_ns: u64, now_ns: u64) {
-        let Source::Open(schedule) = &mut self.source else { return };
+        let RequestSource::Open(schedule) = &mut self.source else { return };
         if self.tally.periods().is_none() {
             return;
         }
@@ -163,7 +163,7 @@ impl<'a> Asker<'a> {
 
     /// Waits for events, no longer than until the next sweep, and handles them.
     fn turn(&mut self, events: &mut Vec<Event>) {
-        if let (Some(timer), Source::Open(schedule)) = (&mut self.timer, &self.source)
+        if let (Some(timer), RequestSource::Open(schedule)) = (&mut self.timer, &self.source)
             && let Some(next_ns) = schedule.next_ns().filter(|_| self.begun)
         {
             timer.set(next_ns, nanoseconds(&self.clock));
@@ -294,11 +294,11 @@ impl<'a> Asker<'a> {
 
     fn is_over(&self, now_ns: u64) -> bool {
         let is_exhausted = match &self.source {
-            Source::Closed { left } => *left == 0 || now_ns >= self.limits.end_ns,
-            Source::Open(schedule) => schedule.is_over(),
+            RequestSource::Closed { left } => *left == 0 || now_ns >= self.limits.end_ns,
+            RequestSource::Open(schedule) => schedule.is_over(),
         };
         let is_late = now_ns > self.limits.end_ns.saturating_add(self.limits.timeout_ns);
-        (is_exhausted && self.in_flight == 0) || (is_late && matches!(self.source, Source::Open(_)))
+        (is_exhausted && self.in_flight == 0) || (is_late && matches!(self.source, RequestSource::Open(_)))
     }
 
     fn now_ns(&self) -> u64 {
@@ -306,16 +306,16 @@ impl<'a> Asker<'a> {
     }
 }
 
-impl Source {
+impl RequestSource {
     /// Takes the next request, if one is due; returns when it was due.
     fn take(&mut self, now_ns: u64, end_ns: u64) -> Option<u64> {
         match self {
-            Source::Closed { left } if *left > 0 && now_ns < end_ns => {
+            RequestSource::Closed { left } if *left > 0 && now_ns < end_ns => {
                 *left -= 1;
                 Some(now_ns)
             }
-            Source::Closed { .. } => None,
-            Source::Open(schedule) => schedule.take(),
+            RequestSource::Closed { .. } => None,
+            RequestSource::Open(schedule) => schedule.take(),
         }
     }
 }

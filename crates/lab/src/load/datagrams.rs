@@ -51,7 +51,7 @@ pub(super) fn run(
 
 /// A source of datagrams.
 #[derive(Debug)]
-struct Source {
+struct DatagramSource {
     socket: OwnedFd,
     /// The number of its datagram in flight, and when that was sent.
     in_flight: Option<(u64, u64)>,
@@ -60,7 +60,7 @@ struct Source {
 struct Sender<'a> {
     share: DatagramShare<'a>,
     epoll: OwnedFd,
-    sources: Vec<Source>,
+    sources: Vec<DatagramSource>,
     /// Sources without a datagram in flight, the one that waits longest first.
     free: VecDeque<usize>,
     left: u64,
@@ -79,7 +79,7 @@ impl<'a> Sender<'a> {
         let sources = (0..share.sources)
             .map(|number| {
                 let socket = socket::datagrams(share.target.address, &epoll, number as u64)?;
-                Ok(Source { socket, in_flight: None })
+                Ok(DatagramSource { socket, in_flight: None })
             })
             .collect::<Result<Vec<_>, Errno>>()
             .context("no socket for a source of datagrams")?;

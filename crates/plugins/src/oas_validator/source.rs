@@ -16,7 +16,7 @@ use crate::shared::fetched::Fetched;
 use crate::shared::side_thread;
 
 /// See the module.
-pub(super) struct Source {
+pub(super) struct RemoteDocument {
     call: Arc<DocumentCall>,
     kept_ms: u64,
     document: Arc<Fetched<Document>>,
@@ -29,7 +29,7 @@ struct DocumentCall {
     limits: OutboundLimits,
 }
 
-impl Source {
+impl RemoteDocument {
     /// The document at `url`, which is asked for with `headers`.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Source {
         verifies: bool,
         timeout_ms: u64,
         kept_ms: u64,
-    ) -> Result<Source, String> {
+    ) -> Result<RemoteDocument, String> {
         let tls = OutboundTls::verifying(verifies);
         let destination = build.services.destination(url, KeepAlive::default(), &tls)?;
         let mut fields = Headers::new();
@@ -58,7 +58,7 @@ impl Source {
             max_body_bytes: DOCUMENT_BYTES_MAX,
         };
         let document = build.states.keep(&key, Fetched::default);
-        Ok(Source { call: Arc::new(DocumentCall { destination, headers: fields, limits }), kept_ms, document })
+        Ok(RemoteDocument { call: Arc::new(DocumentCall { destination, headers: fields, limits }), kept_ms, document })
     }
 
     /// The document; an older one until a new one is fetched.

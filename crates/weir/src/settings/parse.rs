@@ -18,7 +18,7 @@ use net::tls::server::Versions;
 use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
-use super::values::{ErrorLog, ErrorLogFormat, LogTarget, MemoryLimit, Overload, Source};
+use super::values::{ErrorLog, ErrorLogFormat, LogTarget, MemoryLimit, Overload, ResourceSource};
 use super::written::Given;
 pub(super) use access_log_format::{access_log_format, stream_access_log_format};
 pub(super) use acme::{
@@ -112,12 +112,12 @@ pub(super) fn alt_svc(given: &Given) -> Result<AltSvc, String> {
 }
 
 /// The source of resources.
-pub(super) fn source(given: &Given) -> Result<Source, String> {
+pub(super) fn source(given: &Given) -> Result<ResourceSource, String> {
     match single(given)? {
-        "auto" => Ok(Source::Auto),
-        "store" => Ok(Source::Store),
-        "file" => Ok(Source::File),
-        "etcd" => Ok(Source::Etcd),
+        "auto" => Ok(ResourceSource::Auto),
+        "store" => Ok(ResourceSource::Store),
+        "file" => Ok(ResourceSource::File),
+        "etcd" => Ok(ResourceSource::Etcd),
         other => Err(format!("`{other}` is no source; write `store`, `file`, `etcd` or `auto`")),
     }
 }

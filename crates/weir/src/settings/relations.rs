@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use control::acme::ChallengeKind;
 
-use super::{SettingFault, Settings, Source, WrittenSettings};
+use super::{SettingFault, Settings, ResourceSource, WrittenSettings};
 
 impl Settings {
     /// Refuses values that are valid alone but not together.
@@ -35,8 +35,8 @@ impl Settings {
     /// Refuses a source that lacks a setting it needs, or that another setting contradicts.
     fn check_source(&self, written: &WrittenSettings, faults: &mut Vec<SettingFault>) {
         let reason = match (self.source, &self.resources) {
-            (Source::File, None) => "`source: file` needs `resources`, the file",
-            (Source::Store | Source::Etcd, Some(_)) => "`resources` names a file; leave it out, or `source`",
+            (ResourceSource::File, None) => "`source: file` needs `resources`, the file",
+            (ResourceSource::Store | ResourceSource::Etcd, Some(_)) => "`resources` names a file; leave it out, or `source`",
             _ if self.etcd_cert.is_some() != self.etcd_key.is_some() => {
                 faults.push(written.fault_of_pair(
                     ["etcd_cert", "etcd_key"],

@@ -177,7 +177,7 @@ fn every_fault_of_a_file_has_its_line() {
     check(
         "proxy: 127.0.0.1:1\nhttp1_only: [127.0.0.1:1, 127.0.0.1:2]",
         &["weir.yaml:2: http1_only: 127.0.0.1:2 is in none of `proxy`, `proxy_tls`, `proxy_tls_http3`, \
-             `proxy_protocol`, `proxy_protocol_tls`; write it as it is there"],
+             `proxy_protocol`, `proxy_protocol_tls`; write it is there"],
     );
 }
 
@@ -327,7 +327,7 @@ proptest::proptest! {
 
 #[test]
 fn sources_and_what_they_need() {
-    let check = |file: &str, environment: &[(&str, &str)], expected: Result<Source, &str>| match (
+    let check = |file: &str, environment: &[(&str, &str)], expected: Result<ResourceSource, &str>| match (
         load(file, environment, &[]),
         expected,
     ) {
@@ -335,10 +335,10 @@ fn sources_and_what_they_need() {
         (Err(faults), Err(part)) => assert!(faults.to_string().contains(part), "{file}: {faults}"),
         (found, _) => panic!("{file}: {:?}", found.map(|settings| settings.source())),
     };
-    check("", &[], Ok(Source::Store));
-    check("resources: a.yaml", &[], Ok(Source::File));
-    check("source: etcd", &[], Ok(Source::Etcd));
-    check("source: file\nresources: a.yaml", &[], Ok(Source::File));
+    check("", &[], Ok(ResourceSource::Store));
+    check("resources: a.yaml", &[], Ok(ResourceSource::File));
+    check("source: etcd", &[], Ok(ResourceSource::Etcd));
+    check("source: file\nresources: a.yaml", &[], Ok(ResourceSource::File));
     check("source: consul", &[], Err("weir.yaml:1: source: `consul` is no source"));
     check("source: file", &[], Err("weir.yaml:1: source: `source: file` needs"));
     check("source: etcd\nresources: a.yaml", &[], Err("weir.yaml:2: resources: `resources` names a file"));
@@ -348,7 +348,7 @@ fn sources_and_what_they_need() {
     check("etcd_prefix: /apisix/", &[], Err("is not a prefix"));
     check("etcd_cert: c.pem", &[], Err("weir.yaml:1: etcd_cert: a certificate and its private key"));
     check("etcd_username: root", &[], Err("weir.yaml:1: etcd_username: a user name and a password"));
-    check("etcd_username: root", &[("WEIR_ETCD_PASSWORD", "p")], Ok(Source::Store));
+    check("etcd_username: root", &[("WEIR_ETCD_PASSWORD", "p")], Ok(ResourceSource::Store));
     check("etcd_password: p", &[], Err("is a secret"));
     let alone = Settings::from_file_text(Path::new("weir.yaml"), "source: etcd\netcd_username: root");
     assert!(alone.is_ok(), "the password is in the environment of the service: {alone:?}");

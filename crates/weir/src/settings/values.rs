@@ -74,7 +74,7 @@ pub(crate) enum StreamRoutes {
 
 /// The source of resources.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Source {
+pub(crate) enum ResourceSource {
     /// The file if `resources` names one, else the store.
     Auto,
     /// The keys in etcd that a cluster of instances shares.

@@ -10,7 +10,7 @@ use model::check::{CheckOptions, UnknownFields};
 use model::outbound::OutboundPolicy;
 use model::settings::{PathSettings, SharedSettings, UpstreamTimeout};
 
-use super::{Settings, Source, StreamRoutes};
+use super::{Settings, ResourceSource, StreamRoutes};
 
 impl Settings {
     /// The part of the settings that both the control side and the data side need.
@@ -50,10 +50,10 @@ impl Settings {
 
     /// The source of resources, with `auto` resolved.
     #[must_use]
-    pub(crate) fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> ResourceSource {
         match (self.source, &self.resources) {
-            (Source::Auto, Some(_)) => Source::File,
-            (Source::Auto, None) => Source::Store,
+            (ResourceSource::Auto, Some(_)) => ResourceSource::File,
+            (ResourceSource::Auto, None) => ResourceSource::Store,
             (source, _) => source,
         }
     }

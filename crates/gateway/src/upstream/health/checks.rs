@@ -13,7 +13,7 @@ use net::nodes::NodeSet;
 use stdx::published::Reader;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::counts::{HealthCounts, Source};
+use super::counts::{HealthCounts, CheckSource};
 use super::outcome::CheckOutcome;
 use super::rules::Observation;
 use super::schedule::{Id, Schedule};
@@ -225,7 +225,7 @@ impl Checks {
         if let Some(outcome) = outcome {
             if let Some(observation) = outcome.observation {
                 let rules = &health.active.rules;
-                health.note(&target.node, Source::Active, rules, observation, || outcome.detail.clone());
+                health.note(&target.node, CheckSource::Active, rules, observation, || outcome.detail.clone());
             } else {
                 let (upstream, address) = (&*health.identity, target.address());
                 tracing::debug!(upstream, %address, reason = %outcome.detail, "a health check could not be made");

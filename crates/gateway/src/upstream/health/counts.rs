@@ -8,21 +8,21 @@ use super::rules::Observation;
 
 /// The checks that an observation comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum CheckSource {
     /// Checks that ask the nodes.
     Active,
     /// Requests of clients.
     Passive,
 }
 
-impl Source {
-    const ALL: [Source; 2] = [Source::Active, Source::Passive];
+impl CheckSource {
+    const ALL: [CheckSource; 2] = [CheckSource::Active, CheckSource::Passive];
 
     /// The name used in logs and metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Source::Active => "active",
-            Source::Passive => "passive",
+            CheckSource::Active => "active",
+            CheckSource::Passive => "passive",
         }
     }
 }
@@ -41,7 +41,7 @@ const RESULTS: [&str; 5] = ["response", "bad_response", "tcp_failure", "timeout"
 
 impl HealthCounts {
     /// Counts a node that went down or came up.
-    pub(crate) fn turned(&self, source: Source, is_down: bool) {
+    pub(crate) fn turned(&self, source: CheckSource, is_down: bool) {
         self.turns[source as usize][usize::from(is_down)].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -61,7 +61,7 @@ impl HealthCounts {
     pub(crate) fn write_metrics(&self, text: &mut String) {
         let name = "weir_health_transitions_total";
         header(text, name, "counter", "Nodes that health checks took out or let in again, by kind of check.");
-        for source in Source::ALL {
+        for source in CheckSource::ALL {
             for (to, is_down) in [("healthy", false), ("unhealthy", true)] {
                 let count = self.turns[source as usize][usize::from(is_down)].load(Ordering::Relaxed);
                 sample(text, name, &[("check", &source.as_str()), ("to", &to)], count);

@@ -7,7 +7,7 @@ use exchange::failure::{Blame, Cause};
 use net::nodes::ResolvedNode;
 
 use super::Health;
-use super::counts::Source;
+use super::counts::CheckSource;
 use super::rules::Observation;
 
 impl Health {
@@ -22,7 +22,7 @@ impl Health {
     pub(crate) fn note_attempt(&self, node: &ResolvedNode, attempt: &Attempt) {
         if let (Some(rules), Some(observation)) = (&self.passive, observation(attempt.status, attempt.failed))
         {
-            self.note(node, Source::Passive, rules, observation, || detail(attempt));
+            self.note(node, CheckSource::Passive, rules, observation, || detail(attempt));
         }
     }
 }

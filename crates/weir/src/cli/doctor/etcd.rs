@@ -7,7 +7,7 @@ use std::time::Duration;
 use stdx::clock::HttpDate;
 
 use super::Check;
-use crate::settings::{Settings, Source};
+use crate::settings::{Settings, ResourceSource};
 
 /// Longest wait for an endpoint.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -18,7 +18,7 @@ const SKEW_MAX_S: u64 = 5;
 
 /// One check for each endpoint; none where the configuration comes from elsewhere.
 pub(super) fn check(settings: &Settings) -> Vec<Check> {
-    if settings.source() != Source::Etcd {
+    if settings.source() != ResourceSource::Etcd {
         return Vec::new();
     }
     settings.etcd_endpoints.iter().map(|endpoint| check_endpoint(endpoint)).collect()
