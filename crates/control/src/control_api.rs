@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use jsonx::Bounds;
 use model::catalog::Subsystem;
 use model::report::UpstreamHealth;
-use model::{Catalog, Key, Kind, WrittenObject, schema, secret_field};
+use model::{Catalog, Key, ObjectKind, WrittenObject, schema, secret_field};
 use serde_json::{Map, Value, json};
 
 use crate::admin::listing::shown_key;
@@ -126,22 +126,22 @@ impl ControlParts {
         let view = self.view.load();
         match path {
             ["schema"] => respond::json(StatusCode::OK, &self.schema()),
-            ["routes"] => self.all(&view, Kind::Route),
-            ["services"] => self.all(&view, Kind::Service),
-            ["upstreams"] => self.all(&view, Kind::Upstream),
-            ["stream_routes"] => self.all(&view, Kind::StreamRoute),
-            ["route", id] => self.one(&view, Kind::Route, id),
-            ["service", id] => self.one(&view, Kind::Service, id),
-            ["upstream", id] => self.one(&view, Kind::Upstream, id),
-            ["stream_route", id] => self.one(&view, Kind::StreamRoute, id),
+            ["routes"] => self.all(&view, ObjectKind::Route),
+            ["services"] => self.all(&view, ObjectKind::Service),
+            ["upstreams"] => self.all(&view, ObjectKind::Upstream),
+            ["stream_routes"] => self.all(&view, ObjectKind::StreamRoute),
+            ["route", id] => self.one(&view, ObjectKind::Route, id),
+            ["service", id] => self.one(&view, ObjectKind::Service, id),
+            ["upstream", id] => self.one(&view, ObjectKind::Upstream, id),
+            ["stream_route", id] => self.one(&view, ObjectKind::StreamRoute, id),
             ["plugin_metadatas"] => {
-                let all: Vec<Value> = in_force(&view, Kind::PluginMetadata)
+                let all: Vec<Value> = in_force(&view, ObjectKind::PluginMetadata)
                     .into_iter()
                     .map(|written| self.metadata(written))
                     .collect();
                 respond::json(StatusCode::OK, &all)
             }
-            ["plugin_metadata", name] => match find(&view, Kind::PluginMetadata, name) {
+            ["plugin_metadata", name] => match find(&view, ObjectKind::PluginMetadata, name) {
                 Some(written) => respond::json(StatusCode::OK, &self.metadata(written)),
                 None => missing(&format!("plugin metadata[{name}] not found")),
             },
@@ -181,12 +181,12 @@ impl ControlParts {
         }
     }
 
-    fn all(&self, view: &View, kind: Kind) -> Response<Bytes> {
+    fn all(&self, view: &View, kind: ObjectKind) -> Response<Bytes> {
         let all: Vec<Value> = in_force(view, kind).into_iter().map(|written| self.dump(written)).collect();
         respond::json(StatusCode::OK, &all)
     }
 
-    fn one(&self, view: &View, kind: Kind, id: &str) -> Response<Bytes> {
+    fn one(&self, view: &View, kind: ObjectKind, id: &str) -> Response<Bytes> {
         match find(view, kind, id) {
             Some(written) => respond::json(StatusCode::OK, &self.dump(written)),
             None => missing(&format!("{}[{id}] not found", kind.singular())),
@@ -245,7 +245,7 @@ impl ControlParts {
     }
 
     fn schema(&self) -> Value {
-        let main: Map<String, Value> = Kind::ALL
+        let main: Map<String, Value> = ObjectKind::ALL
             .into_iter()
             .map(|kind| (kind.singular().to_owned(), schema::of(kind).clone()))
             .collect();
@@ -266,8 +266,8 @@ impl ControlParts {
         let Some(id) = id else {
             return missing(&format!("missing src id for src type {collection}"));
         };
-        let kind = match Kind::from_collection(collection) {
-            Some(kind @ (Kind::Route | Kind::Service | Kind::Upstream | Kind::StreamRoute)) => kind,
+        let kind = match ObjectKind::from_collection(collection) {
+            Some(kind @ (ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream | ObjectKind::StreamRoute)) => kind,
             _ => return respond::bad(format!("invalid src type {collection}")),
         };
         if find(view, kind, id).is_none() {
@@ -364,13 +364,13 @@ fn escaped(text: &str) -> String {
 }
 
 /// The objects in force, ordered by id.
-fn in_force(view: &View, kind: Kind) -> Vec<&WrittenObject> {
+fn in_force(view: &View, kind: ObjectKind) -> Vec<&WrittenObject> {
     let mut all: Vec<&WrittenObject> = view.snapshot.iter(kind).map(|object| &object.written).collect();
     all.sort_by(|left, right| left.key.id.cmp(&right.key.id));
     all
 }
 
-fn find<'a>(view: &'a View, kind: Kind, id: &str) -> Option<&'a WrittenObject> {
+fn find<'a>(view: &'a View, kind: ObjectKind, id: &str) -> Option<&'a WrittenObject> {
     let key = Key::new(kind, id).ok()?;
     view.snapshot.get(&key).map(|object| &object.written)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use model::extension::{EXTENSION_CONTENT_BYTES_MAX, version_of};
-use model::{Catalog, Key, Kind};
+use model::{Catalog, Key, ObjectKind};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -160,7 +160,7 @@ impl Folder {
                 format!("it has {} bytes, and {EXTENSION_CONTENT_BYTES_MAX} are allowed", content.len());
             return Err(Fault::Lasting(reason));
         }
-        let key = Key::new(Kind::Extension, &file.name).map_err(|fault| Fault::Lasting(fault.to_string()))?;
+        let key = Key::new(ObjectKind::Extension, &file.name).map_err(|fault| Fault::Lasting(fault.to_string()))?;
         let loader =
             self.parts.catalog.loader().ok_or_else(|| Fault::Lasting("there is no language".to_owned()))?;
         let (stored, index) = self.stored(&key);
@@ -205,7 +205,7 @@ impl Folder {
     async fn remove_gone(&self, files: &BTreeMap<String, File>) -> Vec<String> {
         let view = self.parts.view.load();
         let mut faults = Vec::new();
-        for written in view.all_written(Kind::Extension) {
+        for written in view.all_written(ObjectKind::Extension) {
             let object: Map<String, Value> = serde_json::from_str(&written.text).unwrap_or_default();
             if !is_ours(&object) || files.contains_key(&*written.key.id) {
                 continue;
@@ -313,7 +313,7 @@ mod tests {
 
         fn active(&self, name: &str) -> Option<String> {
             let view = self.rig.view.load();
-            let written = view.written(&Key::new(Kind::Extension, name).unwrap())?;
+            let written = view.written(&Key::new(ObjectKind::Extension, name).unwrap())?;
             let object: Value = serde_json::from_str(&written.text).unwrap();
             object["active"].as_str().map(str::to_owned)
         }
@@ -327,7 +327,7 @@ mod tests {
         bench.write(".mine.tiny", "a");
         bench.round();
         assert_eq!(bench.active("mine"), Some(version_of(b"a")));
-        assert_eq!(bench.rig.view.load().all_written(Kind::Extension).len(), 1);
+        assert_eq!(bench.rig.view.load().all_written(ObjectKind::Extension).len(), 1);
         bench.write("mine.tiny", "bb");
         bench.round();
         assert_eq!(bench.active("mine"), Some(version_of(b"bb")));

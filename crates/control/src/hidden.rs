@@ -90,10 +90,10 @@ fn stored_at<'s>(object: &Value, stored: &'s Value, pointer: &str) -> Option<&'s
 mod tests {
     use super::*;
     use crate::testing::catalog;
-    use model::Kind;
+    use model::ObjectKind;
     use serde_json::json;
 
-    fn check(kind: Kind, id: &str, object: Value, before: Value, expected: Result<Value, &str>) {
+    fn check(kind: ObjectKind, id: &str, object: Value, before: Value, expected: Result<Value, &str>) {
         let mut found = object.clone();
         let before = (!before.is_null()).then(|| before.to_string());
         let key = Key::new(kind, id).unwrap();
@@ -108,32 +108,32 @@ mod tests {
     #[test]
     fn hidden_secret_is_put_back() {
         let jack = |key: &str| json!({"username": "jack", "plugins": {"auth": {"key": key}}});
-        check(Kind::Consumer, "jack", jack(HIDDEN), jack("k"), Ok(jack("k")));
-        check(Kind::Consumer, "jack", jack("new"), jack("k"), Ok(jack("new")));
-        check(Kind::Consumer, "jack", jack(HIDDEN), Value::Null, Err("/plugins/auth/key"));
-        check(Kind::Consumer, "jack", jack(HIDDEN), json!({"username": "jack"}), Err("/plugins/auth/key"));
+        check(ObjectKind::Consumer, "jack", jack(HIDDEN), jack("k"), Ok(jack("k")));
+        check(ObjectKind::Consumer, "jack", jack("new"), jack("k"), Ok(jack("new")));
+        check(ObjectKind::Consumer, "jack", jack(HIDDEN), Value::Null, Err("/plugins/auth/key"));
+        check(ObjectKind::Consumer, "jack", jack(HIDDEN), json!({"username": "jack"}), Err("/plugins/auth/key"));
         let ssl = |key: &str| json!({"cert": "c", "key": key, "keys": [key]});
-        check(Kind::Ssl, "1", ssl(HIDDEN), ssl("k"), Ok(ssl("k")));
+        check(ObjectKind::Ssl, "1", ssl(HIDDEN), ssl("k"), Ok(ssl("k")));
         let vault = |token: &str| json!({"uri": "u", "token": token});
-        check(Kind::Secret, "vault/1", vault(HIDDEN), vault("t"), Ok(vault("t")));
+        check(ObjectKind::Secret, "vault/1", vault(HIDDEN), vault("t"), Ok(vault("t")));
     }
 
     #[test]
     fn text_of_a_plain_field_stays() {
         let route = json!({"desc": HIDDEN, "uri": "/a", "labels": {"a": HIDDEN}});
-        check(Kind::Route, "1", route.clone(), json!({"desc": "d"}), Ok(route));
+        check(ObjectKind::Route, "1", route.clone(), json!({"desc": "d"}), Ok(route));
     }
 
     #[test]
     fn list_of_another_length_is_refused() {
         let before = json!({"keys": ["a", "b"]});
-        check(Kind::Ssl, "1", json!({"keys": [HIDDEN]}), before.clone(), Err("/keys/0"));
-        check(Kind::Ssl, "1", json!({"keys": [HIDDEN, "c"]}), before, Ok(json!({"keys": ["a", "c"]})));
+        check(ObjectKind::Ssl, "1", json!({"keys": [HIDDEN]}), before.clone(), Err("/keys/0"));
+        check(ObjectKind::Ssl, "1", json!({"keys": [HIDDEN, "c"]}), before, Ok(json!({"keys": ["a", "c"]})));
     }
 
     #[test]
     fn field_of_an_unknown_plugin_is_put_back() {
         let route = |text: &str| json!({"plugins": {"a/b": {"x": [text]}}});
-        check(Kind::Route, "1", route(HIDDEN), route("s"), Ok(route("s")));
+        check(ObjectKind::Route, "1", route(HIDDEN), route("s"), Ok(route("s")));
     }
 }

@@ -1,11 +1,11 @@
 //! The object or collection that a path of the Admin API names, whether it exists or not.
 
-use model::Kind;
+use model::ObjectKind;
 
 /// An object or a collection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectPath {
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// The consumer of a credential, the manager of a secret.
     pub parent: Option<String>,
     /// The id within the collection.
@@ -18,24 +18,24 @@ impl ObjectPath {
     /// Reads the segments after `/apisix/admin`; none if the first one is not a collection.
     pub(crate) fn parse(segments: &[String]) -> Option<ObjectPath> {
         let (collection, rest) = segments.split_first()?;
-        let kind = match Kind::from_collection(collection)? {
+        let kind = match ObjectKind::from_collection(collection)? {
             // The path of credentials is below their consumer.
-            Kind::Credential => return None,
+            ObjectKind::Credential => return None,
             // In APISIX this is a collection of its own, so it must not be read as a sub-path of the service.
-            Kind::Service if rest.get(1).is_some_and(|segment| segment == COST_DECORATIONS) => return None,
+            ObjectKind::Service if rest.get(1).is_some_and(|segment| segment == COST_DECORATIONS) => return None,
             kind => kind,
         };
         let owned = |segment: Option<&String>| segment.cloned();
         match kind {
-            Kind::Consumer if rest.get(1).is_some_and(|segment| segment == "credentials") => {
+            ObjectKind::Consumer if rest.get(1).is_some_and(|segment| segment == "credentials") => {
                 Some(ObjectPath {
-                    kind: Kind::Credential,
+                    kind: ObjectKind::Credential,
                     parent: owned(rest.first()),
                     id: owned(rest.get(2)),
                     sub_path: rest.get(3..).unwrap_or_default().to_vec(),
                 })
             }
-            Kind::Secret => Some(ObjectPath {
+            ObjectKind::Secret => Some(ObjectPath {
                 kind,
                 parent: owned(rest.first()),
                 id: owned(rest.get(1)),
@@ -58,8 +58,8 @@ impl ObjectPath {
     /// The id of [`model::Key`] for an object of this collection.
     pub(crate) fn key_id_of(&self, id: &str) -> String {
         match (self.kind, &self.parent) {
-            (Kind::Credential, Some(consumer)) => format!("{consumer}/credentials/{id}"),
-            (Kind::Secret, Some(manager)) => format!("{manager}/{id}"),
+            (ObjectKind::Credential, Some(consumer)) => format!("{consumer}/credentials/{id}"),
+            (ObjectKind::Secret, Some(manager)) => format!("{manager}/{id}"),
             _ => id.to_owned(),
         }
     }
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn path_names_an_object_or_a_collection() {
-        let check = |path: &str, expected: Option<(Kind, Option<&str>, &[&str])>| {
+        let check = |path: &str, expected: Option<(ObjectKind, Option<&str>, &[&str])>| {
             let segments = crate::serve::query::segments(path);
             let target = ObjectPath::parse(&segments);
             let found = target.map(|target| (target.kind, target.key_id(), target.sub_path));
@@ -83,17 +83,17 @@ mod tests {
             });
             assert_eq!(found, expected, "{path}");
         };
-        check("routes", Some((Kind::Route, None, &[])));
-        check("routes/1/upstream/nodes", Some((Kind::Route, Some("1"), &["upstream", "nodes"])));
-        check("consumers/jack", Some((Kind::Consumer, Some("jack"), &[])));
-        check("consumers/jack/credentials", Some((Kind::Credential, None, &[])));
-        check("consumers/jack/credentials/c1", Some((Kind::Credential, Some("jack/credentials/c1"), &[])));
-        check("secrets/vault/1/token", Some((Kind::Secret, Some("vault/1"), &["token"])));
-        check("secrets", Some((Kind::Secret, None, &[])));
+        check("routes", Some((ObjectKind::Route, None, &[])));
+        check("routes/1/upstream/nodes", Some((ObjectKind::Route, Some("1"), &["upstream", "nodes"])));
+        check("consumers/jack", Some((ObjectKind::Consumer, Some("jack"), &[])));
+        check("consumers/jack/credentials", Some((ObjectKind::Credential, None, &[])));
+        check("consumers/jack/credentials/c1", Some((ObjectKind::Credential, Some("jack/credentials/c1"), &[])));
+        check("secrets/vault/1/token", Some((ObjectKind::Secret, Some("vault/1"), &["token"])));
+        check("secrets", Some((ObjectKind::Secret, None, &[])));
         check("credentials", None);
         check("services/1/graphql_cost_decorations", None);
         check("services/1/graphql_cost_decorations/2", None);
-        check("services/1/labels", Some((Kind::Service, Some("1"), &["labels"])));
+        check("services/1/labels", Some((ObjectKind::Service, Some("1"), &["labels"])));
         check("ssl", None);
         check("", None);
     }

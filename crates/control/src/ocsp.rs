@@ -15,7 +15,7 @@ use model::outbound::OutboundPolicy;
 use model::resource::{Resource, SslType};
 use model::secret_reference::{SecretValues, is_certificate_reference};
 use model::staple::Staples;
-use model::{Applied, Key, Kind, Object};
+use model::{Applied, Key, ObjectKind, Object};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
@@ -61,7 +61,7 @@ impl Ocsp {
     /// Takes up the certificates of `applied` that ask for stapling, and drops those that no object has any more.
     pub(crate) fn follow(&self, applied: &Applied, secrets: &dyn SecretValues) {
         let asks = |object: &Arc<Object>| stapling(object).is_some();
-        let of_ssl = applied.diff.iter().filter(|difference| difference.key.kind == Kind::Ssl);
+        let of_ssl = applied.diff.iter().filter(|difference| difference.key.kind == ObjectKind::Ssl);
         let concerned: Vec<_> =
             of_ssl.filter(|difference| difference.before.iter().chain(&difference.after).any(asks)).collect();
         if concerned.is_empty() {

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use model::{Catalog, Key, Kind};
+use model::{Catalog, Key, ObjectKind};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -116,17 +116,17 @@ pub fn between(
 }
 
 /// Whether two texts mean the same object.
-pub fn same(kind: Kind, left: &str, right: &str) -> bool {
+pub fn same(kind: ObjectKind, left: &str, right: &str) -> bool {
     left == right || meant(kind, left) == meant(kind, right)
 }
 
 /// The content of a text besides the fields that the gateway keeps in it itself: its id, which is in the key, and its
 /// times.
-fn meant(kind: Kind, text: &str) -> Value {
+fn meant(kind: ObjectKind, text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(Value::Object(mut object)) => {
             // All fields of metadata belong to the plugin.
-            if kind != Kind::PluginMetadata {
+            if kind != ObjectKind::PluginMetadata {
                 OWN_FIELDS.iter().for_each(|name| drop(object.shift_remove(*name)));
             }
             Value::Object(object)

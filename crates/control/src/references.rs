@@ -2,7 +2,7 @@
 //! plugins, the metadata of its plugins, and secret managers in references to secrets.
 
 use model::secret_reference::SecretReference;
-use model::{Id, Key, Kind, Object};
+use model::{Id, Key, ObjectKind, Object};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub(crate) fn of(key: &Key, value: &Value) -> Vec<Named> {
     if let Some(plugins) = value.get("plugins").and_then(Value::as_object) {
         for (name, config) in plugins {
             let pointer = below("/plugins", name);
-            if let Ok(target) = Key::new(Kind::PluginMetadata, name) {
+            if let Ok(target) = Key::new(ObjectKind::PluginMetadata, name) {
                 names.push(Named { pointer: pointer.clone(), target });
             }
             walk(config, pointer, 0, &mut |pointer, field, value| {
@@ -56,7 +56,7 @@ pub(crate) fn upstreams_in_plugins(object: &Object) -> Vec<Key> {
     for plugin in object.resource.plugins() {
         walk(&plugin.config, String::new(), 0, &mut |_, field, value| {
             if let Some(upstream) =
-                Some(value).filter(|_| field == "upstream_id").and_then(|id| target(Kind::Upstream, id))
+                Some(value).filter(|_| field == "upstream_id").and_then(|id| target(ObjectKind::Upstream, id))
             {
                 upstreams.push(upstream);
             }
@@ -69,7 +69,7 @@ pub(crate) fn upstreams_in_plugins(object: &Object) -> Vec<Key> {
 /// The secret manager that a reference such as `$secret://vault/1/path/key` names.
 fn secret_of(text: &str) -> Option<Key> {
     match SecretReference::parse(text)? {
-        SecretReference::Managed { manager, .. } => Key::new(Kind::Secret, manager).ok(),
+        SecretReference::Managed { manager, .. } => Key::new(ObjectKind::Secret, manager).ok(),
         _ => None,
     }
 }
@@ -78,12 +78,12 @@ fn secret_of(text: &str) -> Option<Key> {
 /// reading; `\/` is a slash in JSON.
 pub(crate) fn may_name(text: &str, key: &Key) -> bool {
     match key.kind {
-        Kind::Secret => text.contains(&format!("://{}/", key.id)) || text.contains("\\/"),
+        ObjectKind::Secret => text.contains(&format!("://{}/", key.id)) || text.contains("\\/"),
         _ => text.contains(key.own_id()),
     }
 }
 
-fn target(kind: Kind, id: &Value) -> Option<Key> {
+fn target(kind: ObjectKind, id: &Value) -> Option<Key> {
     Some(Key::of(kind, &Id::deserialize(id).ok()?))
 }
 
@@ -116,18 +116,18 @@ fn below(pointer: &str, step: &str) -> String {
 }
 
 /// The fields of objects that name others. A kind without such a field has none in its schema.
-const OWN_FIELDS: [(&str, Kind); 7] = [
-    ("/service_id", Kind::Service),
-    ("/upstream_id", Kind::Upstream),
-    ("/plugin_config_id", Kind::PluginConfig),
-    ("/group_id", Kind::ConsumerGroup),
-    ("/upstream/tls/client_cert_id", Kind::Ssl),
-    ("/tls/client_cert_id", Kind::Ssl),
-    ("/protocol/superior_id", Kind::StreamRoute),
+const OWN_FIELDS: [(&str, ObjectKind); 7] = [
+    ("/service_id", ObjectKind::Service),
+    ("/upstream_id", ObjectKind::Upstream),
+    ("/plugin_config_id", ObjectKind::PluginConfig),
+    ("/group_id", ObjectKind::ConsumerGroup),
+    ("/upstream/tls/client_cert_id", ObjectKind::Ssl),
+    ("/tls/client_cert_id", ObjectKind::Ssl),
+    ("/protocol/superior_id", ObjectKind::StreamRoute),
 ];
 /// The fields by which configurations of plugins name others, at any depth; the ones that keep an object from being deleted.
-const PLUGIN_FIELDS: [(&str, Kind); 3] =
-    [("upstream_id", Kind::Upstream), ("proto_id", Kind::Proto), ("client_cert_id", Kind::Ssl)];
+const PLUGIN_FIELDS: [(&str, ObjectKind); 3] =
+    [("upstream_id", ObjectKind::Upstream), ("proto_id", ObjectKind::Proto), ("client_cert_id", ObjectKind::Ssl)];
 /// Names in one object: more of them are no configuration that a person reads.
 const NAMES_MAX: usize = 1_000;
 /// Depth of an object; JSON text is read with a limit of the same size.
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn named(kind: Kind, id: &str, value: &Value) -> Vec<String> {
+    fn named(kind: ObjectKind, id: &str, value: &Value) -> Vec<String> {
         let names = of(&Key::new(kind, id).unwrap(), value);
         names.iter().map(|named| format!("{} {}", named.pointer, named.target)).collect()
     }
@@ -164,9 +164,9 @@ mod tests {
             "/plugins/transcode/proto_id protos/p1",
             "/plugins/a~1b/key secrets/vault/1",
         ];
-        assert_eq!(named(Kind::Route, "1", &route), expected);
+        assert_eq!(named(ObjectKind::Route, "1", &route), expected);
         let credential = json!({ "plugins": {} });
-        assert_eq!(named(Kind::Credential, "jack/credentials/c", &credential), [" consumers/jack"]);
+        assert_eq!(named(ObjectKind::Credential, "jack/credentials/c", &credential), [" consumers/jack"]);
     }
 
     #[test]
@@ -175,8 +175,8 @@ mod tests {
         for _ in 0..200 {
             deep = json!([deep]);
         }
-        assert!(named(Kind::Route, "1", &json!({ "vars": deep })).is_empty());
+        assert!(named(ObjectKind::Route, "1", &json!({ "vars": deep })).is_empty());
         let many: Vec<Value> = (0..5_000).map(|_| json!("$secret://vault/1/x/y")).collect();
-        assert_eq!(named(Kind::Route, "1", &json!({ "vars": many })).len(), NAMES_MAX);
+        assert_eq!(named(ObjectKind::Route, "1", &json!({ "vars": many })).len(), NAMES_MAX);
     }
 }

@@ -2,7 +2,7 @@
 //! request are not asked.
 
 use model::resource::Resource;
-use model::{Key, Kind, Object, Snapshot};
+use model::{Key, ObjectKind, Object, Snapshot};
 
 /// The upstream of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(crate) fn service_of(object: &Object) -> Option<Key> {
         Resource::StreamRoute(route) => route.service_id.as_ref(),
         _ => None,
     };
-    id.map(|id| Key::of(Kind::Service, id))
+    id.map(|id| Key::of(ObjectKind::Service, id))
 }
 
 /// The upstream of a route or service: its own one, otherwise that of its service.
@@ -32,7 +32,7 @@ pub(crate) fn of(snapshot: &Snapshot, object: &Object) -> Option<Target> {
         _ => None,
     };
     match own {
-        Some(id) => Some(Target::Upstream(Key::of(Kind::Upstream, id))),
+        Some(id) => Some(Target::Upstream(Key::of(ObjectKind::Upstream, id))),
         None if object.resource.upstream().is_some() => Some(Target::Inside(object.key().clone())),
         // A service refers to no other service, so that this ends.
         None => of(snapshot, snapshot.get(&service_of(object)?)?),

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use model::resource::Resource;
 use model::secret_reference::{self, SecretReference, SecretValues, file_path};
-use model::{Applied, ConfigFault, Kind, Object};
+use model::{Applied, ConfigFault, ObjectKind, Object};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
@@ -67,7 +67,7 @@ impl Secrets {
         let mut cache = self.shared.cache.lock();
         let mut changed = Vec::new();
         for difference in &applied.diff {
-            if difference.key.kind == Kind::Secret {
+            if difference.key.kind == ObjectKind::Secret {
                 let manager = difference.after.as_ref().and_then(|object| match &object.resource {
                     Resource::Secret(secret) => Some(secret.value.clone()),
                     _ => None,

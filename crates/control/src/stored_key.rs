@@ -1,7 +1,7 @@
 //! Keys as the store writes them: the path below the prefix (`routes/1`, `consumers/jack/credentials/c1`), as in etcd.
 //! It does not know the objects.
 
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 
 /// The text of a key in the store.
 pub(crate) fn text(key: &Key) -> String {
@@ -11,9 +11,9 @@ pub(crate) fn text(key: &Key) -> String {
 /// The key of a text found in the store; none when this version knows no such object.
 pub(crate) fn parse(path: &str) -> Option<Key> {
     let (collection, id) = path.split_once('/')?;
-    let kind = match Kind::from_collection(collection)? {
-        Kind::Consumer if id.contains('/') => Kind::Credential,
-        Kind::Credential => return None,
+    let kind = match ObjectKind::from_collection(collection)? {
+        ObjectKind::Consumer if id.contains('/') => ObjectKind::Credential,
+        ObjectKind::Credential => return None,
         kind => kind,
     };
     Key::new(kind, id).ok()
@@ -25,18 +25,18 @@ mod tests {
 
     #[test]
     fn key_is_parsed_from_its_text() {
-        let check = |path: &str, kind: Option<Kind>| {
+        let check = |path: &str, kind: Option<ObjectKind>| {
             let key = parse(path);
             assert_eq!(key.as_ref().map(|key| key.kind), kind, "{path}");
             if let Some(key) = key {
                 assert_eq!(text(&key), path);
             }
         };
-        check("routes/1", Some(Kind::Route));
-        check("consumers/jack", Some(Kind::Consumer));
-        check("consumers/jack/credentials/c1", Some(Kind::Credential));
-        check("secrets/vault/1", Some(Kind::Secret));
-        check("plugin_metadata/a-log", Some(Kind::PluginMetadata));
+        check("routes/1", Some(ObjectKind::Route));
+        check("consumers/jack", Some(ObjectKind::Consumer));
+        check("consumers/jack/credentials/c1", Some(ObjectKind::Credential));
+        check("secrets/vault/1", Some(ObjectKind::Secret));
+        check("plugin_metadata/a-log", Some(ObjectKind::PluginMetadata));
         check("routes/a b", None);
         check("routes", None);
         check("credentials/x", None);

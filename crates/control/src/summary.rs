@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use model::{Key, Kind, WrittenObject};
+use model::{Key, ObjectKind, WrittenObject};
 use parking_lot::Mutex;
 
 pub(crate) use facts::Facts;
@@ -61,7 +61,7 @@ impl ListState {
 /// The summaries of each kind at the newest view that was asked about.
 #[derive(Default)]
 pub(crate) struct Summaries {
-    kinds: [Mutex<Slot>; Kind::ALL.len()],
+    kinds: [Mutex<Slot>; ObjectKind::ALL.len()],
 }
 
 #[derive(Default)]
@@ -79,14 +79,14 @@ impl fmt::Debug for Summaries {
 
 impl Summaries {
     /// The summaries of a kind in the newest view of `shared`, ordered by id, and the view that they are of.
-    pub(crate) fn newest(&self, shared: &SharedView, kind: Kind) -> (Arc<View>, Arc<[Summary]>) {
+    pub(crate) fn newest(&self, shared: &SharedView, kind: ObjectKind) -> (Arc<View>, Arc<[Summary]>) {
         let view = shared.load();
         let list = self.of_view(&view, kind);
         (view, list)
     }
 
     /// The summaries of a kind in that view, ordered by id.
-    pub(crate) fn of_view(&self, view: &Arc<View>, kind: Kind) -> Arc<[Summary]> {
+    pub(crate) fn of_view(&self, view: &Arc<View>, kind: ObjectKind) -> Arc<[Summary]> {
         // Readers that ask meanwhile wait for the list instead of making it a second time.
         let mut slot = self.kinds[kind as usize].lock();
         if !std::ptr::eq(slot.view.as_ptr(), Arc::as_ptr(view)) {
@@ -98,7 +98,7 @@ impl Summaries {
 }
 
 /// Makes the list; facts of objects with the same text are taken from the list before.
-fn made(view: &View, kind: Kind, before: &[Summary]) -> Arc<[Summary]> {
+fn made(view: &View, kind: ObjectKind, before: &[Summary]) -> Arc<[Summary]> {
     let verdicts: HashMap<Key, Verdict> =
         view.verdicts(Some(kind)).into_iter().map(|verdict| (verdict.key.clone(), verdict)).collect();
     let mut before = before.iter().peekable();

@@ -17,7 +17,7 @@ use model::report::{
     MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Top, Traffic, TrafficRow,
     UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
-use model::{Applied, Catalog, ConfigFault, Kind, PluginInfo};
+use model::{Applied, Catalog, ConfigFault, ObjectKind, PluginInfo};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -402,7 +402,7 @@ impl Rig {
     }
 
     /// The summaries of a kind as the Admin API lists them, and the view that they are of.
-    pub(crate) fn newest_summaries(&self, kind: Kind) -> (Arc<View>, Arc<[Summary]>) {
+    pub(crate) fn newest_summaries(&self, kind: ObjectKind) -> (Arc<View>, Arc<[Summary]>) {
         self.admin.parts.summaries.newest(&self.view, kind)
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{ConfigFault, Key, Kind, Warning};
+use model::{ConfigFault, Key, ObjectKind, Warning};
 use serde_json::{Value, json};
 use stdx::nearest::nearest;
 use stdx::prometheus_text::{header, sample, scalar};
@@ -67,7 +67,7 @@ impl View {
     }
 
     /// The verdicts of all objects that have a fault, ordered by key; of one kind, or of all.
-    pub fn verdicts(&self, kind: Option<Kind>) -> Vec<Verdict> {
+    pub fn verdicts(&self, kind: Option<ObjectKind>) -> Vec<Verdict> {
         let wanted = |key: &Key| kind.is_none_or(|kind| key.kind == kind);
         let mut faults: BTreeMap<&Key, Vec<ConfigFault>> = BTreeMap::new();
         for faulty in self.snapshot.faulty().filter(|faulty| wanted(&faulty.written.key)) {
@@ -79,7 +79,7 @@ impl View {
             }
         }
         // All objects are scanned only where plugins may be skipped, because the scan is expensive.
-        let skipping = Kind::ALL.into_iter().filter(|_| self.skips_plugins);
+        let skipping = ObjectKind::ALL.into_iter().filter(|_| self.skips_plugins);
         let skipping = skipping.flat_map(|kind| self.snapshot.iter(kind));
         for object in skipping.filter(|object| !object.skipped().is_empty() && wanted(object.key())) {
             faults.entry(object.key()).or_default();
@@ -98,7 +98,7 @@ impl View {
         let checked = in_force.map(|object| object.written.modified_index);
         let mut faults = self.snapshot.faults_at(key);
         let (state, revision_in_force) = match checked {
-            None if key.kind == Kind::Route && self.snapshot.closed(key).is_none() => (State::Unplaced, None),
+            None if key.kind == ObjectKind::Route && self.snapshot.closed(key).is_none() => (State::Unplaced, None),
             None => (State::Out, None),
             Some(_) if compile_faults.iter().any(|fault| !fault.kept) => (State::Out, None),
             Some(_) if !compile_faults.is_empty() => (State::LastGood, None),
@@ -135,7 +135,7 @@ pub(crate) fn answer(view: &View, path: &[String], kind: Option<&str>) -> Respon
 }
 
 fn list(view: &View, kind: Option<&str>) -> Response<Bytes> {
-    let kind = match kind.map(|name| Kind::from_collection(name).ok_or(name)) {
+    let kind = match kind.map(|name| ObjectKind::from_collection(name).ok_or(name)) {
         None => None,
         Some(Ok(kind)) => Some(kind),
         Some(Err(name)) => return respond::error(StatusCode::BAD_REQUEST, unknown_kind(name)),
@@ -170,7 +170,7 @@ fn describe(verdict: &Verdict) -> Value {
 }
 
 fn unknown_kind(name: &str) -> String {
-    let hint = nearest(name, Kind::ALL.map(Kind::collection))
+    let hint = nearest(name, ObjectKind::ALL.map(ObjectKind::collection))
         .map_or(String::new(), |near| format!("; did you mean `{near}`?"));
     format!("unknown kind: {name}{hint}")
 }
@@ -178,7 +178,7 @@ fn unknown_kind(name: &str) -> String {
 /// Appends the count of objects of each kind that are not in force as written, and the count of faults of the source as
 /// a whole.
 pub(crate) fn write_metrics(view: &View, text: &mut String) {
-    let mut counts: BTreeMap<(Kind, State), usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(ObjectKind, State), usize> = BTreeMap::new();
     let mut skipped = 0;
     for verdict in view.verdicts(None) {
         skipped += verdict.skipped.len();
@@ -187,7 +187,7 @@ pub(crate) fn write_metrics(view: &View, text: &mut String) {
     let name = "weir_config_faulty_objects";
     header(text, name, "gauge", "Objects that are not in force as they were written last.");
     // Every series is always present, so that an alert can tell a zero from an instance that does not answer.
-    for kind in Kind::ALL {
+    for kind in ObjectKind::ALL {
         for state in [State::LastGood, State::Out, State::Unplaced] {
             let count = counts.get(&(kind, state)).copied().unwrap_or_default();
             let (kind, state) = (kind.collection(), state.as_str());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Catalog, ConfigFault, Key, Kind, Snapshot, WrittenObject};
+use model::{Catalog, ConfigFault, Key, ObjectKind, Snapshot, WrittenObject};
 use parking_lot::RwLock;
 
 use crate::source::etcd::EtcdStatus;
@@ -65,7 +65,7 @@ impl View {
     }
 
     /// All objects of a kind as they were written last, ordered by key.
-    pub fn all_written(&self, kind: Kind) -> Vec<&WrittenObject> {
+    pub fn all_written(&self, kind: ObjectKind) -> Vec<&WrittenObject> {
         let faulty =
             self.snapshot.faulty().map(|faulty| &faulty.written).filter(|written| written.key.kind == kind);
         let good = self.snapshot.iter(kind).map(|object| &object.written);

@@ -33,7 +33,7 @@ use model::resource::Scheme;
 use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Difference, Object, Snapshot};
 use model::staple::Staples;
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use router::{Mode, Router};
 use stdx::hash::FastMap;
 use stdx::persistent::{ChunkedVec, ShardedMap};
@@ -297,42 +297,42 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
     for difference in &applied.diff {
         let key = &difference.key;
         match key.kind {
-            Kind::Route => {
+            ObjectKind::Route => {
                 dirty.routes.insert(key.clone());
                 if embeds_upstream(difference) {
                     dirty.upstream_owners.insert(key.clone());
                 }
             }
-            Kind::Service | Kind::Upstream => dirty.upstream_owners.insert(key.clone()),
-            Kind::PluginConfig | Kind::ConsumerGroup => {}
-            Kind::Consumer => {
+            ObjectKind::Service | ObjectKind::Upstream => dirty.upstream_owners.insert(key.clone()),
+            ObjectKind::PluginConfig | ObjectKind::ConsumerGroup => {}
+            ObjectKind::Consumer => {
                 dirty.consumers.insert(key.clone());
             }
-            Kind::Credential => {
+            ObjectKind::Credential => {
                 if let Some(consumer) = key.consumer_key() {
                     dirty.consumers.insert(consumer);
                 }
             }
-            Kind::GlobalRule => dirty.global = true,
-            Kind::PluginMetadata => {
+            ObjectKind::GlobalRule => dirty.global = true,
+            ObjectKind::PluginMetadata => {
                 let plugin = key.own_id();
                 let made_of = kinds.values().filter(|kind| kind.parts.contains(&plugin));
                 for name in made_of.map(|kind| kind.name).chain([plugin]) {
                     dirty.all_with_plugins(&applied.snapshot, name);
                 }
             }
-            Kind::StreamRoute => {
+            ObjectKind::StreamRoute => {
                 dirty.stream_routes.insert(key.clone());
                 if embeds_upstream(difference) {
                     dirty.upstream_owners.insert(key.clone());
                 }
             }
-            Kind::Ssl => {
+            ObjectKind::Ssl => {
                 dirty.ssls.insert(key.clone());
                 dirty.users_of_certificate(&applied.snapshot, key);
             }
-            Kind::Proto => dirty.holders_of(&applied.snapshot, key),
-            Kind::Extension => {
+            ObjectKind::Proto => dirty.holders_of(&applied.snapshot, key),
+            ObjectKind::Extension => {
                 dirty.holders_of(&applied.snapshot, key);
                 if extension::has_endpoints(difference) {
                     for kind in kinds.values().filter(|kind| kind.opens_endpoints) {
@@ -340,16 +340,16 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
                     }
                 }
             }
-            Kind::Secret => {}
+            ObjectKind::Secret => {}
         }
     }
     // In a second pass, because on a first load the first pass has already added all users, in sorted order.
     for difference in &applied.diff {
         let concerns_users = match difference.key.kind {
-            Kind::Service | Kind::PluginConfig | Kind::ConsumerGroup => true,
+            ObjectKind::Service | ObjectKind::PluginConfig | ObjectKind::ConsumerGroup => true,
             // References are slots, so that only a new or a removed upstream concerns the objects that refer
             // to it, and one with another scheme, by which stream routes tell connections from datagrams.
-            Kind::Upstream => scheme(&difference.before) != scheme(&difference.after),
+            ObjectKind::Upstream => scheme(&difference.before) != scheme(&difference.after),
             _ => false,
         };
         if concerns_users {
@@ -373,7 +373,7 @@ fn embeds_upstream(difference: &Difference) -> bool {
 impl Dirty {
     /// Whether the object under `key` is compiled again.
     fn contains(&self, key: &Key) -> bool {
-        (matches!(key.kind, Kind::GlobalRule | Kind::PluginMetadata) && self.global)
+        (matches!(key.kind, ObjectKind::GlobalRule | ObjectKind::PluginMetadata) && self.global)
             || self.routes.contains(key)
             || self.upstream_owners.contains(key)
             || self.consumers.contains(key)
@@ -384,12 +384,12 @@ impl Dirty {
     fn users_of(&mut self, snapshot: &Snapshot, key: &Key) {
         for user in snapshot.users_of(key) {
             match user.kind {
-                Kind::Route => self.routes.insert(user.clone()),
-                Kind::Service => self.users_of(snapshot, user),
-                Kind::Consumer => {
+                ObjectKind::Route => self.routes.insert(user.clone()),
+                ObjectKind::Service => self.users_of(snapshot, user),
+                ObjectKind::Consumer => {
                     self.consumers.insert(user.clone());
                 }
-                Kind::StreamRoute => {
+                ObjectKind::StreamRoute => {
                     self.stream_routes.insert(user.clone());
                 }
                 _ => {}
@@ -403,8 +403,8 @@ impl Dirty {
             self.upstream_owners.insert(owner.clone());
             // The upstream may have had no slot, because the certificate could not be used.
             match owner.kind {
-                Kind::Route => self.routes.insert(owner.clone()),
-                Kind::StreamRoute => {
+                ObjectKind::Route => self.routes.insert(owner.clone()),
+                ObjectKind::StreamRoute => {
                     self.stream_routes.insert(owner.clone());
                 }
                 _ => self.users_of(snapshot, owner),
@@ -417,12 +417,12 @@ impl Dirty {
     fn holders_of(&mut self, snapshot: &Snapshot, key: &Key) {
         for holder in snapshot.mentioned_by(key) {
             match holder.kind {
-                Kind::Route => self.routes.insert(holder.clone()),
-                Kind::GlobalRule => self.global = true,
-                Kind::Consumer => {
+                ObjectKind::Route => self.routes.insert(holder.clone()),
+                ObjectKind::GlobalRule => self.global = true,
+                ObjectKind::Consumer => {
                     self.consumers.insert(holder.clone());
                 }
-                Kind::StreamRoute => {
+                ObjectKind::StreamRoute => {
                     self.stream_routes.insert(holder.clone());
                 }
                 _ => self.users_of(snapshot, holder),
@@ -434,22 +434,22 @@ impl Dirty {
     fn all_with_plugins(&mut self, snapshot: &Snapshot, plugin: &str) {
         self.global = true;
         for kind in [
-            Kind::Route,
-            Kind::Service,
-            Kind::PluginConfig,
-            Kind::ConsumerGroup,
-            Kind::Consumer,
-            Kind::StreamRoute,
+            ObjectKind::Route,
+            ObjectKind::Service,
+            ObjectKind::PluginConfig,
+            ObjectKind::ConsumerGroup,
+            ObjectKind::Consumer,
+            ObjectKind::StreamRoute,
         ] {
             let with_it =
                 snapshot.iter(kind).filter(|object| object.resource.plugins().get(plugin).is_some());
             for key in with_it.map(|object| object.key()) {
                 match kind {
-                    Kind::Route => self.routes.insert(key.clone()),
-                    Kind::Consumer => {
+                    ObjectKind::Route => self.routes.insert(key.clone()),
+                    ObjectKind::Consumer => {
                         self.consumers.insert(key.clone());
                     }
-                    Kind::StreamRoute => {
+                    ObjectKind::StreamRoute => {
                         self.stream_routes.insert(key.clone());
                     }
                     _ => self.users_of(snapshot, key),

@@ -16,7 +16,7 @@ use exchange::plugin::stream::chain::Preread;
 use exchange::testing::{options, services};
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
-use model::{Key, Kind, WrittenObject};
+use model::{Key, ObjectKind, WrittenObject};
 use router::{Mode, Router};
 use serde_json::Value;
 use stdx::persistent::{ChunkedVec, ShardedMap};
@@ -32,7 +32,7 @@ pub use scene::{Outcome, Scene};
 /// When it cannot be compiled.
 pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> Arc<StreamRoute> {
     let value = serde_json::json!({"server_port": 9100, "upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": plugins});
-    let runtime = runtime_of(kinds, &[(Kind::StreamRoute, "1", value)]);
+    let runtime = runtime_of(kinds, &[(ObjectKind::StreamRoute, "1", value)]);
     runtime.stream_routes.get("1").expect("it was compiled").clone()
 }
 
@@ -40,7 +40,7 @@ pub fn stream_route(kinds: &'static [&'static PluginKind], plugins: &Value) -> A
 ///
 /// # Panics
 /// When one of them is faulty.
-pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(Kind, &str, Value)]) -> Arc<Runtime> {
+pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(ObjectKind, &str, Value)]) -> Arc<Runtime> {
     let catalog =
         Catalog::new(kinds.iter().map(|kind| kind.info()).collect()).expect("the schemas are JSON Schemas");
     let changes = objects.iter().map(|(kind, id, value)| {

@@ -21,7 +21,7 @@ use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use model::catalog::Catalog;
 use model::snapshot::{Change, Policy, Snapshot};
-use model::{Key, Kind, WrittenObject};
+use model::{Key, ObjectKind, WrittenObject};
 use net::listener::{Protocols, Wanted};
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
 use serde_json::{Value, json};
@@ -359,13 +359,13 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
     let pool = json!({"size": 10, "idle_timeout": 60, "requests": 1_000_000});
     let nodes = json!({node.to_string(): 1});
     let upstream = json!({"nodes": nodes, "keepalive_pool": pool, "http_version": version});
-    let mut changes = vec![put(Kind::Upstream, "1", &upstream)];
-    changes.push(put(Kind::Route, "all", &json!({"uri": "/a/*", "upstream_id": "1"})));
+    let mut changes = vec![put(ObjectKind::Upstream, "1", &upstream)];
+    changes.push(put(ObjectKind::Route, "all", &json!({"uri": "/a/*", "upstream_id": "1"})));
     let tunnel = json!({"uri": "/tunnel", "upstream_id": "1", "enable_websocket": true});
-    changes.push(put(Kind::Route, "tunnel", &tunnel));
+    changes.push(put(ObjectKind::Route, "tunnel", &tunnel));
     for number in 0..100 {
         let uri = format!("/route/{number}/*");
-        changes.push(put(Kind::Route, &number.to_string(), &json!({"uri": uri, "upstream_id": "1"})));
+        changes.push(put(ObjectKind::Route, &number.to_string(), &json!({"uri": uri, "upstream_id": "1"})));
     }
     let catalog = Catalog::new(Vec::new()).unwrap();
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, Policy::Strict);
@@ -409,7 +409,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
     (engine, listening.added[0])
 }
 
-fn put(kind: Kind, id: &str, object: &Value) -> Change {
+fn put(kind: ObjectKind, id: &str, object: &Value) -> Change {
     let key = Key::new(kind, id).unwrap();
     let text = object.to_string().into();
     Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }

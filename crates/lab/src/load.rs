@@ -40,7 +40,7 @@ use expect::Measure;
 use periods::Periods;
 use race::race;
 use schedule::Schedule;
-use tally::{Kind, Run, Tally};
+use tally::{FailureKind, Run, Tally};
 use tls::Client;
 
 pub use byte_streams::Talk;
@@ -174,7 +174,7 @@ fn send(
         sum.add(&tally.ok().context("a thread of the load generator panicked; its message is above")??);
     }
     for _ in 0..job.measure.differing_early_ones() {
-        sum.fail(Kind::Content, || "answers at the beginning differ from each other".to_owned());
+        sum.fail(FailureKind::Content, || "answers at the beginning differ from each other".to_owned());
     }
     Ok((sum, elapsed, cpu))
 }

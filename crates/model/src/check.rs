@@ -33,7 +33,7 @@ pub use options::{CheckOptions, UnknownFields};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Passed, CheckStage, Warning};
 use crate::resource::Resource;
-use crate::{Id, Key, Kind, ObjectRefusal, schema, secret_reference};
+use crate::{Id, Key, ObjectKind, ObjectRefusal, schema, secret_reference};
 
 /// An object that can be used.
 #[derive(Debug)]
@@ -53,15 +53,15 @@ pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, Ob
 }
 
 fn object_as_given(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, ObjectRefusal> {
-    if key.kind == Kind::PluginMetadata {
+    if key.kind == ObjectKind::PluginMetadata {
         return global::plugin_metadata(catalog, &key.id, value);
     }
     let mut findings = Findings::default();
-    if key.kind == Kind::Secret {
+    if key.kind == ObjectKind::Secret {
         secret::check(catalog, key, value, &mut findings);
     }
     id(key, value, &mut findings);
-    if key.kind == Kind::StreamRoute {
+    if key.kind == ObjectKind::StreamRoute {
         stream_route::superior(key, value, &mut findings);
     }
     fields(catalog, key.kind, value, &mut findings);
@@ -81,7 +81,7 @@ pub fn catalog_among(catalog: &Catalog, extensions: Option<&Value>) -> Catalog {
     let mut plugins = catalog.extensions().clone();
     for extension in extensions.and_then(Value::as_array).into_iter().flatten() {
         let id = extension.get("id").and_then(Value::as_str).unwrap_or_default();
-        let Ok(key) = Key::new(Kind::Extension, id) else { continue };
+        let Ok(key) = Key::new(ObjectKind::Extension, id) else { continue };
         if let Ok(Checked { resource: Resource::Extension(extension), .. }) = object(catalog, &key, extension)
         {
             plugins.set(id, extension.loaded.map(|loaded| loaded.plugin));
@@ -94,7 +94,7 @@ pub fn catalog_among(catalog: &Catalog, extensions: Option<&Value>) -> Catalog {
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn value(catalog: &Catalog, kind: Kind, value: &Value) -> Result<(), ObjectRefusal> {
+pub fn value(catalog: &Catalog, kind: ObjectKind, value: &Value) -> Result<(), ObjectRefusal> {
     empty::checked(value, |value| {
         let mut findings = Findings::default();
         fields(catalog, kind, value, &mut findings);
@@ -108,9 +108,9 @@ pub fn value(catalog: &Catalog, kind: Kind, value: &Value) -> Result<(), ObjectR
 ///
 /// # Errors
 /// The fault.
-pub fn unexpired(kind: Kind, value: &Value, now_s: i64) -> Result<(), ObjectRefusal> {
+pub fn unexpired(kind: ObjectKind, value: &Value, now_s: i64) -> Result<(), ObjectRefusal> {
     let mut findings = Findings::default();
-    if kind == Kind::Ssl {
+    if kind == ObjectKind::Ssl {
         ssl::check_expiry(value, now_s, &mut findings);
     }
     findings.into_result()
@@ -129,8 +129,8 @@ fn without_ignored<'v>(value: &'v Value, passed: &Passed) -> Cow<'v, Value> {
 }
 
 /// The checks that do not depend on the key.
-fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings) {
-    if kind == Kind::Route {
+fn fields(catalog: &Catalog, kind: ObjectKind, value: &Value, findings: &mut Findings) {
+    if kind == ObjectKind::Route {
         route::alternatives(value, findings);
     }
     by_schema(kind, value, findings);
@@ -138,18 +138,18 @@ fn fields(catalog: &Catalog, kind: Kind, value: &Value, findings: &mut Findings)
         return;
     }
     match kind {
-        Kind::Route => route::check(catalog, value, findings),
-        Kind::Service => route::check_service(catalog, value, findings),
-        Kind::Upstream => upstream::check(catalog, value, "", findings),
-        Kind::Consumer | Kind::Credential => consumer::check(catalog, kind, value, findings),
-        Kind::ConsumerGroup | Kind::PluginConfig | Kind::GlobalRule => {
+        ObjectKind::Route => route::check(catalog, value, findings),
+        ObjectKind::Service => route::check_service(catalog, value, findings),
+        ObjectKind::Upstream => upstream::check(catalog, value, "", findings),
+        ObjectKind::Consumer | ObjectKind::Credential => consumer::check(catalog, kind, value, findings),
+        ObjectKind::ConsumerGroup | ObjectKind::PluginConfig | ObjectKind::GlobalRule => {
             plugins::check(catalog, value, findings);
         }
-        Kind::StreamRoute => stream_route::check(catalog, value, findings),
-        Kind::Ssl => ssl::check(value, findings),
-        Kind::Proto => proto(catalog, value, findings),
-        Kind::Extension => extension::check(catalog, value, findings),
-        Kind::PluginMetadata | Kind::Secret => {}
+        ObjectKind::StreamRoute => stream_route::check(catalog, value, findings),
+        ObjectKind::Ssl => ssl::check(value, findings),
+        ObjectKind::Proto => proto(catalog, value, findings),
+        ObjectKind::Extension => extension::check(catalog, value, findings),
+        ObjectKind::PluginMetadata | ObjectKind::Secret => {}
     }
 }
 
@@ -172,7 +172,7 @@ fn proto(catalog: &Catalog, value: &Value, findings: &mut Findings) {
     }
 }
 
-fn by_schema(kind: Kind, value: &Value, findings: &mut Findings) {
+fn by_schema(kind: ObjectKind, value: &Value, findings: &mut Findings) {
     for fault in schema::validator(kind).faults(value) {
         let contract = format!("invalid configuration: {}", fault.hinted_message());
         findings.add_schema_fault(CheckStage::Schema, "", &fault, contract);
@@ -182,23 +182,23 @@ fn by_schema(kind: Kind, value: &Value, findings: &mut Findings) {
 /// The id inside the object is the one it is stored under.
 fn id(key: &Key, value: &Value, findings: &mut Findings) {
     let (field, expected, reason) = match key.kind {
-        Kind::Consumer => ("username", &*key.id, "wrong username".to_owned()),
-        Kind::Secret => return,
+        ObjectKind::Consumer => ("username", &*key.id, "wrong username".to_owned()),
+        ObjectKind::Secret => return,
         kind => ("id", key.own_id(), format!("wrong {} id", kind.in_words())),
     };
     let differs = value.get(field).is_some_and(|found| match key.kind {
-        Kind::Consumer => found.as_str().is_some_and(|name| name != expected),
+        ObjectKind::Consumer => found.as_str().is_some_and(|name| name != expected),
         _ => Id::deserialize(found).is_ok_and(|id| &*id != expected),
     });
     if differs {
-        let stage = if key.kind == Kind::Consumer { CheckStage::Upstream } else { CheckStage::Alternatives };
+        let stage = if key.kind == ObjectKind::Consumer { CheckStage::Upstream } else { CheckStage::Alternatives };
         findings.add(stage, format!("/{field}"), reason);
     }
 }
 
 /// Reads what the schema has let through. serde's refusal is the last line of defence: the schema lets through what
 /// it cannot express, such as an address that is none.
-fn read(kind: Kind, value: &Value) -> Result<Resource, ObjectRefusal> {
+fn read(kind: ObjectKind, value: &Value) -> Result<Resource, ObjectRefusal> {
     Resource::read(kind, value)
         .map_err(|error| ObjectRefusal::single(None, "", format!("invalid configuration: {error}")))
 }

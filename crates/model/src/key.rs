@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
-use crate::Kind;
+use crate::ObjectKind;
 
 /// The longest id, in bytes (APISIX's `id` schema).
 pub const ID_BYTES_MAX: usize = 64;
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Id {
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// The kind of the object.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// The id within the kind.
     pub id: Arc<str>,
 }
@@ -82,19 +82,19 @@ impl Key {
     ///
     /// # Errors
     /// When the id breaks the rule of its kind: a plain id, `CONSUMER/credentials/ID` or `MANAGER/ID`.
-    pub fn new(kind: Kind, id: &str) -> Result<Key, IdError> {
+    pub fn new(kind: ObjectKind, id: &str) -> Result<Key, IdError> {
         match kind {
-            Kind::Credential => {
+            ObjectKind::Credential => {
                 let (consumer, credential) = id.split_once("/credentials/").ok_or(IdError::NotACredential)?;
                 check_text(consumer, USERNAME_BYTES_MAX)?;
                 check_id(credential)?;
             }
-            Kind::Secret => {
+            ObjectKind::Secret => {
                 let (manager, secret) = id.split_once('/').ok_or(IdError::NotASecret)?;
                 check_id(manager)?;
                 check_id(secret)?;
             }
-            Kind::Consumer => check_text(id, USERNAME_BYTES_MAX)?,
+            ObjectKind::Consumer => check_text(id, USERNAME_BYTES_MAX)?,
             _ => check_id(id)?,
         }
         Ok(Key { kind, id: id.into() })
@@ -102,7 +102,7 @@ impl Key {
 
     /// The key of what `id` refers to. The id's rule has been checked when it was read.
     #[must_use]
-    pub fn of(kind: Kind, id: &Id) -> Key {
+    pub fn of(kind: ObjectKind, id: &Id) -> Key {
         Key { kind, id: Arc::clone(id.text()) }
     }
 
@@ -111,14 +111,14 @@ impl Key {
     /// # Errors
     /// When either part is not an id.
     pub fn credential(consumer: &str, credential: &str) -> Result<Key, IdError> {
-        Key::new(Kind::Credential, &format!("{consumer}/credentials/{credential}"))
+        Key::new(ObjectKind::Credential, &format!("{consumer}/credentials/{credential}"))
     }
 
     /// The consumer a credential belongs to; none for other kinds.
     #[must_use]
     pub fn consumer(&self) -> Option<&str> {
         match self.kind {
-            Kind::Credential => self.id.split('/').next(),
+            ObjectKind::Credential => self.id.split('/').next(),
             _ => None,
         }
     }
@@ -126,7 +126,7 @@ impl Key {
     /// The key of the consumer a credential belongs to; none for other kinds.
     #[must_use]
     pub fn consumer_key(&self) -> Option<Key> {
-        self.consumer().map(|consumer| Key { kind: Kind::Consumer, id: consumer.into() })
+        self.consumer().map(|consumer| Key { kind: ObjectKind::Consumer, id: consumer.into() })
     }
 
     /// The last part of the id: what the object's own `id` field says (`c1` of `jack/credentials/c1`).
@@ -139,7 +139,7 @@ impl Key {
     #[must_use]
     pub fn path(&self) -> String {
         match self.kind {
-            Kind::Credential => format!("/consumers/{}", self.id),
+            ObjectKind::Credential => format!("/consumers/{}", self.id),
             kind => format!("/{}/{}", kind.collection(), self.id),
         }
     }
@@ -252,17 +252,17 @@ mod tests {
 
     #[test]
     fn keys_follow_the_form_of_their_kind() {
-        assert!(Key::new(Kind::Route, "a/b").is_err());
-        assert_eq!(Key::new(Kind::Credential, "jack"), Err(IdError::NotACredential));
-        assert_eq!(Key::new(Kind::Secret, "vault"), Err(IdError::NotASecret));
+        assert!(Key::new(ObjectKind::Route, "a/b").is_err());
+        assert_eq!(Key::new(ObjectKind::Credential, "jack"), Err(IdError::NotACredential));
+        assert_eq!(Key::new(ObjectKind::Secret, "vault"), Err(IdError::NotASecret));
         let credential = Key::credential("jack", "c1").unwrap();
         assert_eq!(credential.path(), "/consumers/jack/credentials/c1");
         assert_eq!(credential.consumer(), Some("jack"));
         assert_eq!(credential.own_id(), "c1");
         let long = "j".repeat(100);
-        assert_eq!(Key::new(Kind::Route, &long), Err(IdError::TooLong(ID_BYTES_MAX)));
-        assert!(Key::new(Kind::Consumer, &long).is_ok() && Key::credential(&long, "c").is_ok());
-        assert_eq!(Key::new(Kind::Route, "1").unwrap().path(), "/routes/1");
-        assert_eq!(Key::new(Kind::Secret, "vault/1").unwrap().path(), "/secrets/vault/1");
+        assert_eq!(Key::new(ObjectKind::Route, &long), Err(IdError::TooLong(ID_BYTES_MAX)));
+        assert!(Key::new(ObjectKind::Consumer, &long).is_ok() && Key::credential(&long, "c").is_ok());
+        assert_eq!(Key::new(ObjectKind::Route, "1").unwrap().path(), "/routes/1");
+        assert_eq!(Key::new(ObjectKind::Secret, "vault/1").unwrap().path(), "/secrets/vault/1");
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 /// A kind of object. The order is the order in which a set of objects is resolved: what is referred to comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Kind {
+pub enum ObjectKind {
     /// A plugin of the user, with its versions.
     Extension,
     /// A set of origin servers and how to choose among them.
@@ -36,43 +36,43 @@ pub enum Kind {
     StreamRoute,
 }
 
-impl Kind {
+impl ObjectKind {
     /// Every kind, in resolving order.
-    pub const ALL: [Kind; 14] = [
-        Kind::Extension,
-        Kind::Upstream,
-        Kind::PluginConfig,
-        Kind::ConsumerGroup,
-        Kind::GlobalRule,
-        Kind::PluginMetadata,
-        Kind::Ssl,
-        Kind::Proto,
-        Kind::Secret,
-        Kind::Service,
-        Kind::Consumer,
-        Kind::Credential,
-        Kind::Route,
-        Kind::StreamRoute,
+    pub const ALL: [ObjectKind; 14] = [
+        ObjectKind::Extension,
+        ObjectKind::Upstream,
+        ObjectKind::PluginConfig,
+        ObjectKind::ConsumerGroup,
+        ObjectKind::GlobalRule,
+        ObjectKind::PluginMetadata,
+        ObjectKind::Ssl,
+        ObjectKind::Proto,
+        ObjectKind::Secret,
+        ObjectKind::Service,
+        ObjectKind::Consumer,
+        ObjectKind::Credential,
+        ObjectKind::Route,
+        ObjectKind::StreamRoute,
     ];
 
     /// The name of its collection in the Admin API and in resource files (`routes`).
     #[must_use]
     pub const fn collection(self) -> &'static str {
         match self {
-            Kind::Extension => "extensions",
-            Kind::Upstream => "upstreams",
-            Kind::PluginConfig => "plugin_configs",
-            Kind::ConsumerGroup => "consumer_groups",
-            Kind::GlobalRule => "global_rules",
-            Kind::PluginMetadata => "plugin_metadata",
-            Kind::Ssl => "ssls",
-            Kind::Proto => "protos",
-            Kind::Secret => "secrets",
-            Kind::Service => "services",
-            Kind::Consumer => "consumers",
-            Kind::Credential => "credentials",
-            Kind::Route => "routes",
-            Kind::StreamRoute => "stream_routes",
+            ObjectKind::Extension => "extensions",
+            ObjectKind::Upstream => "upstreams",
+            ObjectKind::PluginConfig => "plugin_configs",
+            ObjectKind::ConsumerGroup => "consumer_groups",
+            ObjectKind::GlobalRule => "global_rules",
+            ObjectKind::PluginMetadata => "plugin_metadata",
+            ObjectKind::Ssl => "ssls",
+            ObjectKind::Proto => "protos",
+            ObjectKind::Secret => "secrets",
+            ObjectKind::Service => "services",
+            ObjectKind::Consumer => "consumers",
+            ObjectKind::Credential => "credentials",
+            ObjectKind::Route => "routes",
+            ObjectKind::StreamRoute => "stream_routes",
         }
     }
 
@@ -80,20 +80,20 @@ impl Kind {
     #[must_use]
     pub const fn singular(self) -> &'static str {
         match self {
-            Kind::Extension => "extension",
-            Kind::Upstream => "upstream",
-            Kind::PluginConfig => "plugin_config",
-            Kind::ConsumerGroup => "consumer_group",
-            Kind::GlobalRule => "global_rule",
-            Kind::PluginMetadata => "plugin_metadata",
-            Kind::Ssl => "ssl",
-            Kind::Proto => "proto",
-            Kind::Secret => "secret",
-            Kind::Service => "service",
-            Kind::Consumer => "consumer",
-            Kind::Credential => "credential",
-            Kind::Route => "route",
-            Kind::StreamRoute => "stream_route",
+            ObjectKind::Extension => "extension",
+            ObjectKind::Upstream => "upstream",
+            ObjectKind::PluginConfig => "plugin_config",
+            ObjectKind::ConsumerGroup => "consumer_group",
+            ObjectKind::GlobalRule => "global_rule",
+            ObjectKind::PluginMetadata => "plugin_metadata",
+            ObjectKind::Ssl => "ssl",
+            ObjectKind::Proto => "proto",
+            ObjectKind::Secret => "secret",
+            ObjectKind::Service => "service",
+            ObjectKind::Consumer => "consumer",
+            ObjectKind::Credential => "credential",
+            ObjectKind::Route => "route",
+            ObjectKind::StreamRoute => "stream_route",
         }
     }
 
@@ -101,29 +101,29 @@ impl Kind {
     #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {
-            Kind::PluginConfig => "plugin config",
-            Kind::ConsumerGroup => "consumer group",
-            Kind::GlobalRule => "global rule",
-            Kind::StreamRoute => "stream route",
-            Kind::PluginMetadata => "plugin_metadata",
+            ObjectKind::PluginConfig => "plugin config",
+            ObjectKind::ConsumerGroup => "consumer group",
+            ObjectKind::GlobalRule => "global rule",
+            ObjectKind::StreamRoute => "stream route",
+            ObjectKind::PluginMetadata => "plugin_metadata",
             other => other.singular(),
         }
     }
 
     /// The kind of a collection name, or none.
     #[must_use]
-    pub fn from_collection(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.collection() == name)
+    pub fn from_collection(name: &str) -> Option<ObjectKind> {
+        ObjectKind::ALL.into_iter().find(|kind| kind.collection() == name)
     }
 
     /// The kind of a singular name, or none.
     #[must_use]
-    pub fn from_singular(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.singular() == name)
+    pub fn from_singular(name: &str) -> Option<ObjectKind> {
+        ObjectKind::ALL.into_iter().find(|kind| kind.singular() == name)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ObjectKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.singular())
     }
@@ -135,15 +135,15 @@ mod tests {
 
     #[test]
     fn names_lead_back_to_their_kind() {
-        for kind in Kind::ALL {
-            assert_eq!(Kind::from_collection(kind.collection()), Some(kind));
-            assert_eq!(Kind::from_singular(kind.singular()), Some(kind));
+        for kind in ObjectKind::ALL {
+            assert_eq!(ObjectKind::from_collection(kind.collection()), Some(kind));
+            assert_eq!(ObjectKind::from_singular(kind.singular()), Some(kind));
         }
-        assert_eq!(Kind::from_collection("route"), None);
+        assert_eq!(ObjectKind::from_collection("route"), None);
     }
 
     #[test]
     fn all_is_in_order() {
-        assert!(Kind::ALL.is_sorted());
+        assert!(ObjectKind::ALL.is_sorted());
     }
 }

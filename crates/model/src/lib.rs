@@ -38,6 +38,6 @@ mod written;
 pub use catalog::{Catalog, PluginInfo};
 pub use fault::{ConfigFault, ObjectRefusal, Warning};
 pub use key::{ID_BYTES_MAX, Id, IdError, Key, USERNAME_BYTES_MAX};
-pub use kind::Kind;
+pub use kind::ObjectKind;
 pub use snapshot::{Applied, Change, Difference, Object, Policy, Snapshot};
 pub use written::WrittenObject;

@@ -65,7 +65,7 @@ pub use upstream::{
     Discovery, DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls,
 };
 
-use crate::Kind;
+use crate::ObjectKind;
 
 /// An object of any kind. Large kinds are boxed, so that a route costs its own size only.
 #[derive(Clone, Debug)]
@@ -105,22 +105,22 @@ impl Resource {
     ///
     /// # Errors
     /// serde's, when a field is unknown, missing or of the wrong type.
-    pub fn read(kind: Kind, value: &Value) -> Result<Resource, serde_json::Error> {
+    pub fn read(kind: ObjectKind, value: &Value) -> Result<Resource, serde_json::Error> {
         Ok(match kind {
-            Kind::Route => Resource::Route(Route::deserialize(value)?),
-            Kind::Service => Resource::Service(Box::deserialize(value)?),
-            Kind::Upstream => Resource::Upstream(Upstream::deserialize(value)?.into()),
-            Kind::Consumer => Resource::Consumer(Box::deserialize(value)?),
-            Kind::Credential => Resource::Credential(Box::deserialize(value)?),
-            Kind::ConsumerGroup => Resource::ConsumerGroup(Box::deserialize(value)?),
-            Kind::PluginConfig => Resource::PluginConfig(Box::deserialize(value)?),
-            Kind::GlobalRule => Resource::GlobalRule(Box::deserialize(value)?),
-            Kind::PluginMetadata => Resource::PluginMetadata(Box::deserialize(value)?),
-            Kind::Ssl => Resource::Ssl(Box::deserialize(value)?),
-            Kind::Proto => Resource::Proto(Box::deserialize(value)?),
-            Kind::StreamRoute => Resource::StreamRoute(Box::deserialize(value)?),
-            Kind::Secret => Resource::Secret(Box::deserialize(value)?),
-            Kind::Extension => Resource::Extension(Box::deserialize(value)?),
+            ObjectKind::Route => Resource::Route(Route::deserialize(value)?),
+            ObjectKind::Service => Resource::Service(Box::deserialize(value)?),
+            ObjectKind::Upstream => Resource::Upstream(Upstream::deserialize(value)?.into()),
+            ObjectKind::Consumer => Resource::Consumer(Box::deserialize(value)?),
+            ObjectKind::Credential => Resource::Credential(Box::deserialize(value)?),
+            ObjectKind::ConsumerGroup => Resource::ConsumerGroup(Box::deserialize(value)?),
+            ObjectKind::PluginConfig => Resource::PluginConfig(Box::deserialize(value)?),
+            ObjectKind::GlobalRule => Resource::GlobalRule(Box::deserialize(value)?),
+            ObjectKind::PluginMetadata => Resource::PluginMetadata(Box::deserialize(value)?),
+            ObjectKind::Ssl => Resource::Ssl(Box::deserialize(value)?),
+            ObjectKind::Proto => Resource::Proto(Box::deserialize(value)?),
+            ObjectKind::StreamRoute => Resource::StreamRoute(Box::deserialize(value)?),
+            ObjectKind::Secret => Resource::Secret(Box::deserialize(value)?),
+            ObjectKind::Extension => Resource::Extension(Box::deserialize(value)?),
         })
     }
 

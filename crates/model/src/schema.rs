@@ -8,20 +8,20 @@ use std::sync::{LazyLock, OnceLock};
 
 use serde_json::Value;
 
-use crate::Kind;
+use crate::ObjectKind;
 use crate::resource::BalanceMethod;
 use crate::validate::Validator;
 
 /// The schema of a kind, whole, as `GET /apisix/admin/schema/KIND` shows it. A plugin's metadata has the plugin's
 /// own schema and a secret that of its manager; here stand the ones that accept any object.
 #[must_use]
-pub fn of(kind: Kind) -> &'static Value {
+pub fn of(kind: ObjectKind) -> &'static Value {
     loaded(kind.singular()).schema()
 }
 
 /// The validator of a kind.
 #[must_use]
-pub fn validator(kind: Kind) -> &'static Validator {
+pub fn validator(kind: ObjectKind) -> &'static Validator {
     loaded(kind.singular())
 }
 
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_described_schema() {
-        for kind in Kind::ALL {
+        for kind in ObjectKind::ALL {
             let schema = of(kind);
             assert!(schema["title"].is_string() && schema["description"].is_string(), "{kind}");
             assert!(!schema.to_string().contains("$ref"), "{kind}");

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::catalog::{Catalog, SchemaType};
-use crate::{Key, Kind};
+use crate::{Key, ObjectKind};
 
 /// The kind of text that a secret is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,12 @@ pub fn for_each(
         walk(object, path, String::new(), &mut |place, text| visit(place, SecretForm::PrivateKey, text));
     }
     let mut any = |place: &str, text: &mut String| visit(place, SecretForm::Any, text);
-    if key.kind == Kind::PluginMetadata {
+    if key.kind == ObjectKind::PluginMetadata {
         for_each_of_plugin(catalog, SchemaType::Metadata, key.own_id(), object, "", &mut any);
         return;
     }
     let schema_type = match key.kind {
-        Kind::Consumer | Kind::Credential => SchemaType::Consumer,
+        ObjectKind::Consumer | ObjectKind::Credential => SchemaType::Consumer,
         _ => SchemaType::Plugin,
     };
     let Some(plugins) = object.get_mut("plugins").and_then(Value::as_object_mut) else { return };
@@ -89,11 +89,11 @@ fn walk(value: &mut Value, path: &[&str], place: String, visit: &mut dyn FnMut(&
 }
 
 /// Where objects of that kind hold private keys.
-fn private_keys(kind: Kind) -> &'static [&'static [&'static str]] {
+fn private_keys(kind: ObjectKind) -> &'static [&'static [&'static str]] {
     match kind {
-        Kind::Ssl => &[&["key"], &["keys"]],
-        Kind::Upstream => &[&["tls", "client_key"]],
-        Kind::Route | Kind::Service | Kind::StreamRoute => &[&["upstream", "tls", "client_key"]],
+        ObjectKind::Ssl => &[&["key"], &["keys"]],
+        ObjectKind::Upstream => &[&["tls", "client_key"]],
+        ObjectKind::Route | ObjectKind::Service | ObjectKind::StreamRoute => &[&["upstream", "tls", "client_key"]],
         _ => &[],
     }
 }
@@ -126,13 +126,13 @@ mod tests {
 
     #[test]
     fn every_secret_is_found_where_it_stands() {
-        let check = |kind: Kind, id: &str, object: Value, expected: &[&str]| {
+        let check = |kind: ObjectKind, id: &str, object: Value, expected: &[&str]| {
             assert_eq!(found(&Key::new(kind, id).unwrap(), object), expected, "{kind:?}");
         };
         let auth = json!({"plugins": {"auth": {"key": "k", "other": "o"}, "unknown": {"key": "u"}}});
-        check(Kind::Consumer, "jack", auth.clone(), &["/plugins/auth/key Any k"]);
-        check(Kind::Credential, "jack/credentials/1", auth.clone(), &["/plugins/auth/key Any k"]);
-        check(Kind::Route, "1", auth, &[]);
+        check(ObjectKind::Consumer, "jack", auth.clone(), &["/plugins/auth/key Any k"]);
+        check(ObjectKind::Credential, "jack/credentials/1", auth.clone(), &["/plugins/auth/key Any k"]);
+        check(ObjectKind::Route, "1", auth, &[]);
         let log = json!({"plugins": {"log": {"a": [{"b": "1"}, {"b": 2}, {"b": ["3"]}], "x.y": "4", "t": {"h": "5", "n": 6}}}});
         let places = [
             "/plugins/log/a/0/b Any 1",
@@ -140,17 +140,17 @@ mod tests {
             "/plugins/log/x.y Any 4",
             "/plugins/log/t/h Any 5",
         ];
-        for kind in [Kind::Route, Kind::Service, Kind::GlobalRule, Kind::PluginConfig, Kind::ConsumerGroup] {
+        for kind in [ObjectKind::Route, ObjectKind::Service, ObjectKind::GlobalRule, ObjectKind::PluginConfig, ObjectKind::ConsumerGroup] {
             check(kind, "1", log.clone(), &places);
         }
-        check(Kind::Consumer, "jack", log, &places);
-        check(Kind::PluginMetadata, "log", json!({"m": "s", "plugins": {"log": {"t": "n"}}}), &["/m Any s"]);
+        check(ObjectKind::Consumer, "jack", log, &places);
+        check(ObjectKind::PluginMetadata, "log", json!({"m": "s", "plugins": {"log": {"t": "n"}}}), &["/m Any s"]);
         let upstream = json!({"tls": {"client_key": "p", "client_cert": "c"}});
-        check(Kind::Upstream, "1", upstream.clone(), &["/tls/client_key PrivateKey p"]);
-        check(Kind::Service, "1", json!({"upstream": upstream}), &["/upstream/tls/client_key PrivateKey p"]);
+        check(ObjectKind::Upstream, "1", upstream.clone(), &["/tls/client_key PrivateKey p"]);
+        check(ObjectKind::Service, "1", json!({"upstream": upstream}), &["/upstream/tls/client_key PrivateKey p"]);
         let ssl = json!({"cert": "c", "key": "k", "certs": ["c"], "keys": ["l"]});
-        check(Kind::Ssl, "1", ssl, &["/key PrivateKey k", "/keys/0 PrivateKey l"]);
-        check(Kind::Secret, "vault/1", json!({"token": "t"}), &[]);
-        check(Kind::Route, "1", json!("no object"), &[]);
+        check(ObjectKind::Ssl, "1", ssl, &["/key PrivateKey k", "/keys/0 PrivateKey l"]);
+        check(ObjectKind::Secret, "vault/1", json!({"token": "t"}), &[]);
+        check(ObjectKind::Route, "1", json!("no object"), &[]);
     }
 }

@@ -184,7 +184,7 @@ const FILE: &str = "$file://";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ObjectKind;
     use serde_json::json;
 
     #[test]
@@ -211,24 +211,24 @@ mod tests {
 
     #[test]
     fn object_references_are_found_with_their_paths() {
-        let check = |kind: Kind, object: Value, expected: &[(&str, &str)]| {
+        let check = |kind: ObjectKind, object: Value, expected: &[(&str, &str)]| {
             let resource = Resource::read(kind, &object).unwrap();
             let found = of(&resource);
             let found: Vec<(&str, &str)> = found.iter().map(|(place, text)| (&**place, *text)).collect();
             assert_eq!(found, expected, "{kind:?}");
         };
         check(
-            Kind::Route,
+            ObjectKind::Route,
             json!({"uri": "$env://NO", "plugins": {"a/b": {"x": ["$", {"y": "$env://A"}], "$env://k": 1}, "c": {}}}),
             &[("/plugins/a~1b/x/1/y", "$env://A")],
         );
         check(
-            Kind::Ssl,
+            ObjectKind::Ssl,
             json!({"cert": "$env://C", "key": "$secret://vault/1/a/b", "certs": ["c"], "keys": ["$env://K"]}),
             &[("/cert", "$env://C"), ("/key", "$secret://vault/1/a/b"), ("/keys/0", "$env://K")],
         );
         check(
-            Kind::Ssl,
+            ObjectKind::Ssl,
             json!({"cert": "$file:///c", "key": "$file:///k", "client": {"ca": "$file:///ca", "crl": "$env://CRL"}}),
             &[
                 ("/cert", "$file:///c"),
@@ -238,12 +238,12 @@ mod tests {
             ],
         );
         // A plugin reads no file.
-        check(Kind::Route, json!({"uri": "/", "plugins": {"a": {"x": "$file:///k"}}}), &[]);
-        check(Kind::PluginMetadata, json!({"a": {"b": "$env://M"}}), &[("/a/b", "$env://M")]);
+        check(ObjectKind::Route, json!({"uri": "/", "plugins": {"a": {"x": "$file:///k"}}}), &[]);
+        check(ObjectKind::PluginMetadata, json!({"a": {"b": "$env://M"}}), &[("/a/b", "$env://M")]);
         let tls = json!({"client_cert": "$env://C", "client_key": "$secret://vault/1/a/k", "ca_certs": "$file:///ca"});
         let upstream = json!({"nodes": {}, "tls": tls});
         check(
-            Kind::Upstream,
+            ObjectKind::Upstream,
             upstream.clone(),
             &[
                 ("/tls/ca_certs", "$file:///ca"),
@@ -252,7 +252,7 @@ mod tests {
             ],
         );
         check(
-            Kind::Service,
+            ObjectKind::Service,
             json!({"upstream": upstream}),
             &[
                 ("/upstream/tls/ca_certs", "$file:///ca"),
@@ -261,6 +261,6 @@ mod tests {
             ],
         );
         // The login of a manager is resolved where it is used.
-        check(Kind::Secret, json!({"uri": "http://v", "prefix": "kv", "token": "$env://T"}), &[]);
+        check(ObjectKind::Secret, json!({"uri": "http://v", "prefix": "kv", "token": "$env://T"}), &[]);
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::extension::ExtensionPlugins;
 use crate::resource::Resource;
-use crate::{ConfigFault, Key, Kind, ObjectRefusal, Warning, WrittenObject};
+use crate::{ConfigFault, Key, ObjectKind, ObjectRefusal, Warning, WrittenObject};
 use stdx::persistent::ShardedMap;
 
 use index::Index;
@@ -118,8 +118,8 @@ pub struct Applied {
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     revision: u64,
-    /// By kind, in the order of [`Kind`].
-    objects: [ShardedMap<Key, Arc<Object>>; Kind::ALL.len()],
+    /// By kind, in the order of [`ObjectKind`].
+    objects: [ShardedMap<Key, Arc<Object>>; ObjectKind::ALL.len()],
     faulty: ShardedMap<Key, Arc<Faulty>>,
     /// From what is referred to, to what refers to it, in force or waiting.
     dependents: Index<Key>,
@@ -173,18 +173,18 @@ impl Snapshot {
 
     /// How many objects of a kind are in force.
     #[must_use]
-    pub fn len(&self, kind: Kind) -> usize {
+    pub fn len(&self, kind: ObjectKind) -> usize {
         self.table(kind).len()
     }
 
     /// Whether no object at all is in force.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        Kind::ALL.into_iter().all(|kind| self.len(kind) == 0)
+        ObjectKind::ALL.into_iter().all(|kind| self.len(kind) == 0)
     }
 
     /// The objects of a kind in force, in no particular order.
-    pub fn iter(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
+    pub fn iter(&self, kind: ObjectKind) -> impl Iterator<Item = &Arc<Object>> {
         self.table(kind).values()
     }
 
@@ -218,7 +218,7 @@ impl Snapshot {
     pub fn unplaced(&self) -> Vec<&Faulty> {
         let is_unplaced = |faulty: &&Faulty| {
             let key = &faulty.written.key;
-            key.kind == Kind::Route && faulty.closed.is_none() && !self.contains(key)
+            key.kind == ObjectKind::Route && faulty.closed.is_none() && !self.contains(key)
         };
         let mut unplaced: Vec<&Faulty> = self.faulty().filter(is_unplaced).collect();
         unplaced.sort_by(|left, right| left.written.key.cmp(&right.written.key));
@@ -297,11 +297,11 @@ impl Snapshot {
         keys
     }
 
-    fn table(&self, kind: Kind) -> &ShardedMap<Key, Arc<Object>> {
+    fn table(&self, kind: ObjectKind) -> &ShardedMap<Key, Arc<Object>> {
         &self.objects[kind as usize]
     }
 
-    fn table_mut(&mut self, kind: Kind) -> &mut ShardedMap<Key, Arc<Object>> {
+    fn table_mut(&mut self, kind: ObjectKind) -> &mut ShardedMap<Key, Arc<Object>> {
         &mut self.objects[kind as usize]
     }
 }

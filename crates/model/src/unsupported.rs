@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage, below};
-use crate::kind::Kind;
+use crate::kind::ObjectKind;
 
 /// A field that is refused wherever it is written at the top of an object.
 struct Field {
@@ -40,7 +40,7 @@ pub struct Refused {
 
 /// The fields that objects of this kind have in their schema and that `route` and `upstream` refuse.
 #[must_use]
-pub fn of_kind(kind: Kind) -> Vec<Refused> {
+pub fn of_kind(kind: ObjectKind) -> Vec<Refused> {
     let whole = |field: &Field| Refused {
         path: field.name.to_owned(),
         reason: field.reason.to_owned(),
@@ -48,11 +48,11 @@ pub fn of_kind(kind: Kind) -> Vec<Refused> {
     };
     let mut refused = Vec::new();
     let prefix = match kind {
-        Kind::Upstream => "",
-        Kind::Route | Kind::Service | Kind::StreamRoute => "upstream.",
+        ObjectKind::Upstream => "",
+        ObjectKind::Route | ObjectKind::Service | ObjectKind::StreamRoute => "upstream.",
         _ => return refused,
     };
-    if kind != Kind::Upstream && kind != Kind::StreamRoute {
+    if kind != ObjectKind::Upstream && kind != ObjectKind::StreamRoute {
         let in_schema = |field: &&Field| crate::schema::of(kind)["properties"].get(field.name).is_some();
         refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(whole));
     }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     /// The findings in an object of the kind that has only this field.
-    fn findings(kind: Kind, path: &str) -> bool {
+    fn findings(kind: ObjectKind, path: &str) -> bool {
         let value = match path.rsplit('.').next() {
             Some("scheme") => json!("kafka"),
             _ => json!({}),
@@ -122,7 +122,7 @@ mod tests {
         let mut found = Findings::default();
         match (path.strip_prefix("upstream."), kind) {
             (Some(field), _) => upstream(&of(field, value), "/upstream", &catalog, &mut found),
-            (None, Kind::Upstream) => upstream(&of(path, value), "", &catalog, &mut found),
+            (None, ObjectKind::Upstream) => upstream(&of(path, value), "", &catalog, &mut found),
             (None, _) => route(&of(path, value), &mut found),
         }
         found.into_result().is_err()
@@ -134,17 +134,17 @@ mod tests {
 
     #[test]
     fn fields_that_the_page_marks_are_refused() {
-        for kind in Kind::ALL {
+        for kind in ObjectKind::ALL {
             for refused in of_kind(kind) {
                 assert!(findings(kind, &refused.path), "{kind:?} {}", refused.path);
             }
         }
-        assert!(!findings(Kind::Route, "uri") && !findings(Kind::Upstream, "nodes"));
+        assert!(!findings(ObjectKind::Route, "uri") && !findings(ObjectKind::Upstream, "nodes"));
     }
 
     #[test]
     fn marked_fields_are_in_the_schemas() {
-        for kind in Kind::ALL {
+        for kind in ObjectKind::ALL {
             for refused in of_kind(kind) {
                 let pointer: String =
                     refused.path.split('.').map(|step| format!("/properties/{step}")).collect();

@@ -6,7 +6,7 @@ mod schema_table;
 
 use std::fmt::Write;
 
-use model::{Kind, schema, unsupported};
+use model::{ObjectKind, schema, unsupported};
 
 #[test]
 fn the_page_of_the_objects_is_up_to_date() {
@@ -15,7 +15,7 @@ fn the_page_of_the_objects_is_up_to_date() {
 
 fn objects_page() -> String {
     let mut page = INTRODUCTION.to_owned();
-    for kind in Kind::ALL {
+    for kind in ObjectKind::ALL {
         let schema = schema::of(kind);
         let _ = write!(page, "\n## {}\n\nWritten at `{}`.", kind.in_words(), place(kind));
         if let Some(description) = schema["description"].as_str() {
@@ -28,7 +28,7 @@ fn objects_page() -> String {
             let text = format!("**Refused**: {}.", field.reason);
             Some(schema_table::Mark { text, hides_inner: field.is_whole })
         };
-        if kind == Kind::Secret {
+        if kind == ObjectKind::Secret {
             for manager in schema::secret_managers() {
                 let _ = write!(page, "\nManager `{manager}`:\n");
                 let (schema, _) = schema::secret_manager(manager).unwrap();
@@ -42,12 +42,12 @@ fn objects_page() -> String {
 }
 
 /// Where the Admin API keeps objects of the kind.
-fn place(kind: Kind) -> String {
+fn place(kind: ObjectKind) -> String {
     match kind {
-        Kind::Credential => "/apisix/admin/consumers/USERNAME/credentials/ID".to_owned(),
-        Kind::Consumer => "/apisix/admin/consumers/USERNAME".to_owned(),
-        Kind::PluginMetadata => "/apisix/admin/plugin_metadata/PLUGIN".to_owned(),
-        Kind::Secret => "/apisix/admin/secrets/MANAGER/ID".to_owned(),
+        ObjectKind::Credential => "/apisix/admin/consumers/USERNAME/credentials/ID".to_owned(),
+        ObjectKind::Consumer => "/apisix/admin/consumers/USERNAME".to_owned(),
+        ObjectKind::PluginMetadata => "/apisix/admin/plugin_metadata/PLUGIN".to_owned(),
+        ObjectKind::Secret => "/apisix/admin/secrets/MANAGER/ID".to_owned(),
         _ => format!("/apisix/admin/{}/ID", kind.collection()),
     }
 }

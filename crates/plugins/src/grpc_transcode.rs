@@ -75,7 +75,7 @@ use exchange::grpc::timeout_text;
 use exchange::observe::pace::Pace;
 use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply, ResponseStep};
 use message::{FieldId, Headers, Method};
-use model::{Id, Kind, schema};
+use model::{Id, ObjectKind, schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -154,7 +154,7 @@ struct ProtoId(Id);
 
 impl Attribute for ProtoId {
     fn schema() -> Value {
-        schema::of(Kind::Route)["properties"]["upstream_id"].clone()
+        schema::of(ObjectKind::Route)["properties"]["upstream_id"].clone()
     }
 
     fn read(written: Value) -> Result<Self, String> {

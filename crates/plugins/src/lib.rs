@@ -328,9 +328,9 @@ mod tests {
                 let mut config = example.clone();
                 config.pointer_mut(&pointer).unwrap()["zz_unknown"] = serde_json::json!("x");
                 let (object, route) = if kind.serves_http {
-                    (model::Kind::Route, serde_json::json!({"uri": "/", "plugins": {kind.name: config}}))
+                    (model::ObjectKind::Route, serde_json::json!({"uri": "/", "plugins": {kind.name: config}}))
                 } else {
-                    (model::Kind::StreamRoute, serde_json::json!({"plugins": {kind.name: config}}))
+                    (model::ObjectKind::StreamRoute, serde_json::json!({"plugins": {kind.name: config}}))
                 };
                 let key = model::Key::new(object, "r").unwrap();
                 match model::check::object(&catalog, &key, &route) {

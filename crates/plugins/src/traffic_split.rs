@@ -48,7 +48,7 @@ use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
 use exchange::plugin::{Build, Choice, Explained, Flow, Phase, Plugin, PluginKind, Reply, UpstreamRef};
 use model::check;
-use model::{Catalog, Id, Kind, schema};
+use model::{Catalog, Id, ObjectKind, schema};
 use router::vars::{Expression, VariableSource};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -112,7 +112,7 @@ struct UpstreamId(Id);
 
 impl Attribute for UpstreamId {
     fn schema() -> Value {
-        schema::of(Kind::Route)["properties"]["upstream_id"].clone()
+        schema::of(ObjectKind::Route)["properties"]["upstream_id"].clone()
     }
 
     fn read(written: Value) -> Result<Self, String> {
@@ -129,7 +129,7 @@ struct OwnUpstream(Value);
 
 impl Attribute for OwnUpstream {
     fn schema() -> Value {
-        let mut schema = schema::of(Kind::Upstream).clone();
+        let mut schema = schema::of(ObjectKind::Upstream).clone();
         for name in ["$schema", "title"] {
             schema.as_object_mut().and_then(|fields| fields.shift_remove(name));
         }
@@ -186,7 +186,7 @@ fn check_upstream(written: &Value) -> Result<(), String> {
     }
     let registry = written.get("discovery_type").and_then(Value::as_str).map(Into::into);
     let catalog = Catalog::default().with_registries(registry);
-    check::value(&catalog, Kind::Upstream, written).map_err(|refusal| refusal.contract_message().to_owned())
+    check::value(&catalog, ObjectKind::Upstream, written).map_err(|refusal| refusal.contract_message().to_owned())
 }
 
 fn compile_matches(written: Option<&[WrittenMatch]>) -> Result<Option<Box<[Expression]>>, String> {

@@ -17,28 +17,28 @@ const BOUNDS: [u64; 14] = [1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000,
 
 /// The kinds of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     Counter,
     Gauge,
     Histogram,
 }
 
-impl Kind {
+impl MetricKind {
     /// The kind of `number`.
-    pub(crate) fn of(number: i32) -> Option<Kind> {
+    pub(crate) fn of(number: i32) -> Option<MetricKind> {
         match number {
-            0 => Some(Kind::Counter),
-            1 => Some(Kind::Gauge),
-            2 => Some(Kind::Histogram),
+            0 => Some(MetricKind::Counter),
+            1 => Some(MetricKind::Gauge),
+            2 => Some(MetricKind::Histogram),
             _ => None,
         }
     }
 
     fn text(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         }
     }
 }
@@ -53,7 +53,7 @@ pub(crate) struct Metrics {
 pub(crate) struct Metric {
     plugin: &'static str,
     name: String,
-    kind: Kind,
+    kind: MetricKind,
     value: AtomicU64,
     count: AtomicU64,
     buckets: [AtomicU64; BOUNDS.len()],
@@ -61,7 +61,7 @@ pub(crate) struct Metric {
 
 impl Metrics {
     /// The number of the metric `name` of `plugin`, made if there is none.
-    pub(crate) fn define(&self, plugin: &'static str, kind: Kind, name: &[u8]) -> Result<u32, Status> {
+    pub(crate) fn define(&self, plugin: &'static str, kind: MetricKind, name: &[u8]) -> Result<u32, Status> {
         if name.is_empty() || name.len() > METRIC_NAME_BYTES_MAX {
             return Err(Status::BadArgument);
         }
@@ -97,9 +97,9 @@ impl Metric {
     /// Sets a gauge to `value`, adds a measurement to a histogram, and raises a counter by `value`.
     pub(crate) fn record(&self, value: u64) {
         match self.kind {
-            Kind::Counter => drop(self.value.fetch_add(value, Ordering::Relaxed)),
-            Kind::Gauge => self.value.store(value, Ordering::Relaxed),
-            Kind::Histogram => {
+            MetricKind::Counter => drop(self.value.fetch_add(value, Ordering::Relaxed)),
+            MetricKind::Gauge => self.value.store(value, Ordering::Relaxed),
+            MetricKind::Histogram => {
                 self.value.fetch_add(value, Ordering::Relaxed);
                 self.count.fetch_add(1, Ordering::Relaxed);
                 if let Some(index) = BOUNDS.iter().position(|bound| value <= *bound) {
@@ -112,9 +112,9 @@ impl Metric {
     /// Changes the metric by `delta`. A counter only grows, and a histogram has no single value.
     pub(crate) fn increment(&self, delta: i64) -> Result<(), Status> {
         match self.kind {
-            Kind::Counter if delta < 0 => return Err(Status::BadArgument),
-            Kind::Histogram => return Err(Status::BadArgument),
-            Kind::Counter | Kind::Gauge => {}
+            MetricKind::Counter if delta < 0 => return Err(Status::BadArgument),
+            MetricKind::Histogram => return Err(Status::BadArgument),
+            MetricKind::Counter | MetricKind::Gauge => {}
         }
         self.value.fetch_add(delta as u64, Ordering::Relaxed);
         Ok(())
@@ -138,7 +138,7 @@ impl MetricsText for Metrics {
     fn write_metrics(&self, text: &mut String) {
         let metrics: Vec<Arc<Metric>> = self.metrics.lock().clone();
         // All samples of a name stand together; plugins may use one name for different kinds.
-        let mut by_name: BTreeMap<(&str, Kind), Vec<&Metric>> = BTreeMap::new();
+        let mut by_name: BTreeMap<(&str, MetricKind), Vec<&Metric>> = BTreeMap::new();
         for metric in &metrics {
             by_name.entry((&metric.name, metric.kind)).or_default().push(metric);
         }
@@ -159,10 +159,10 @@ impl MetricsText for Metrics {
 impl Metric {
     fn write(&self, text: &mut String) {
         let (name, plugin) = (&self.name, self.plugin);
-        if self.kind != Kind::Histogram {
+        if self.kind != MetricKind::Histogram {
             let value = self.value();
             // A gauge may have gone below zero.
-            return if self.kind == Kind::Gauge {
+            return if self.kind == MetricKind::Gauge {
                 prometheus_text::sample(text, name, &[("plugin", &plugin)], value as i64);
             } else {
                 prometheus_text::sample(text, name, &[("plugin", &plugin)], value);
@@ -193,16 +193,16 @@ mod tests {
     #[test]
     fn metrics_show_under_clean_names() {
         let metrics = Metrics::default();
-        let counter = metrics.define("a", Kind::Counter, b"requests.total-1").unwrap();
-        assert_eq!(metrics.define("a", Kind::Counter, b"requests.total-1"), Ok(counter));
-        assert_eq!(metrics.define("a", Kind::Gauge, b"requests.total-1"), Err(Status::BadArgument));
+        let counter = metrics.define("a", MetricKind::Counter, b"requests.total-1").unwrap();
+        assert_eq!(metrics.define("a", MetricKind::Counter, b"requests.total-1"), Ok(counter));
+        assert_eq!(metrics.define("a", MetricKind::Gauge, b"requests.total-1"), Err(Status::BadArgument));
         assert!(metrics.get("b", counter).is_err(), "another plugin's");
         let counted = metrics.get("a", counter).unwrap();
         counted.increment(2).unwrap();
         assert_eq!(counted.increment(-1), Err(Status::BadArgument));
-        let gauge = metrics.define("a", Kind::Gauge, b"level").unwrap();
+        let gauge = metrics.define("a", MetricKind::Gauge, b"level").unwrap();
         metrics.get("a", gauge).unwrap().increment(-3).unwrap();
-        let histogram = metrics.define("b", Kind::Histogram, b"size").unwrap();
+        let histogram = metrics.define("b", MetricKind::Histogram, b"size").unwrap();
         let measured = metrics.get("b", histogram).unwrap();
         for value in [3, 30, 3_000_000] {
             measured.record(value);
@@ -226,12 +226,12 @@ mod tests {
     fn metrics_of_a_plugin_are_bounded() {
         let metrics = Metrics::default();
         for index in 0..METRICS_MAX {
-            metrics.define("a", Kind::Counter, index.to_string().as_bytes()).unwrap();
+            metrics.define("a", MetricKind::Counter, index.to_string().as_bytes()).unwrap();
         }
-        assert_eq!(metrics.define("a", Kind::Counter, b"x"), Err(Status::InternalFailure));
-        assert!(metrics.define("b", Kind::Counter, b"x").is_ok());
+        assert_eq!(metrics.define("a", MetricKind::Counter, b"x"), Err(Status::InternalFailure));
+        assert!(metrics.define("b", MetricKind::Counter, b"x").is_ok());
         for name in [&b""[..], &[b'x'; METRIC_NAME_BYTES_MAX + 1]] {
-            assert_eq!(metrics.define("b", Kind::Counter, name), Err(Status::BadArgument));
+            assert_eq!(metrics.define("b", MetricKind::Counter, name), Err(Status::BadArgument));
         }
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, Key, Kind, check};
+use model::{Catalog, Key, ObjectKind, check};
 use serde_json::{Map, Value};
 
 use super::call::AdminParts;
@@ -70,10 +70,10 @@ async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Result<Respon
 /// The set as text, with `*_conf_version` of every collection.
 fn text(view: &View, catalog: &Catalog, with_keys: bool, as_yaml: bool) -> String {
     let mut whole = Map::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| collection_of(*kind) == *kind) {
+    for kind in ObjectKind::ALL.into_iter().filter(|kind| collection_of(*kind) == *kind) {
         let mut all = view.all_written(kind);
-        if kind == Kind::Consumer {
-            all.extend(view.all_written(Kind::Credential));
+        if kind == ObjectKind::Consumer {
+            all.extend(view.all_written(ObjectKind::Credential));
         }
         let lists = set(all.iter().map(|written| (&written.key, &*written.text)));
         if let Some((name, Value::Array(mut items))) = lists.into_iter().next() {
@@ -158,14 +158,14 @@ fn collections(
 ) -> Result<Vec<Collection>, String> {
     let known = |name: &str| {
         let name = name.strip_suffix(VERSION).unwrap_or(name);
-        Kind::from_collection(name).is_some_and(|kind| kind != Kind::Credential) || SET_FIELDS.contains(&name)
+        ObjectKind::from_collection(name).is_some_and(|kind| kind != ObjectKind::Credential) || SET_FIELDS.contains(&name)
     };
     if let Some(name) = whole.keys().find(|name| !known(name)) {
         return Err(format!("Unsupported resource type: {name}"));
     }
-    let catalog = &check::catalog_among(catalog, whole.get(Kind::Extension.collection()));
+    let catalog = &check::catalog_among(catalog, whole.get(ObjectKind::Extension.collection()));
     let mut collections = Vec::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| collection_of(*kind) == *kind) {
+    for kind in ObjectKind::ALL.into_iter().filter(|kind| collection_of(*kind) == *kind) {
         let current = follows.version(kind);
         let version = version(kind, current, whole.get(&version_name(kind)))?;
         if version == current {
@@ -183,7 +183,7 @@ fn collections(
 }
 
 /// The version of a collection: the given one, otherwise the next one.
-fn version(kind: Kind, current: u64, given: Option<&Value>) -> Result<u64, String> {
+fn version(kind: ObjectKind, current: u64, given: Option<&Value>) -> Result<u64, String> {
     let name = version_name(kind);
     let Some(given) = given else { return Ok(current + 1) };
     let number = given.as_f64().ok_or_else(|| format!("{name} must be a number"))?;
@@ -197,7 +197,7 @@ fn version(kind: Kind, current: u64, given: Option<&Value>) -> Result<u64, Strin
 }
 
 /// The objects of a collection, each checked on its own.
-fn items_of(catalog: &Catalog, kind: Kind, items: &[Value]) -> Result<Vec<Item>, String> {
+fn items_of(catalog: &Catalog, kind: ObjectKind, items: &[Value]) -> Result<Vec<Item>, String> {
     let name = kind.collection();
     let mut seen = HashSet::new();
     let mut objects = Vec::with_capacity(items.len());
@@ -210,8 +210,8 @@ fn items_of(catalog: &Catalog, kind: Kind, items: &[Value]) -> Result<Vec<Item>,
         let object = object(kind, position, item, "").map_err(|(_, reason)| refused(reason))?;
         if !seen.insert(object.key.clone()) {
             let field = match object.key.kind {
-                Kind::Consumer => "username",
-                Kind::Credential => "credential id",
+                ObjectKind::Consumer => "username",
+                ObjectKind::Credential => "credential id",
                 _ => "id",
             };
             return Err(format!("found duplicate {field} {} in {name}", object.key.id));
@@ -221,7 +221,7 @@ fn items_of(catalog: &Catalog, kind: Kind, items: &[Value]) -> Result<Vec<Item>,
     Ok(objects)
 }
 
-fn version_name(kind: Kind) -> String {
+fn version_name(kind: ObjectKind) -> String {
     format!("{}{VERSION}", kind.collection())
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, header};
 use model::extension::decoded;
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call};
@@ -23,7 +23,7 @@ const ATTEMPTS_MAX: usize = 5;
 pub(super) fn action(segments: &[String]) -> Option<(&str, &str)> {
     match segments {
         [collection, name, action]
-            if collection == Kind::Extension.collection() && ACTIONS.contains(&&**action) =>
+            if collection == ObjectKind::Extension.collection() && ACTIONS.contains(&&**action) =>
         {
             Some((name, action))
         }
@@ -53,7 +53,7 @@ pub(super) async fn answer(
     action: &str,
     call: &Call,
 ) -> Response<Bytes> {
-    let Ok(key) = Key::new(Kind::Extension, name) else { return respond::key_not_found() };
+    let Ok(key) = Key::new(ObjectKind::Extension, name) else { return respond::key_not_found() };
     if (&call.method, action) == (&Method::GET, "versions") {
         return list(parts, &key);
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use http::Method;
 use model::secret_reference::is_certificate_reference;
-use model::{Catalog, Key, Kind};
+use model::{Catalog, Key, ObjectKind};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -14,37 +14,37 @@ use crate::sealing::Sealer;
 use crate::serve::role::Role;
 
 /// Whether the verb is disabled for the kind (contract 2.1); the answer is then 405.
-pub(super) fn is_off(kind: Kind, method: &Method) -> bool {
+pub(super) fn is_off(kind: ObjectKind, method: &Method) -> bool {
     match *method {
         Method::POST => matches!(
             kind,
-            Kind::Consumer
-                | Kind::Credential
-                | Kind::PluginMetadata
-                | Kind::GlobalRule
-                | Kind::PluginConfig
-                | Kind::ConsumerGroup
-                | Kind::Secret
-                | Kind::Extension
+            ObjectKind::Consumer
+                | ObjectKind::Credential
+                | ObjectKind::PluginMetadata
+                | ObjectKind::GlobalRule
+                | ObjectKind::PluginConfig
+                | ObjectKind::ConsumerGroup
+                | ObjectKind::Secret
+                | ObjectKind::Extension
         ),
         Method::PATCH => matches!(
             kind,
-            Kind::Consumer | Kind::Credential | Kind::PluginMetadata | Kind::Proto | Kind::StreamRoute
+            ObjectKind::Consumer | ObjectKind::Credential | ObjectKind::PluginMetadata | ObjectKind::Proto | ObjectKind::StreamRoute
         ),
         _ => false,
     }
 }
 
 /// Whether a listing of the kind can be filtered by `service_id` and `upstream_id`.
-pub(super) fn refers_to_upstreams(kind: Kind) -> bool {
-    matches!(kind, Kind::Route | Kind::StreamRoute)
+pub(super) fn refers_to_upstreams(kind: ObjectKind) -> bool {
+    matches!(kind, ObjectKind::Route | ObjectKind::StreamRoute)
 }
 
 /// The stored text as an answer shows it to that role: an admin gets it without private keys, a viewer with
 /// all secrets masked.
 pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t str) -> Cow<'t, RawValue> {
     match role {
-        Role::Admin if key.kind == Kind::PluginMetadata => with_id(key, text),
+        Role::Admin if key.kind == ObjectKind::PluginMetadata => with_id(key, text),
         Role::Admin => shown(key.kind, text),
         Role::Viewer => raw(&with_hidden_secrets(catalog, key, text)),
     }
@@ -54,10 +54,10 @@ pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t s
 /// as in APISIX. A private key that is not encrypted is left out; a reference to one is shown.
 pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<RawValue> {
     let sealed = sealer.seal(key, text);
-    if key.kind == Kind::PluginMetadata {
+    if key.kind == ObjectKind::PluginMetadata {
         return with_id(key, &sealed).into_owned();
     }
-    if key.kind != Kind::Ssl {
+    if key.kind != ObjectKind::Ssl {
         return shown(key.kind, &sealed).into_owned();
     }
     let plain: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
@@ -102,11 +102,11 @@ fn is_harmless(plain: &Value, sealed: &Value) -> bool {
 
 /// The stored text without private keys: those of `ssls` are left out, as in APISIX, those of upstreams are
 /// [`HIDDEN`], so that an object that is read, changed and written back keeps its key.
-pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
+pub(crate) fn shown(kind: ObjectKind, text: &str) -> Cow<'_, RawValue> {
     if let Some(object) = with_hidden_client_key(kind, text) {
         return raw(&object);
     }
-    if kind != Kind::Ssl {
+    if kind != ObjectKind::Ssl {
         return match serde_json::from_str::<&RawValue>(text) {
             Ok(raw) => Cow::Borrowed(raw),
             // Only a damaged store holds text that is not JSON; it is shown as a string.
@@ -125,10 +125,10 @@ pub(crate) fn shown(kind: Kind, text: &str) -> Cow<'_, RawValue> {
 
 /// The object with the key of its upstream's client certificate hidden; none if it has no such key, or a
 /// reference to one.
-fn with_hidden_client_key(kind: Kind, text: &str) -> Option<Value> {
+fn with_hidden_client_key(kind: ObjectKind, text: &str) -> Option<Value> {
     let pointer = match kind {
-        Kind::Upstream => "/tls/client_key",
-        Kind::Route | Kind::Service | Kind::StreamRoute => "/upstream/tls/client_key",
+        ObjectKind::Upstream => "/tls/client_key",
+        ObjectKind::Route | ObjectKind::Service | ObjectKind::StreamRoute => "/upstream/tls/client_key",
         _ => return None,
     };
     // Few objects have one, and parsing all of a long list takes milliseconds.
@@ -167,20 +167,20 @@ mod tests {
     #[test]
     fn private_keys_are_not_shown() {
         let check = |kind, text: &str, expected: &str| assert_eq!(shown(kind, text).get(), expected);
-        check(Kind::Route, r#"{ "uri":"/" , "key":1}"#, r#"{ "uri":"/" , "key":1}"#);
-        check(Kind::Ssl, r#"{"cert":"c","key":"k","sni":"s","keys":["k"]}"#, r#"{"cert":"c","sni":"s"}"#);
-        check(Kind::Route, "broken", r#""broken""#);
+        check(ObjectKind::Route, r#"{ "uri":"/" , "key":1}"#, r#"{ "uri":"/" , "key":1}"#);
+        check(ObjectKind::Ssl, r#"{"cert":"c","key":"k","sni":"s","keys":["k"]}"#, r#"{"cert":"c","sni":"s"}"#);
+        check(ObjectKind::Route, "broken", r#""broken""#);
         let references = r#"{"cert":"$env://C","key":"$env://K","keys":["$secret://vault/1/a/b"]}"#;
-        check(Kind::Ssl, references, references);
-        check(Kind::Ssl, r#"{"key":"$env://K","keys":["$env://K","k"]}"#, r#"{"key":"$env://K"}"#);
+        check(ObjectKind::Ssl, references, references);
+        check(ObjectKind::Ssl, r#"{"key":"$env://K","keys":["$env://K","k"]}"#, r#"{"key":"$env://K"}"#);
         let upstream =
             |key: &str| format!(r#"{{"tls":{{"client_cert":"c","client_key":"{key}"}},"weight":0.50}}"#);
         let hidden = r#"{"tls":{"client_cert":"c","client_key":"(hidden)"},"weight":0.5}"#;
-        check(Kind::Upstream, &upstream("k"), hidden);
+        check(ObjectKind::Upstream, &upstream("k"), hidden);
         for reference in ["$env://K", "$file:///k.pem", "$secret://vault/1/a/b"] {
-            check(Kind::Upstream, &upstream(reference), &upstream(reference));
+            check(ObjectKind::Upstream, &upstream(reference), &upstream(reference));
         }
-        for kind in [Kind::Route, Kind::Service, Kind::StreamRoute] {
+        for kind in [ObjectKind::Route, ObjectKind::Service, ObjectKind::StreamRoute] {
             check(
                 kind,
                 &format!(r#"{{"upstream":{}}}"#, upstream("k")),
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn metadata_are_shown_with_the_name_of_their_plugin() {
-        let key = Key::new(Kind::PluginMetadata, "log").unwrap();
+        let key = Key::new(ObjectKind::PluginMetadata, "log").unwrap();
         let check = |text: &str, expected: &str| assert_eq!(with_id(&key, text).get(), expected);
         check("{}", r#"{"id":"log"}"#);
         check(
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn private_key_is_shown_encrypted_or_not_at_all() {
         let pem = "-----BEGIN PRIVATE KEY-----";
-        let key = Key::new(Kind::Ssl, "1").unwrap();
+        let key = Key::new(ObjectKind::Ssl, "1").unwrap();
         let check = |keyring: &[&str], keys: Value, expected: &dyn Fn(&Sealer) -> Value| {
             let sealer = crate::testing::sealer(keyring);
             let mut object = keys;
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn disabled_verbs_are_those_of_apisix() {
         let off = |method: Method| -> Vec<&str> {
-            Kind::ALL.into_iter().filter(|kind| is_off(*kind, &method)).map(Kind::collection).collect()
+            ObjectKind::ALL.into_iter().filter(|kind| is_off(*kind, &method)).map(ObjectKind::collection).collect()
         };
         assert_eq!(
             off(Method::POST),

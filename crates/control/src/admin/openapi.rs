@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{Catalog, Kind};
+use model::{Catalog, ObjectKind};
 use serde_json::{Value, json};
 
 use super::call::AdminParts;
@@ -41,21 +41,21 @@ pub fn document(catalog: &Catalog) -> Value {
 /// Puts a tag for each kind in front of those of the template.
 fn add_tags(tags: &mut Value) {
     let own = tags.as_array_mut().map(std::mem::take).unwrap_or_default();
-    let of_kind = |kind: Kind| {
+    let of_kind = |kind: ObjectKind| {
         let description = &model::schema::of(kind)["description"];
         json!({ "name": kind.collection(), "description": description })
     };
-    *tags = Kind::ALL.into_iter().map(of_kind).chain(own).collect();
+    *tags = ObjectKind::ALL.into_iter().map(of_kind).chain(own).collect();
 }
 
 /// The lists of values that the templates name.
 fn lists(catalog: &Catalog) -> Value {
     // Objects of the other two kinds are named by more than one segment of a path.
-    let plain = Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Credential | Kind::Secret));
+    let plain = ObjectKind::ALL.into_iter().filter(|kind| !matches!(kind, ObjectKind::Credential | ObjectKind::Secret));
     json!({
-        "kinds": Kind::ALL.map(Kind::singular),
-        "collections": Kind::ALL.map(Kind::collection),
-        "plain_collections": plain.map(Kind::collection).collect::<Vec<_>>(),
+        "kinds": ObjectKind::ALL.map(ObjectKind::singular),
+        "collections": ObjectKind::ALL.map(ObjectKind::collection),
+        "plain_collections": plain.map(ObjectKind::collection).collect::<Vec<_>>(),
         "plugins": catalog.iter().map(|plugin| plugin.info().name.to_string()).collect::<Vec<_>>(),
     })
 }

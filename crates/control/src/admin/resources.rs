@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, Key, Kind, Warning, WrittenObject, check};
+use model::{Catalog, Key, ObjectKind, Warning, WrittenObject, check};
 use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call, REVISION};
@@ -20,7 +20,7 @@ use crate::serve::role::Role;
 /// Answers one request for an object or a collection.
 pub(super) async fn answer(parts: &Arc<AdminParts>, target: ObjectPath, call: Call) -> Response<Bytes> {
     let kind = target.kind;
-    if kind == Kind::StreamRoute && parts.catalog.refuses_stream_routes() {
+    if kind == ObjectKind::StreamRoute && parts.catalog.refuses_stream_routes() {
         return bad("stream mode is disabled, can not add stream routes");
     }
     if kinds::is_off(kind, &call.method) {
@@ -69,7 +69,7 @@ async fn get(
         if let Some(parent) = &target.parent {
             all.retain(|written| written.key.id.split('/').next() == Some(parent.as_str()));
         }
-        if target.kind == Kind::Credential && all.is_empty() {
+        if target.kind == ObjectKind::Credential && all.is_empty() {
             return respond::key_not_found();
         }
         let entries = all.into_iter().map(|written| entry(&catalog, call.role, written)).collect();
@@ -87,19 +87,19 @@ fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, Ref
     let ttl_s = call.query.number("ttl");
     let mut body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
     let id = match kind {
-        Kind::Consumer => match (&target.id, body.get("username")) {
+        ObjectKind::Consumer => match (&target.id, body.get("username")) {
             (Some(id), Some(Value::String(name))) if id != name => return Err(refused("wrong username")),
             (_, Some(Value::String(name))) => name.clone(),
             _ => return Err(content_refusal(parts, kind, body, "property \"username\" is required")),
         },
-        Kind::PluginMetadata => {
+        ObjectKind::PluginMetadata => {
             let name = target.id.clone().ok_or_else(|| refused("missing plugin name"))?;
             if parts.catalog().get(&name).is_none() {
                 return Err(refused("invalid plugin name"));
             }
             name
         }
-        Kind::Secret if target.parent.is_none() || target.id.is_none() => return Err(missing_id(kind)),
+        ObjectKind::Secret if target.parent.is_none() || target.id.is_none() => return Err(missing_id(kind)),
         _ => own_id(target, &mut body)?,
     };
     match Key::new(kind, &target.key_id_of(&id)) {
@@ -116,7 +116,7 @@ fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, 
     });
     let whole = target.key_id();
     // The id in the body of a secret is `vault/1`; in other bodies it is the last segment only.
-    let from_path = if target.kind == Kind::Secret { whole } else { target.id.clone() };
+    let from_path = if target.kind == ObjectKind::Secret { whole } else { target.id.clone() };
     match (from_path, given) {
         (Some(id), Some(given)) if id != given => {
             Err(refused(format!("wrong {} id", target.kind.in_words())))
@@ -140,7 +140,7 @@ fn post(target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
 }
 
 fn patch(target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
-    if target.kind == Kind::Secret && target.id.is_none() {
+    if target.kind == ObjectKind::Secret && target.id.is_none() {
         return Err(refused("no secret id"));
     }
     let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
@@ -214,7 +214,7 @@ pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
 }
 
 /// The first fault of the content of a body without a usable key, or `otherwise` if the content has no fault.
-fn content_refusal(parts: &AdminParts, kind: Kind, body: Map<String, Value>, otherwise: &str) -> Refusal {
+fn content_refusal(parts: &AdminParts, kind: ObjectKind, body: Map<String, Value>, otherwise: &str) -> Refusal {
     match check::value(&parts.catalog(), kind, &Value::Object(body)) {
         Err(refusal) => refused(refusal.contract_message()),
         Ok(()) => refused(format!("invalid configuration: {otherwise}")),
@@ -247,6 +247,6 @@ fn object(body: Value) -> Result<Map<String, Value>, Refusal> {
     Err(refused(format!("invalid configuration: wrong type: expected object, got {found}")))
 }
 
-fn missing_id(kind: Kind) -> Refusal {
+fn missing_id(kind: ObjectKind) -> Refusal {
     refused(format!("missing {} id", kind.in_words()))
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use model::{Kind, check, schema};
+use model::{ObjectKind, check, schema};
 
 use super::call::{AdminParts, Call, unsupported};
 use super::plugins;
@@ -25,7 +25,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 }
 
 fn of_kind(name: &str) -> Response<Bytes> {
-    match Kind::from_singular(name) {
+    match ObjectKind::from_singular(name) {
         Some(kind) => respond::json(StatusCode::OK, schema::of(kind)),
         None => respond::bad(format!("not found schema: {name}")),
     }
@@ -33,7 +33,7 @@ fn of_kind(name: &str) -> Response<Bytes> {
 
 /// Checks a body as a write would, but not against stored objects.
 fn validate(parts: &AdminParts, collection: &str, call: &Call) -> Response<Bytes> {
-    let Some(kind) = Kind::from_collection(collection) else { return unsupported(collection) };
+    let Some(kind) = ObjectKind::from_collection(collection) else { return unsupported(collection) };
     let Some(body) = &call.body else {
         return respond::bad("invalid request body: empty request body");
     };

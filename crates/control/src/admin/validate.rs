@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, Response, StatusCode, header};
-use model::{Catalog, Key, Kind, check, lenient_json};
+use model::{Catalog, Key, ObjectKind, check, lenient_json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -34,7 +34,7 @@ pub(super) fn configs(parts: &AdminParts, headers: &HeaderMap, body: &Bytes) -> 
         Ok(set) => set,
         Err(reason) => return respond::bad(format!("invalid request body: {reason}")),
     };
-    let catalog = check::catalog_among(&parts.catalog(), set.get(Kind::Extension.collection()));
+    let catalog = check::catalog_among(&parts.catalog(), set.get(ObjectKind::Extension.collection()));
     let faults = check_set(&catalog, set);
     if faults.is_empty() {
         return respond::empty(StatusCode::OK);
@@ -69,7 +69,7 @@ fn check_set(catalog: &Catalog, set: Map<String, Value>) -> Vec<SetFault> {
         let fault =
             |error: String| SetFault { resource_type: name.clone(), resource_id: None, index: None, error };
         if let Some(of) = name.strip_suffix("_conf_version") {
-            if Kind::from_collection(of).is_some() && !items.is_number() {
+            if ObjectKind::from_collection(of).is_some() && !items.is_number() {
                 faults.push(fault(format!("{name} must be a number")));
             }
             continue;
@@ -77,7 +77,7 @@ fn check_set(catalog: &Catalog, set: Map<String, Value>) -> Vec<SetFault> {
         if SET_FIELDS.contains(&name.as_str()) {
             continue;
         }
-        match (Kind::from_collection(&name), items) {
+        match (ObjectKind::from_collection(&name), items) {
             (Some(kind), Value::Array(items)) => check_items(catalog, kind, &name, items, &mut faults),
             (Some(_), _) => faults.push(fault(format!("{name} must be a list"))),
             (None, _) => faults.push(fault(format!("Unsupported resource type: {name}"))),
@@ -86,7 +86,7 @@ fn check_set(catalog: &Catalog, set: Map<String, Value>) -> Vec<SetFault> {
     faults
 }
 
-fn check_items(catalog: &Catalog, kind: Kind, name: &str, items: Vec<Value>, faults: &mut Vec<SetFault>) {
+fn check_items(catalog: &Catalog, kind: ObjectKind, name: &str, items: Vec<Value>, faults: &mut Vec<SetFault>) {
     let mut seen = HashSet::new();
     for (index, item) in items.into_iter().enumerate() {
         let id = identity(kind, &item);
@@ -100,7 +100,7 @@ fn check_items(catalog: &Catalog, kind: Kind, name: &str, items: Vec<Value>, fau
         if let Some(id) = &id
             && !seen.insert(id.clone())
         {
-            let field = if kind == Kind::Consumer && !id.contains('/') { "username" } else { "id" };
+            let field = if kind == ObjectKind::Consumer && !id.contains('/') { "username" } else { "id" };
             fault(format!("found duplicate {field} {id} in {name}"));
         }
     }
@@ -109,18 +109,18 @@ fn check_items(catalog: &Catalog, kind: Kind, name: &str, items: Vec<Value>, fau
 /// Checks one item of a collection; the error is the contract's text.
 pub(super) fn check_item(
     catalog: &Catalog,
-    kind: Kind,
+    kind: ObjectKind,
     id: Option<&str>,
     mut item: Value,
 ) -> Result<(), String> {
     index_of(&mut item)?;
-    let is_credential = kind == Kind::Consumer && id.is_some_and(|id| id.contains("/credentials/"));
-    let kind = if is_credential { Kind::Credential } else { kind };
+    let is_credential = kind == ObjectKind::Consumer && id.is_some_and(|id| id.contains("/credentials/"));
+    let kind = if is_credential { ObjectKind::Credential } else { kind };
     let Some(id) = id else {
         return check::value(catalog, kind, &item).map_err(|refusal| refusal.contract_message().to_owned());
     };
     let key = Key::new(kind, id).map_err(|fault| fault.to_string())?;
-    if let (Kind::Credential, Some(object)) = (kind, item.as_object_mut()) {
+    if let (ObjectKind::Credential, Some(object)) = (kind, item.as_object_mut()) {
         object.insert("id".to_owned(), key.own_id().into());
     }
     check::object(catalog, &key, &item).map(drop).map_err(|refusal| refusal.contract_message().to_owned())
@@ -133,7 +133,7 @@ pub(super) fn index_of(item: &mut Value) -> Result<Option<u64>, String> {
 }
 
 /// The id of an item, or the name of a consumer.
-pub(super) fn identity(kind: Kind, item: &Value) -> Option<String> {
+pub(super) fn identity(kind: ObjectKind, item: &Value) -> Option<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -141,7 +141,7 @@ pub(super) fn identity(kind: Kind, item: &Value) -> Option<String> {
     };
     let id = item.get("id").and_then(text);
     match kind {
-        Kind::Consumer if !id.as_deref().is_some_and(|id| id.contains('/')) => {
+        ObjectKind::Consumer if !id.as_deref().is_some_and(|id| id.contains('/')) => {
             item.get("username").and_then(text)
         }
         _ => id,

@@ -73,7 +73,7 @@ fn status(parts: &AdminParts) -> Response<Bytes> {
         .into_iter()
         .map(|worker| json!({ "worker": worker.worker, "revision": worker.revision }))
         .collect();
-    let objects: serde_json::Map<String, Value> = model::Kind::ALL
+    let objects: serde_json::Map<String, Value> = model::ObjectKind::ALL
         .into_iter()
         .map(|kind| (kind.collection().to_owned(), view.snapshot.len(kind).into()))
         .collect();

@@ -1,16 +1,16 @@
 //! Objects as the control API shows them: with the defaults of APISIX's schemas and nodes as a list, as its data plane holds them.
 //! Pure, from the stored form; it knows no secrets and no state.
 
-use model::Kind;
+use model::ObjectKind;
 use serde_json::{Map, Value, json};
 
 /// The stored form `value` of an object `id` of this kind, as it is in force.
-pub(super) fn effective(kind: Kind, id: &str, mut value: Value) -> Value {
+pub(super) fn effective(kind: ObjectKind, id: &str, mut value: Value) -> Value {
     let Some(fields) = value.as_object_mut() else { return value };
     fields.insert("id".to_owned(), Value::from(id));
     match kind {
-        Kind::Upstream => fill_upstream(fields),
-        Kind::Route => {
+        ObjectKind::Upstream => fill_upstream(fields),
+        ObjectKind::Route => {
             let defaults = [("priority", json!(0)), ("status", json!(1))];
             defaults.into_iter().for_each(|(name, default)| fill(fields, name, default));
         }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn objects_have_defaults_and_listed_nodes() {
-        let check = |kind: Kind, written: Value, expected: Value| {
+        let check = |kind: ObjectKind, written: Value, expected: Value| {
             assert_eq!(effective(kind, "7", written.clone()), expected, "{written}");
         };
         let upstream = |nodes: Value| {
@@ -72,7 +72,7 @@ mod tests {
             value
         };
         check(
-            Kind::Upstream,
+            ObjectKind::Upstream,
             json!({"id": 7, "nodes": {"127.0.0.1:80": 1, "a.example": 2, "[::1]:90": 3, "[::2]": 4}}),
             with_id(upstream(json!([
                 {"host": "127.0.0.1", "port": 80, "weight": 1}, {"host": "a.example", "weight": 2},
@@ -80,16 +80,16 @@ mod tests {
             ]))),
         );
         check(
-            Kind::Upstream,
+            ObjectKind::Upstream,
             json!({"type": "chash", "hash_on": "header", "nodes": [{"host": "a", "port": 1, "weight": 1}]}),
             json!({"id": "7", "type": "chash", "hash_on": "header", "scheme": "http", "pass_host": "pass",
                 "nodes": [{"host": "a", "port": 1, "weight": 1, "priority": 0}]}),
         );
         check(
-            Kind::Route,
+            ObjectKind::Route,
             json!({"uri": "/", "priority": 3, "upstream": {"nodes": {}}}),
             json!({"id": "7", "uri": "/", "priority": 3, "status": 1, "upstream": upstream(json!([]))}),
         );
-        check(Kind::Service, json!({"name": "s"}), json!({"id": "7", "name": "s"}));
+        check(ObjectKind::Service, json!({"name": "s"}), json!({"id": "7", "name": "s"}));
     }
 }

@@ -1,7 +1,7 @@
 //! The places of secrets in an object, and the object with its secrets masked, as answers, plans and
 //! explanations show it. It names no plugin.
 
-use model::{Catalog, Key, Kind, secret_field};
+use model::{Catalog, Key, ObjectKind, secret_field};
 use serde_json::Value;
 
 /// The stored object with all secrets masked. A text that is no object is masked as a whole.
@@ -22,20 +22,20 @@ pub(crate) fn secret_places(catalog: &Catalog, key: &Key, object: &Value) -> Vec
     secret_field::for_each(catalog, key, &mut object.clone(), &mut |place, _, _| {
         places.push(place.to_owned());
     });
-    if key.kind == Kind::Secret {
+    if key.kind == ObjectKind::Secret {
         // Credentials for a secret manager. The store does not encrypt them, as in APISIX.
         let of_manager =
             MANAGER_FIELDS.iter().filter(|place| object.pointer(place).is_some_and(Value::is_string));
         places.extend(of_manager.map(|place| (*place).to_owned()));
     }
-    if key.kind == Kind::Extension {
+    if key.kind == ObjectKind::Extension {
         // Code may hold credentials.
         add_contents(object, &mut places);
         return places;
     }
     add_unknown_plugins(catalog, key, object, &mut places);
     match key.kind {
-        Kind::PluginMetadata => add_named(object, "", &mut places),
+        ObjectKind::PluginMetadata => add_named(object, "", &mut places),
         _ => {
             object.get("plugins").into_iter().for_each(|plugins| add_named(plugins, "/plugins", &mut places))
         }
@@ -64,7 +64,7 @@ fn add_contents(object: &Value, places: &mut Vec<String>) {
 /// Adds the places of all texts of plugins that this gateway does not have, because without their schemas any
 /// text may be a secret.
 fn add_unknown_plugins(catalog: &Catalog, key: &Key, object: &Value, places: &mut Vec<String>) {
-    if key.kind == Kind::PluginMetadata && catalog.get(key.own_id()).is_none() {
+    if key.kind == ObjectKind::PluginMetadata && catalog.get(key.own_id()).is_none() {
         add_texts(object, String::new(), places);
     }
     let plugins = object.get("plugins").and_then(Value::as_object);
@@ -156,7 +156,7 @@ mod tests {
             "openid/x": {"client_secret": "s3cr3t", "scopes": ["s3cr3t"], "timeout": 3},
             "count": {"count": 1},
         }});
-        let key = Key::new(Kind::Route, "1").unwrap();
+        let key = Key::new(ObjectKind::Route, "1").unwrap();
         hide_secrets(&crate::testing::catalog(), &key, &mut route);
         let expected = serde_json::json!({"client_secret": HIDDEN, "scopes": [HIDDEN], "timeout": 3});
         assert_eq!((&route["plugins"]["openid/x"], &route["uri"]), (&expected, &"/a".into()));
@@ -171,7 +171,7 @@ mod tests {
             "headers": {"set": {"Authorization": "s3cr3t", "X-API-Key": "s3cr3t", "X-Token-Endpoint": "/a"}},
             "token": 3, "token_endpoint": "/t", "nonsecret": "n",
         }}, "labels": {"token": "l"}});
-        let key = Key::new(Kind::Route, "1").unwrap();
+        let key = Key::new(ObjectKind::Route, "1").unwrap();
         hide_secrets(&crate::testing::catalog(), &key, &mut route);
         let expected = serde_json::json!({
             "actions": [["limit", {"redis_password": HIDDEN, "redis_host": "h"}]],

@@ -1,6 +1,6 @@
 //! Metrics of etcd, under APISIX's names (contract 2.6). It does not know how the state came about.
 
-use model::Kind;
+use model::ObjectKind;
 use stdx::prometheus_text::{header, sample, scalar};
 
 use crate::source::etcd::EtcdState;
@@ -18,7 +18,7 @@ pub(super) fn write_metrics(view: &View, text: &mut String) {
     let name = "apisix_etcd_modify_indexes";
     header(text, name, "gauge", "Last revision that changed something below a key.");
     let mut newest = 0;
-    for kind in Kind::ALL {
+    for kind in ObjectKind::ALL {
         let indices = view.snapshot.iter(kind).map(|object| object.written.modified_index);
         let index = indices.max().unwrap_or(0);
         newest = newest.max(index);

@@ -216,13 +216,13 @@ fn sha256(der: &[u8]) -> Digest {
 mod tests {
     use super::*;
     use crate::ocsp::message::testing::Responder;
-    use model::Kind;
+    use model::ObjectKind;
 
     #[test]
     fn responses_are_renewed_and_end() {
         let responder = Responder::new();
         let wanted = Wanted { chain: responder.chain.clone(), skip_verify: false, cache_ttl_s: 3600 };
-        let key = Key::new(Kind::Ssl, "1").unwrap();
+        let key = Key::new(ObjectKind::Ssl, "1").unwrap();
         let mut cache = Cache::default();
         cache.set(&key, vec![wanted.clone()]);
         let (now, now_s) = (Instant::now(), 1_000);
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn chain_without_a_responder_is_never_asked() {
-        let key = Key::new(Kind::Ssl, "1").unwrap();
+        let key = Key::new(ObjectKind::Ssl, "1").unwrap();
         let mut cache = Cache::default();
         let chain = crate::testing::certificate().0.clone();
         cache.set(&key, vec![Wanted { chain, skip_verify: false, cache_ttl_s: 60 }]);

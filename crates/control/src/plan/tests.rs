@@ -6,14 +6,14 @@ use serde_json::json;
 use super::*;
 use crate::testing::catalog;
 
-fn change(kind: Kind, before: &Value, after: &Value) -> Option<ObjectChange> {
+fn change(kind: ObjectKind, before: &Value, after: &Value) -> Option<ObjectChange> {
     let text = |value: &Value| (!value.is_null()).then(|| value.to_string());
     let key = Key::new(kind, "1").unwrap();
     between(&catalog(), &key, text(before).as_deref(), text(after).as_deref())
 }
 
 /// Compares the places, as JSON.
-fn check(kind: Kind, before: Value, after: Value, expected: Value) {
+fn check(kind: ObjectKind, before: Value, after: Value, expected: Value) {
     let found = change(kind, &before, &after).map(|change| change.fields);
     assert_eq!(serde_json::to_value(&found).unwrap(), expected, "{before} → {after}");
 }
@@ -21,7 +21,7 @@ fn check(kind: Kind, before: Value, after: Value, expected: Value) {
 #[test]
 fn differing_places_are_listed() {
     check(
-        Kind::Route,
+        ObjectKind::Route,
         json!({"id": 1, "uri": "/a", "plugins": {"a/b": {"n": 1}}, "create_time": 5}),
         json!({"id": "1", "uri": "/a", "plugins": {"a/b": {"n": 2, "m": null}}, "update_time": 9}),
         json!([
@@ -30,7 +30,7 @@ fn differing_places_are_listed() {
         ]),
     );
     check(
-        Kind::Route,
+        ObjectKind::Route,
         json!({"methods": ["GET", "PUT"], "hosts": ["a"]}),
         json!({"methods": ["GET", "POST"], "hosts": ["a", "b"], "uri": "/"}),
         json!([
@@ -39,11 +39,11 @@ fn differing_places_are_listed() {
             {"pointer": "/uri", "after": "/"},
         ]),
     );
-    check(Kind::Route, Value::Null, json!({"uri": "/"}), json!([{"pointer": "/uri", "after": "/"}]));
-    check(Kind::Route, json!({"uri": "/"}), Value::Null, json!([{"pointer": "/uri", "before": "/"}]));
-    check(Kind::Route, json!({"a": 1, "b": 2}), json!({"b": 2, "a": 1}), Value::Null);
+    check(ObjectKind::Route, Value::Null, json!({"uri": "/"}), json!([{"pointer": "/uri", "after": "/"}]));
+    check(ObjectKind::Route, json!({"uri": "/"}), Value::Null, json!([{"pointer": "/uri", "before": "/"}]));
+    check(ObjectKind::Route, json!({"a": 1, "b": 2}), json!({"b": 2, "a": 1}), Value::Null);
     check(
-        Kind::PluginMetadata,
+        ObjectKind::PluginMetadata,
         json!({"id": 1}),
         json!({"id": 2}),
         json!([{"pointer": "/id", "before": 1, "after": 2}]),
@@ -53,7 +53,7 @@ fn differing_places_are_listed() {
 #[test]
 fn secrets_are_compared_and_hidden() {
     let certificate = |key: &str| json!({"cert": "c", "key": key, "keys": [key, "same"], "snis": ["a"]});
-    let told = change(Kind::Ssl, &certificate("old s3cr3t"), &certificate("new s3cr3t")).unwrap();
+    let told = change(ObjectKind::Ssl, &certificate("old s3cr3t"), &certificate("new s3cr3t")).unwrap();
     assert_eq!(
         serde_json::to_value(&told.fields).unwrap(),
         json!([
@@ -62,15 +62,15 @@ fn secrets_are_compared_and_hidden() {
         ])
     );
     for (before, after) in [(Value::Null, certificate("s3cr3t")), (certificate("s3cr3t"), Value::Null)] {
-        let told = serde_json::to_string(&change(Kind::Ssl, &before, &after)).unwrap();
+        let told = serde_json::to_string(&change(ObjectKind::Ssl, &before, &after)).unwrap();
         assert!(told.contains(HIDDEN) && !told.contains("s3cr3t") && !told.contains("same"), "{told}");
     }
-    assert!(change(Kind::Ssl, &certificate("s"), &certificate("s")).is_none());
+    assert!(change(ObjectKind::Ssl, &certificate("s"), &certificate("s")).is_none());
 }
 
 #[test]
 fn text_without_json_differs_from_every_other() {
-    let key = Key::new(Kind::Route, "1").unwrap();
+    let key = Key::new(ObjectKind::Route, "1").unwrap();
     assert!(between(&catalog(), &key, Some("{damaged"), Some("{damaged")).is_none());
     let told = between(&catalog(), &key, Some("{damaged"), Some("{}")).unwrap();
     assert_eq!(

@@ -154,14 +154,14 @@ impl Reconciler {
 
 #[cfg(test)]
 mod tests {
-    use model::{Change, Kind, Policy};
+    use model::{Change, ObjectKind, Policy};
     use serde_json::json;
 
     use super::*;
 
     fn written(id: &str, uri: &str) -> WrittenObject {
         let text = json!({"id": id, "uri": uri, "upstream": {"nodes": {"127.0.0.1:1": 1}}}).to_string();
-        let key = Key::new(Kind::Route, id).unwrap();
+        let key = Key::new(ObjectKind::Route, id).unwrap();
         WrittenObject { key, text: text.into(), created_index: 1, modified_index: 1 }
     }
 
@@ -188,7 +188,7 @@ mod tests {
         renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.b", "/b/*")]);
         let first = change(&mut automatic, &mut base, &[put("1", "/one")]);
         assert_eq!(keys(&first), ["1", "auto.a", "auto.b"]);
-        assert_eq!((first.snapshot.len(Kind::Route), base.len(Kind::Route)), (3, 1));
+        assert_eq!((first.snapshot.len(ObjectKind::Route), base.len(ObjectKind::Route)), (3, 1));
         assert_eq!(keys(&change(&mut automatic, &mut base, &[put("2", "/two")])), ["2"]);
         renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.c", "/c/*")]);
         let next = change(&mut automatic, &mut base, &[]);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, Difference, ConfigFault, Key, Kind, Policy, Snapshot, WrittenObject, check};
+use model::{Applied, Catalog, Change, Difference, ConfigFault, Key, ObjectKind, Policy, Snapshot, WrittenObject, check};
 use serde_json::{Map, Value};
 
 use super::Signed;
@@ -76,11 +76,11 @@ impl<'a, J: Journal> Batch<'a, J> {
 
     fn put(&mut self, key: Key, mut body: Map<String, Value>, ttl_s: Option<f64>) -> Result<Done, Refused> {
         if let Some(consumer) = key.consumer()
-            && !Key::new(Kind::Consumer, consumer).is_ok_and(|consumer| self.written(&consumer).is_some())
+            && !Key::new(ObjectKind::Consumer, consumer).is_ok_and(|consumer| self.written(&consumer).is_some())
         {
             return Err(Refused::NoConsumer);
         }
-        if key.kind != Kind::PluginMetadata {
+        if key.kind != ObjectKind::PluginMetadata {
             forbid_times(&body).map_err(Refused::Invalid)?;
         }
         set_times(key.kind, &mut body, self.written(&key).map(|written| &*written.text), self.now_ms / 1000);
@@ -90,7 +90,7 @@ impl<'a, J: Journal> Batch<'a, J> {
     /// The id is a revision of its own, with twenty digits as in etcd.
     fn create(
         &mut self,
-        kind: Kind,
+        kind: ObjectKind,
         mut body: Map<String, Value>,
         ttl_s: Option<f64>,
     ) -> Result<Done, Refused> {
@@ -183,10 +183,10 @@ impl<'a, J: Journal> Batch<'a, J> {
 
     /// The credentials of a consumer, which are removed with it.
     fn credentials_of(&self, key: &Key) -> Vec<Key> {
-        if key.kind != Kind::Consumer {
+        if key.kind != ObjectKind::Consumer {
             return Vec::new();
         }
-        self.snapshot.dependents(key).into_iter().filter(|user| user.kind == Kind::Credential).collect()
+        self.snapshot.dependents(key).into_iter().filter(|user| user.kind == ObjectKind::Credential).collect()
     }
 
     /// Adds the changes of a write to those of the batch.
@@ -219,7 +219,7 @@ fn indices(written: &WrittenObject) -> Indices {
 /// Writes the object's own id into a patched object as a text, even if the patch did not touch it. An id of another
 /// object stays, so that the write is refused.
 fn settle_id(key: &Key, object: &mut Map<String, Value>) {
-    let own = if key.kind == Kind::Secret { &*key.id } else { key.own_id() };
+    let own = if key.kind == ObjectKind::Secret { &*key.id } else { key.own_id() };
     let differs = match object.get("id") {
         Some(Value::String(id)) => id != own,
         Some(Value::Number(id)) => id.to_string() != own,

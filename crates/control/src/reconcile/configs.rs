@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 
 use super::store::EmbeddedStore;
 use super::whole::{Set, Terms, WholeRefused, differences};
@@ -31,7 +31,7 @@ pub(crate) type Item = (Key, Arc<str>, Option<u64>);
 #[derive(Debug, Clone)]
 pub(crate) struct Collection {
     /// The kind of the list; credentials are among the consumers.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ObjectKind,
     pub(crate) version: u64,
     pub(crate) items: Vec<Item>,
 }
@@ -70,8 +70,8 @@ impl EmbeddedStore {
         for collection in &put.collections {
             next.set_version(collection.kind, collection.version);
             set.complete.push(collection.kind);
-            if collection.kind == Kind::Consumer {
-                set.complete.push(Kind::Credential);
+            if collection.kind == ObjectKind::Consumer {
+                set.complete.push(ObjectKind::Credential);
             }
             for (key, text, index) in &collection.items {
                 // An object with the same index is unchanged, whatever its text.

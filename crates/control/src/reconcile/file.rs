@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Change, ConfigFault, Key, Kind, Policy, Snapshot, WrittenObject};
+use model::{Change, ConfigFault, Key, ObjectKind, Policy, Snapshot, WrittenObject};
 
 use super::source::{Source, SourceFacts, Wake};
 use super::{ControlLoop, LoadError, Reconciler, Refused};
@@ -133,7 +133,7 @@ impl Reconciler {
                 changes.push(Change { key: key.clone(), written: Some(written) });
             }
         }
-        let good = Kind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
+        let good = ObjectKind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
         let faulty = self.snapshot.faulty().map(|faulty| &faulty.written.key);
         let gone: HashSet<&Key> = good.chain(faulty).filter(|key| !present.contains(key)).collect();
         // If an item has no usable key, an object that seems to be removed may be that item.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{ConfigFault, Key, Kind, Snapshot};
+use model::{ConfigFault, Key, ObjectKind, Snapshot};
 
 use super::Reconciler;
 use crate::verdict::State;
@@ -54,7 +54,7 @@ impl Reconciler {
     /// Notes which objects are out of force, once, after the first configuration was published.
     pub(super) fn note_start_faults(&mut self) {
         let view = self.view();
-        let concerned = [Kind::Route, Kind::GlobalRule].into_iter();
+        let concerned = [ObjectKind::Route, ObjectKind::GlobalRule].into_iter();
         let out = concerned.flat_map(|kind| view.verdicts(Some(kind)));
         let out = out.filter(|verdict| matches!(verdict.state, State::Out | State::Unplaced));
         self.start_faults.keys = out.map(|verdict| verdict.key).collect();

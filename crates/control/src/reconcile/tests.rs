@@ -92,7 +92,7 @@ fn admin_write_is_checked_once() {
     check("PUT", json!({"plugins": plugins, "desc": "replaced"}));
     check("PATCH", json!({"desc": "patched"}));
     let snapshot = rig.view.load().snapshot.clone();
-    let key = model::Key::new(model::Kind::Service, "1").unwrap();
+    let key = model::Key::new(model::ObjectKind::Service, "1").unwrap();
     assert_eq!(snapshot.get(&key).unwrap().resource.plugins().len(), 1);
 }
 
@@ -117,7 +117,7 @@ fn concurrent_writes_get_distinct_revisions() {
     let view = rig.view.load();
     assert_eq!(view.revision(), (WRITERS * WRITES) as u64);
     let mut indexes: Vec<u64> =
-        view.all_written(model::Kind::Upstream).iter().map(|written| written.modified_index).collect();
+        view.all_written(model::ObjectKind::Upstream).iter().map(|written| written.modified_index).collect();
     indexes.sort_unstable();
     assert_eq!(indexes, (1..=(WRITERS * WRITES) as u64).collect::<Vec<_>>());
     let revisions: Vec<u64> = rig.published.0.lock().iter().map(|(revision, _)| *revision).collect();
@@ -162,7 +162,7 @@ fn objects_are_removed_when_they_expire() {
     let clock = std::sync::Arc::new(crate::testing::HandClock::default());
     control.reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
     let put = |id: &str, ttl_s| {
-        let key = model::Key::new(model::Kind::Upstream, id).unwrap();
+        let key = model::Key::new(model::ObjectKind::Upstream, id).unwrap();
         let body = upstream().as_object().unwrap().clone();
         let write = super::Write::Put { key, body, ttl_s };
         super::Signed { write, author: "tester".into(), condition: super::Condition::default() }
@@ -171,7 +171,7 @@ fn objects_are_removed_when_they_expire() {
     assert!(results.iter().all(Result::is_ok), "{results:?}");
     let ids = |control: &super::ControlLoop| -> Vec<String> {
         let view = control.reconciler.parts.view.load();
-        view.all_written(model::Kind::Upstream).iter().map(|written| written.key.id.to_string()).collect()
+        view.all_written(model::ObjectKind::Upstream).iter().map(|written| written.key.id.to_string()).collect()
     };
     let revision = |control: &super::ControlLoop| control.reconciler.parts.view.load().revision();
     clock.advance(1499);
@@ -226,7 +226,7 @@ fn compile_fault_is_reported_and_thread_goes_on() {
     .unwrap();
     for revision in 1..=3 {
         let put = super::Write::Put {
-            key: model::Key::new(model::Kind::Upstream, "u").unwrap(),
+            key: model::Key::new(model::ObjectKind::Upstream, "u").unwrap(),
             body: upstream().as_object().unwrap().clone(),
             ttl_s: None,
         };
@@ -279,7 +279,7 @@ impl File {
         let view = self.rig.as_ref().unwrap().view.load();
         let mut routes: Vec<String> = view
             .snapshot
-            .iter(model::Kind::Route)
+            .iter(model::ObjectKind::Route)
             .map(|route| {
                 serde_json::from_str::<Value>(&route.written.text).unwrap()["uri"]
                     .as_str()
@@ -327,7 +327,7 @@ fn unchanged_object_keeps_its_revision() {
     );
     let view = file.rig.as_ref().unwrap().view.load();
     let indexes: Vec<_> = view
-        .all_written(model::Kind::Route)
+        .all_written(model::ObjectKind::Route)
         .iter()
         .map(|written| (written.created_index, written.modified_index))
         .collect();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, ConfigFault, Key, Kind, Policy, WrittenObject, check};
+use model::{Applied, Catalog, Change, ConfigFault, Key, ObjectKind, Policy, WrittenObject, check};
 use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
@@ -23,7 +23,7 @@ pub(crate) struct Set {
     /// Their keys and texts, each key once.
     pub(crate) objects: Vec<(Key, Arc<str>)>,
     /// The kinds that the set lists completely: other objects of these kinds are removed.
-    pub(crate) complete: Vec<Kind>,
+    pub(crate) complete: Vec<ObjectKind>,
     /// Objects that are removed, whatever the kinds that are listed completely. Missing ones are ignored.
     pub(crate) deletes: Vec<Key>,
 }
@@ -88,7 +88,7 @@ impl Set {
         let objects =
             document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
         let deletes = document.deletes.iter().map(|(key, _)| key.clone()).collect();
-        Set { objects, complete: if keep_others { Vec::new() } else { Kind::ALL.to_vec() }, deletes }
+        Set { objects, complete: if keep_others { Vec::new() } else { ObjectKind::ALL.to_vec() }, deletes }
     }
 
     /// The set with stored secrets in the places where it has them hidden.
@@ -232,13 +232,13 @@ impl Reconciler {
 impl Reconciler {
     /// The fault of an `ssl` object with certificates that have expired, where a setting refuses such.
     fn expired(&self, differing: &Differing) -> Vec<ConfigFault> {
-        if differing.key.kind != Kind::Ssl || !self.parts.catalog.options().refuses_expired_certificates {
+        if differing.key.kind != ObjectKind::Ssl || !self.parts.catalog.options().refuses_expired_certificates {
             return Vec::new();
         }
         // A text that is no JSON has other faults.
         let value = differing.after.as_ref().and_then(|text| serde_json::from_str::<Value>(text).ok());
         let now_s = i64::try_from(self.parts.clock.unix_ms() / 1000).unwrap_or(i64::MAX);
-        let refused = value.and_then(|value| check::unexpired(Kind::Ssl, &value, now_s).err());
+        let refused = value.and_then(|value| check::unexpired(ObjectKind::Ssl, &value, now_s).err());
         let kept = self.snapshot.contains(&differing.key);
         refused.map(|refusal| refusal.into_faults(&differing.key, kept)).unwrap_or_default()
     }
@@ -294,8 +294,8 @@ pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
 /// The objects that the set removes by name; with a consumer, its credentials.
 fn removed<'v>(view: &'v View, set: &'v Set) -> impl Iterator<Item = &'v WrittenObject> {
     let consumers: HashSet<&str> =
-        set.deletes.iter().filter(|key| key.kind == Kind::Consumer).map(Key::own_id).collect();
-    let credentials = if consumers.is_empty() { Vec::new() } else { view.all_written(Kind::Credential) };
+        set.deletes.iter().filter(|key| key.kind == ObjectKind::Consumer).map(Key::own_id).collect();
+    let credentials = if consumers.is_empty() { Vec::new() } else { view.all_written(ObjectKind::Credential) };
     let of_consumer =
         move |written: &&WrittenObject| written.key.consumer().is_some_and(|consumer| consumers.contains(consumer));
     set.deletes.iter().filter_map(|key| view.written(key)).chain(credentials.into_iter().filter(of_consumer))

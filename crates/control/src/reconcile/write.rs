@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::{Map, Value};
 
 use crate::reconcile::patch;
@@ -26,7 +26,7 @@ pub enum Write {
     /// Creates an object under a generated id.
     Create {
         /// The kind of the object.
-        kind: Kind,
+        kind: ObjectKind,
         /// The object as sent.
         body: Map<String, Value>,
         /// Seconds until the object expires.
@@ -167,9 +167,9 @@ pub(super) fn forbid_times(body: &Map<String, Value>) -> Result<(), String> {
 }
 
 /// Sets the times of a whole object; `before` is the text it replaces.
-pub(super) fn set_times(kind: Kind, body: &mut Map<String, Value>, before: Option<&str>, now_s: u64) {
+pub(super) fn set_times(kind: ObjectKind, body: &mut Map<String, Value>, before: Option<&str>, now_s: u64) {
     // All fields of metadata belong to the plugin.
-    if kind == Kind::PluginMetadata {
+    if kind == ObjectKind::PluginMetadata {
         return;
     }
     let created =
@@ -197,14 +197,14 @@ mod tests {
             set_times(kind, &mut body, before, 9);
             assert_eq!(Value::Object(body), expected);
         };
-        check(Kind::Route, None, json!({"uri": "/", "create_time": 9, "update_time": 9}));
+        check(ObjectKind::Route, None, json!({"uri": "/", "create_time": 9, "update_time": 9}));
         check(
-            Kind::Route,
+            ObjectKind::Route,
             Some(r#"{"create_time":5,"update_time":6}"#),
             json!({"uri": "/", "create_time": 5, "update_time": 9}),
         );
-        check(Kind::Route, Some("{}"), json!({"uri": "/", "create_time": 9, "update_time": 9}));
-        check(Kind::PluginMetadata, None, json!({"uri": "/"}));
+        check(ObjectKind::Route, Some("{}"), json!({"uri": "/", "create_time": 9, "update_time": 9}));
+        check(ObjectKind::PluginMetadata, None, json!({"uri": "/"}));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! `printf %s TEXT | openssl enc -aes-128-cbc -K HEX -iv HEX -base64 -A`, where both HEX are the key's bytes
 //! (`od -v -An -tx1`), with `-aes-256-cbc` the vector its first 16.
 
-use model::Kind;
+use model::ObjectKind;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ const KEY_256: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "qeddd145sfvddff3";
 
 fn jack() -> Key {
-    Key::new(Kind::Consumer, "jack").unwrap()
+    Key::new(ObjectKind::Consumer, "jack").unwrap()
 }
 
 fn consumer(secret: &str) -> String {
@@ -41,7 +41,7 @@ fn encryption_gives_the_bytes_of_openssl() {
 
 #[test]
 fn private_keys_are_encrypted_and_references_stay() {
-    let ssl = Key::new(Kind::Ssl, "1").unwrap();
+    let ssl = Key::new(ObjectKind::Ssl, "1").unwrap();
     let sealer = sealer(&[KEY_128]);
     let text = json!({"cert": "---c", "key": "---k", "certs": ["---d"], "keys": ["$secret://vault/1/a/b"]});
     let sealed: Value = serde_json::from_str(&sealer.seal(&ssl, &text.to_string())).unwrap();

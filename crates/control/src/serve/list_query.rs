@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use model::Kind;
+use model::ObjectKind;
 use model::search::{Fields, Filter};
 use serde_json::json;
 
@@ -63,11 +63,11 @@ pub(crate) fn whole_number(query: &Query, name: &str) -> Result<Option<u64>, Ref
 ///
 /// # Errors
 /// 404 with the collections that there are.
-pub(crate) fn collection(path: &[String]) -> Result<(Kind, Option<Arc<str>>), Refusal> {
+pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>>), Refusal> {
     let target = ObjectPath::parse(path).filter(|target| target.id.is_none() && target.sub_path.is_empty());
     match target {
         // Secrets are one list, whatever their manager is.
-        Some(target) if target.kind == Kind::Credential => Ok((target.kind, target.parent.map(Into::into))),
+        Some(target) if target.kind == ObjectKind::Credential => Ok((target.kind, target.parent.map(Into::into))),
         Some(target) if target.parent.is_none() => Ok((target.kind, None)),
         _ => Err(Box::new(respond::error(StatusCode::NOT_FOUND, unknown_collection()))),
     }
@@ -88,7 +88,7 @@ pub(crate) fn object(path: &[String]) -> Result<model::Key, Refusal> {
 
 fn unknown_collection() -> String {
     let names: Vec<&str> =
-        Kind::ALL.into_iter().filter(|kind| *kind != Kind::Credential).map(Kind::collection).collect();
+        ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Credential).map(ObjectKind::collection).collect();
     format!("write objects/KIND; KIND is one of {}, consumers/USERNAME/credentials", names.join(", "))
 }
 

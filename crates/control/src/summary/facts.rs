@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Id, Kind, WrittenObject};
+use model::{Id, ObjectKind, WrittenObject};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::value::RawValue;
@@ -101,14 +101,14 @@ impl Facts {
         let form: Form<'_> = serde_json::from_str(&written.text).unwrap_or_default();
         let kind = written.key.kind;
         let hosts = match kind {
-            Kind::Ssl => texts(form.sni, form.snis),
-            Kind::StreamRoute => texts(form.sni, None),
+            ObjectKind::Ssl => texts(form.sni, form.snis),
+            ObjectKind::StreamRoute => texts(form.sni, None),
             _ => texts(form.host, form.hosts),
         };
         let own_upstream = form.upstream.map(|_| UPSTREAM_HERE.into());
         let (default_type, default_scheme) = match kind {
-            Kind::Upstream => (Some("roundrobin".into()), Some("http".into())),
-            Kind::Ssl => (Some("server".into()), None),
+            ObjectKind::Upstream => (Some("roundrobin".into()), Some("http".into())),
+            ObjectKind::Ssl => (Some("server".into()), None),
             _ => (None, None),
         };
         Facts {
@@ -117,7 +117,7 @@ impl Facts {
             desc: read(form.desc),
             methods: texts(None, form.methods),
             hosts,
-            paths: if kind == Kind::StreamRoute { listener(&form) } else { texts(form.uri, form.uris) },
+            paths: if kind == ObjectKind::StreamRoute { listener(&form) } else { texts(form.uri, form.uris) },
             service: id(form.service_id),
             upstream: id(form.upstream_id).or(own_upstream),
             plugins: names(form.plugins),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::report::{Breakdown, Rate, Traffic};
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::{Value, json};
 
 use crate::route_target::{self, Target};
@@ -78,12 +78,12 @@ impl From<&Rate> for Figures {
 
 impl Rates {
     /// The traffic of the objects of `kind`; of services and upstreams it is the sum over their routes.
-    pub(crate) fn of(traffic: Option<&dyn Traffic>, view: &View, kind: Kind) -> Rates {
+    pub(crate) fn of(traffic: Option<&dyn Traffic>, view: &View, kind: ObjectKind) -> Rates {
         let Some(traffic) = traffic else { return Rates::default() };
         let by_id = match kind {
-            Kind::Route => direct(&traffic.rates(Breakdown::Routes)),
-            Kind::Consumer => direct(&traffic.rates(Breakdown::Consumers)),
-            Kind::Service | Kind::Upstream => sums(&traffic.rates(Breakdown::Routes), view, kind),
+            ObjectKind::Route => direct(&traffic.rates(Breakdown::Routes)),
+            ObjectKind::Consumer => direct(&traffic.rates(Breakdown::Consumers)),
+            ObjectKind::Service | ObjectKind::Upstream => sums(&traffic.rates(Breakdown::Routes), view, kind),
             _ => return Rates::default(),
         };
         Rates { by_id: Some(by_id) }
@@ -99,13 +99,13 @@ fn direct(rates: &[Rate]) -> HashMap<Arc<str>, Figures> {
     rates.iter().map(|rate| (Arc::clone(&rate.id), rate.into())).collect()
 }
 
-fn sums(rates: &[Rate], view: &View, kind: Kind) -> HashMap<Arc<str>, Figures> {
+fn sums(rates: &[Rate], view: &View, kind: ObjectKind) -> HashMap<Arc<str>, Figures> {
     let mut sums: HashMap<Arc<str>, (f64, f64)> = HashMap::new();
     for rate in rates {
-        let key = Key { kind: Kind::Route, id: Arc::clone(&rate.id) };
+        let key = Key { kind: ObjectKind::Route, id: Arc::clone(&rate.id) };
         let Some(route) = view.snapshot.get(&key) else { continue };
         let id = match kind {
-            Kind::Service => route_target::service_of(route).map(|key| key.id),
+            ObjectKind::Service => route_target::service_of(route).map(|key| key.id),
             _ => match route_target::of(&view.snapshot, route) {
                 Some(Target::Upstream(key)) => Some(key.id),
                 _ => None,

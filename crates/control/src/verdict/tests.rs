@@ -1,49 +1,49 @@
 //! One bad object never blocks another: every kind, from the store and from a file, and the reported verdicts.
 
-use model::{ConfigFault, Key, Kind};
+use model::{ConfigFault, Key, ObjectKind};
 use serde_json::{Value, json};
 
 use crate::source::store::{Expect, Store};
 use crate::testing::{Rig, ask, block_on, certificate};
 
 /// The path of an object of each kind in the store, and a good object: `{}` stands for its id.
-fn good(kind: Kind) -> (&'static str, Value) {
+fn good(kind: ObjectKind) -> (&'static str, Value) {
     let upstream = json!({"nodes": {"127.0.0.1:8080": 1}, "type": "roundrobin"});
     let plugins = json!({"plugins": {"count": {"count": 1}}});
     let (cert, key) = certificate();
     match kind {
-        Kind::Upstream => ("upstreams/{}", upstream),
-        Kind::PluginConfig => ("plugin_configs/{}", plugins),
-        Kind::ConsumerGroup => ("consumer_groups/{}", plugins),
-        Kind::GlobalRule => ("global_rules/{}", json!({"plugins": {}})),
-        Kind::PluginMetadata => ("plugin_metadata/{}", json!({"size": 1})),
-        Kind::Ssl => ("ssls/{}", json!({"sni": "a.example", "cert": cert, "key": key})),
-        Kind::Extension => ("extensions/{}", json!({"language": "tiny", "content": "c"})),
-        Kind::Proto => ("protos/{}", json!({"content": "syntax = \"proto3\";"})),
-        Kind::Secret => {
+        ObjectKind::Upstream => ("upstreams/{}", upstream),
+        ObjectKind::PluginConfig => ("plugin_configs/{}", plugins),
+        ObjectKind::ConsumerGroup => ("consumer_groups/{}", plugins),
+        ObjectKind::GlobalRule => ("global_rules/{}", json!({"plugins": {}})),
+        ObjectKind::PluginMetadata => ("plugin_metadata/{}", json!({"size": 1})),
+        ObjectKind::Ssl => ("ssls/{}", json!({"sni": "a.example", "cert": cert, "key": key})),
+        ObjectKind::Extension => ("extensions/{}", json!({"language": "tiny", "content": "c"})),
+        ObjectKind::Proto => ("protos/{}", json!({"content": "syntax = \"proto3\";"})),
+        ObjectKind::Secret => {
             ("secrets/vault/{}", json!({"uri": "http://127.0.0.1:8200", "prefix": "kv", "token": "t"}))
         }
-        Kind::Service => ("services/{}", json!({ "upstream": upstream })),
-        Kind::Consumer => ("consumers/{}", json!({"desc": "d"})),
-        Kind::Credential => ("consumers/good/credentials/{}", json!({"plugins": {"auth": {"key": "k"}}})),
-        Kind::Route => ("routes/{}", json!({"uri": "/a", "upstream": upstream})),
-        Kind::StreamRoute => ("stream_routes/{}", json!({"server_port": 9100, "upstream": upstream})),
+        ObjectKind::Service => ("services/{}", json!({ "upstream": upstream })),
+        ObjectKind::Consumer => ("consumers/{}", json!({"desc": "d"})),
+        ObjectKind::Credential => ("consumers/good/credentials/{}", json!({"plugins": {"auth": {"key": "k"}}})),
+        ObjectKind::Route => ("routes/{}", json!({"uri": "/a", "upstream": upstream})),
+        ObjectKind::StreamRoute => ("stream_routes/{}", json!({"server_port": 9100, "upstream": upstream})),
     }
 }
 
 /// The good object of a kind under `id`: path and value.
-fn named(kind: Kind, id: &str) -> (String, Value) {
+fn named(kind: ObjectKind, id: &str) -> (String, Value) {
     let (path, mut value) = good(kind);
     // The catalog of tests has these two plugins; metadata belongs to one.
     let id = match (kind, id) {
-        (Kind::PluginMetadata, "good") => "count",
-        (Kind::PluginMetadata, _) => "auth",
+        (ObjectKind::PluginMetadata, "good") => "count",
+        (ObjectKind::PluginMetadata, _) => "auth",
         (_, id) => id,
     };
     match kind {
-        Kind::Consumer => value["username"] = json!(id),
-        Kind::PluginMetadata => {}
-        Kind::Secret => value["id"] = json!(format!("vault/{id}")),
+        ObjectKind::Consumer => value["username"] = json!(id),
+        ObjectKind::PluginMetadata => {}
+        ObjectKind::Secret => value["id"] = json!(format!("vault/{id}")),
         _ => value["id"] = json!(id),
     }
     (path.replace("{}", id), value)
@@ -95,11 +95,11 @@ fn bad_store_object_blocks_no_other() {
     for bad_text in bad_texts {
         let directory = tempfile::tempdir().unwrap();
         let mut texts = Vec::new();
-        let free = |kind: Kind, text: &str| {
-            matches!(kind, Kind::PluginMetadata | Kind::Secret)
+        let free = |kind: ObjectKind, text: &str| {
+            matches!(kind, ObjectKind::PluginMetadata | ObjectKind::Secret)
                 && serde_json::from_str::<Value>(text).is_ok_and(|v| v.is_object())
         };
-        for kind in Kind::ALL {
+        for kind in ObjectKind::ALL {
             let (path, value) = named(kind, "bad");
             let text = bad_text(&value);
             texts.push((path, if free(kind, &text) { "5".to_owned() } else { text }));
@@ -108,19 +108,19 @@ fn bad_store_object_blocks_no_other() {
         }
         write_texts(directory.path(), &texts);
         let rig = Rig::store(directory.path());
-        for kind in Kind::ALL {
+        for kind in ObjectKind::ALL {
             assert_eq!(state(&rig, &named(kind, "good").0), "in_force", "{kind}");
             let bad = verdict(&rig, &named(kind, "bad").0);
             // A text that is no object does not show the match of a route; an object with one unknown field does.
             let is_match_readable = bad["faults"].to_string().contains("no_such_field");
-            let expected = if kind == Kind::Route && !is_match_readable { "unplaced" } else { "out" };
+            let expected = if kind == ObjectKind::Route && !is_match_readable { "unplaced" } else { "out" };
             assert_eq!((&bad["state"], &bad["revision_in_force"]), (&json!(expected), &Value::Null), "{bad}");
             assert!(bad["revision_written"].as_u64().unwrap() > 0, "{bad}");
             assert!(!bad["faults"][0]["reason"].as_str().unwrap().is_empty(), "{bad}");
         }
-        assert_eq!(faulty(&rig, "").0, Kind::ALL.len() as u64);
+        assert_eq!(faulty(&rig, "").0, ObjectKind::ALL.len() as u64);
         // The bad object is still readable and can be repaired or deleted; the others can be written.
-        for kind in Kind::ALL {
+        for kind in ObjectKind::ALL {
             let (path, value) = named(kind, "bad");
             let (status, body) = rig.json("GET", &format!("/apisix/admin/{path}"), &Value::Null);
             assert_eq!(status, 200, "{path} {body}");
@@ -134,22 +134,22 @@ fn bad_store_object_blocks_no_other() {
 }
 
 /// Changes the key of a credential, because two credentials may not have the same key.
-fn without_clash(kind: Kind, mut value: Value) -> Value {
-    if kind == Kind::Credential {
+fn without_clash(kind: ObjectKind, mut value: Value) -> Value {
+    if kind == ObjectKind::Credential {
         value["plugins"]["auth"]["key"] = json!("another");
     }
     value
 }
 
 /// A file with one object of each kind; `change` is applied to each.
-fn file_of(ids: &[&str], change: impl Fn(Kind, &str, Value) -> Value) -> String {
+fn file_of(ids: &[&str], change: impl Fn(ObjectKind, &str, Value) -> Value) -> String {
     let mut set = serde_json::Map::new();
-    for kind in Kind::ALL {
+    for kind in ObjectKind::ALL {
         for id in ids {
             let (path, value) = named(kind, id);
             let mut value = change(kind, id, without_clash_of(kind, id, value));
             let (collection, id) = path.split_once('/').unwrap();
-            if kind != Kind::Consumer {
+            if kind != ObjectKind::Consumer {
                 value["id"] = json!(id);
             }
             let list = set.entry(collection.to_owned()).or_insert_with(|| json!([]));
@@ -159,7 +159,7 @@ fn file_of(ids: &[&str], change: impl Fn(Kind, &str, Value) -> Value) -> String 
     Value::Object(set).to_string()
 }
 
-fn without_clash_of(kind: Kind, id: &str, value: Value) -> Value {
+fn without_clash_of(kind: ObjectKind, id: &str, value: Value) -> Value {
     if id == "good" { value } else { without_clash(kind, value) }
 }
 
@@ -171,10 +171,10 @@ fn bad_file_object_keeps_form_and_blocks_none() {
     let rig = Rig::file(&path, false).unwrap();
     assert_eq!(faulty(&rig, ""), (0, vec![]));
     // A good object becomes faulty, and a new good one comes.
-    let break_it = |kind: Kind, id: &str, mut value: Value| {
+    let break_it = |kind: ObjectKind, id: &str, mut value: Value| {
         match (id, kind) {
-            ("good", Kind::PluginMetadata) => value["size"] = json!("x"),
-            ("good", Kind::Secret) => value["prefix"] = json!(1),
+            ("good", ObjectKind::PluginMetadata) => value["size"] = json!("x"),
+            ("good", ObjectKind::Secret) => value["prefix"] = json!(1),
             ("good", _) => value["no_such_field"] = json!(1),
             _ => {}
         }
@@ -182,8 +182,8 @@ fn bad_file_object_keeps_form_and_blocks_none() {
     };
     std::fs::write(&path, file_of(&["good", "new"], break_it)).unwrap();
     let faults = block_on(rig.reconcile.reload());
-    assert_eq!(faults.len(), Kind::ALL.len(), "{faults:#?}");
-    for kind in Kind::ALL {
+    assert_eq!(faults.len(), ObjectKind::ALL.len(), "{faults:#?}");
+    for kind in ObjectKind::ALL {
         let broken = verdict(&rig, &named(kind, "good").0);
         assert_eq!(
             (&broken["state"], &broken["revision_in_force"]),
@@ -196,7 +196,7 @@ fn bad_file_object_keeps_form_and_blocks_none() {
     }
     let mut text = String::new();
     super::write_metrics(&rig.view.load(), &mut text);
-    for kind in Kind::ALL {
+    for kind in ObjectKind::ALL {
         let line = |state: &str, count: u32| {
             format!(
                 "weir_config_faulty_objects{{kind=\"{}\",state=\"{state}\"}} {count}\n",
@@ -256,15 +256,15 @@ fn object_status_is_served_by_kind_and_by_object() {
 fn dangling_reference_is_reported_form_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
-    assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/u", &good(Kind::Upstream).1).0, 201);
+    assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/u", &good(ObjectKind::Upstream).1).0, 201);
     let mut view = crate::view::View::clone(&rig.view.load());
-    let key = Key::new(Kind::Upstream, "u").unwrap();
+    let key = Key::new(ObjectKind::Upstream, "u").unwrap();
     let (pointer, reason) = ("/labels/a".to_owned(), "$env://A leads nowhere".to_owned());
     view.reference_faults = vec![ConfigFault { key: Some(key.clone()), pointer, reason, kept: false }];
     let verdict = view.verdict(&key).unwrap();
     assert_eq!((verdict.state, verdict.faults.len()), (super::State::InForce, 1));
-    assert_eq!(view.verdicts(Some(Kind::Upstream)), [verdict]);
-    assert_eq!(view.verdicts(Some(Kind::Route)), []);
+    assert_eq!(view.verdicts(Some(ObjectKind::Upstream)), [verdict]);
+    assert_eq!(view.verdicts(Some(ObjectKind::Route)), []);
 }
 
 #[test]
@@ -272,17 +272,17 @@ fn compile_fault_is_a_verdict() {
     let directory = tempfile::tempdir().unwrap();
     let rig = Rig::store(directory.path());
     for id in ["kept", "out"] {
-        let (_, value) = named(Kind::Upstream, id);
+        let (_, value) = named(ObjectKind::Upstream, id);
         assert_eq!(rig.json("PUT", &format!("/apisix/admin/upstreams/{id}"), &value).0, 201);
     }
     let fault = |id: &str, kept: bool| ConfigFault {
-        key: Some(Key::new(Kind::Upstream, id).unwrap()),
+        key: Some(Key::new(ObjectKind::Upstream, id).unwrap()),
         pointer: String::new(),
         reason: "the compiler says no".to_owned(),
         kept,
     };
     *rig.published.1.lock() = vec![fault("kept", true), fault("out", false)];
-    assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/other", &good(Kind::Upstream).1).0, 201);
+    assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/other", &good(ObjectKind::Upstream).1).0, 201);
     assert_eq!(
         (state(&rig, "upstreams/kept").as_str(), state(&rig, "upstreams/out").as_str()),
         ("last_good", "out")
@@ -290,6 +290,6 @@ fn compile_fault_is_a_verdict() {
     assert_eq!(state(&rig, "upstreams/other"), "in_force");
     assert_eq!(verdict(&rig, "upstreams/out")["faults"][0]["reason"], "the compiler says no");
     rig.published.1.lock().clear();
-    assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/other", &good(Kind::Upstream).1).0, 200);
+    assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/other", &good(ObjectKind::Upstream).1).0, 200);
     assert_eq!(faulty(&rig, ""), (0, vec![]));
 }

@@ -9,7 +9,7 @@ use model::merge::Provenance;
 use model::resource::{Plugins, Resource};
 use model::secret_reference::SecretValues;
 use model::snapshot::{Object, Snapshot};
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::Value;
 
 use super::{Compiler, extension, reference};
@@ -48,7 +48,7 @@ impl Compiler {
         // A consumer with a missing group is known, and its requests are answered 503.
         let Some(object) = in_force_or_closed(snapshot, key).cloned() else { return };
         let Resource::Consumer(written) = &object.resource else { return };
-        let group = written.group_id.as_ref().map(|id| Key::of(Kind::ConsumerGroup, id));
+        let group = written.group_id.as_ref().map(|id| Key::of(ObjectKind::ConsumerGroup, id));
         let group_plugins = group.as_ref().and_then(|group| snapshot.get(group)).cloned();
         let missing = match (&group, &group_plugins) {
             (Some(group), None) => {
@@ -82,7 +82,7 @@ impl Compiler {
         self.current.consumers.insert_named(Arc::new(template(None, &Value::Null)));
         let mut entries = Vec::new();
         self.add_entries(key, &written.plugins, &mut entries, |config| template(None, config));
-        for credential in snapshot.dependents(key).iter().filter(|user| user.kind == Kind::Credential) {
+        for credential in snapshot.dependents(key).iter().filter(|user| user.kind == ObjectKind::Credential) {
             if let Some(object) = in_force_or_closed(snapshot, credential) {
                 let id: Arc<str> = credential.own_id().into();
                 self.add_entries(credential, object.resource.plugins(), &mut entries, |config| {

@@ -12,7 +12,7 @@ use model::extension::LoadedVersion;
 use model::loaded_endpoint::LoadedEndpoint;
 use model::resource::{Canary, Resource};
 use model::snapshot::{Difference, Snapshot};
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use router::vars::Expression;
 use serde_json::Value;
 use stdx::hash::FastMap;
@@ -43,7 +43,7 @@ pub(super) fn served<'a>(
     if let Some(version) = fixed.get(name) {
         return Some(Served { active: code(version)?, canary: None });
     }
-    let key = Key::new(Kind::Extension, name).ok()?;
+    let key = Key::new(ObjectKind::Extension, name).ok()?;
     let Resource::Extension(extension) = &snapshot.get(&key)?.resource else { return None };
     let loaded = extension.loaded.as_ref()?;
     let canary = loaded.canary.as_ref().zip(extension.canary.as_ref());
@@ -62,7 +62,7 @@ fn code(version: &LoadedVersion) -> Option<(&LoadedCode, u64)> {
 pub(super) fn endpoints(fixed: &FixedExtensions, snapshot: &Snapshot) -> Vec<LoadedEndpoint> {
     let mut names: Vec<&str> = fixed.keys().copied().collect();
     names.sort_unstable();
-    let written = snapshot.iter(Kind::Extension).map(|object| object.key().own_id());
+    let written = snapshot.iter(ObjectKind::Extension).map(|object| object.key().own_id());
     let mut written: Vec<&str> = written.filter(|name| !fixed.contains_key(name)).collect();
     written.sort_unstable();
     names.append(&mut written);

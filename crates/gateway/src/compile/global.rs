@@ -1,7 +1,7 @@
 //! The chain of the global rules: all of them together, each plugin once. And the plugins that run by their metadata.
 
 use model::snapshot::Snapshot;
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::{Map, Value};
 
 use super::Compiler;
@@ -11,13 +11,13 @@ use exchange::failure::Unavailable;
 impl Compiler {
     /// Compiles all global rules anew; there are few of them.
     pub(super) fn compile_global(&mut self, snapshot: &Snapshot) {
-        let mut rules: Vec<_> = snapshot.iter(Kind::GlobalRule).cloned().collect();
+        let mut rules: Vec<_> = snapshot.iter(ObjectKind::GlobalRule).cloned().collect();
         rules.sort_by(|a, b| a.key().cmp(b.key()));
         let mut instances = Vec::new();
         // A rule without a good form may be the one that requires a key, so no request may pass without it.
         let closed = snapshot.faulty().filter_map(|faulty| {
             let key = &faulty.written.key;
-            let (_, refusal) = snapshot.closed(key).filter(|_| key.kind == Kind::GlobalRule)?;
+            let (_, refusal) = snapshot.closed(key).filter(|_| key.kind == ObjectKind::GlobalRule)?;
             Some((key, refusal))
         });
         self.current.global_missing = closed.min_by_key(|(key, _)| *key).map(|(key, refusal)| {
@@ -47,7 +47,7 @@ impl Compiler {
         let kinds: Vec<_> = self.kinds.values().filter(|kind| kind.runs_by_metadata).copied().collect();
         let mut instances = Vec::new();
         for kind in kinds {
-            let Ok(key) = Key::new(Kind::PluginMetadata, kind.name) else { continue };
+            let Ok(key) = Key::new(ObjectKind::PluginMetadata, kind.name) else { continue };
             if snapshot.get(&key).is_none() {
                 continue;
             }

@@ -35,11 +35,11 @@ impl KeySet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Kind;
+    use model::ObjectKind;
 
     #[test]
     fn keys_come_in_order_and_once() {
-        let key = |id: &str| Key::new(Kind::Route, id).unwrap();
+        let key = |id: &str| Key::new(ObjectKind::Route, id).unwrap();
         let mut keys = KeySet::default();
         for id in ["b", "a", "c", "a"] {
             keys.insert(key(id));

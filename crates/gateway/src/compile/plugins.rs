@@ -373,7 +373,7 @@ fn proto_version(snapshot: &Snapshot, config: &Value) -> u64 {
 
 /// The content of a proto.
 fn proto<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s str> {
-    let key = Key::new(model::Kind::Proto, id).ok()?;
+    let key = Key::new(model::ObjectKind::Proto, id).ok()?;
     match &snapshot.get(&key)?.resource {
         Resource::Proto(proto) => Some(&proto.content),
         _ => None,
@@ -381,7 +381,7 @@ fn proto<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s str> {
 }
 
 fn metadata<'s>(snapshot: &'s Snapshot, plugin: &str) -> Option<&'s Value> {
-    let key = Key::new(model::Kind::PluginMetadata, plugin).ok()?;
+    let key = Key::new(model::ObjectKind::PluginMetadata, plugin).ok()?;
     match &snapshot.get(&key)?.resource {
         Resource::PluginMetadata(metadata) => Some(&metadata.value),
         _ => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::merge::{Provenance, route_plugins};
 use model::resource::{PRIORITY_LABEL, Plugins, Resource, Route as WrittenRoute, Service, Timeout};
 use model::snapshot::{Object, Snapshot};
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
@@ -193,7 +193,7 @@ impl Compiler {
         service_key: Option<&Key>,
     ) -> (Arc<Chain>, Option<Unavailable>) {
         let shared =
-            written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(Kind::PluginConfig, id)));
+            written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(ObjectKind::PluginConfig, id)));
         if let (Some(None), Some(id)) = (&shared, &written.plugin_config_id) {
             let detail = format!("plugin_config {} does not exist or is faulty", id.as_str());
             return (self.empty_chain.clone(), Some(Unavailable::new(Cause::MissingReference, detail)));
@@ -236,14 +236,14 @@ impl Compiler {
     ) -> Option<u32> {
         let of = |key: &Key| self.current.upstream_slots.get(&*key.path()).copied();
         if let Some(id) = &written.upstream_id {
-            return of(&Key::of(Kind::Upstream, id));
+            return of(&Key::of(ObjectKind::Upstream, id));
         }
         if written.rare().upstream.is_some() {
             return of(object.key());
         }
         let service = service?;
         match (&service.upstream_id, &service.upstream) {
-            (Some(id), _) => of(&Key::of(Kind::Upstream, id)),
+            (Some(id), _) => of(&Key::of(ObjectKind::Upstream, id)),
             (None, Some(_)) => of(service_key?),
             (None, None) => None,
         }
@@ -253,7 +253,7 @@ impl Compiler {
 /// The service that a route names: in force, or closed, for its hosts.
 fn service_of<'s>(snapshot: &'s Snapshot, written: &WrittenRoute) -> (Option<&'s Key>, Option<&'s Service>) {
     let object =
-        written.service_id.as_ref().and_then(|id| in_force_or_closed(snapshot, &Key::of(Kind::Service, id)));
+        written.service_id.as_ref().and_then(|id| in_force_or_closed(snapshot, &Key::of(ObjectKind::Service, id)));
     let service = object.and_then(|object| match &object.resource {
         Resource::Service(service) => Some(&**service),
         _ => None,

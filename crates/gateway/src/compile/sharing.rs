@@ -5,7 +5,7 @@
 use std::sync::{Arc, Weak};
 
 use model::snapshot::{Object, Snapshot};
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use stdx::hash::FastMap;
 
 use exchange::plugin::chain::{Chain, Instance};
@@ -105,7 +105,7 @@ impl Sharing {
 }
 
 fn metadata_of<'s>(snapshot: &'s Snapshot, plugin: &str) -> Option<&'s Arc<Object>> {
-    snapshot.get(&Key::new(Kind::PluginMetadata, plugin).ok()?)
+    snapshot.get(&Key::new(ObjectKind::PluginMetadata, plugin).ok()?)
 }
 
 /// Whether `held` is the object `now`. The weak reference keeps the address from being reused.

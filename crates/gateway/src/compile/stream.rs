@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::merge::{Provenance, route_plugins};
 use model::resource::{Resource, Scheme, Service, SniffedProtocol, StreamRoute as Written};
 use model::snapshot::{Object, Snapshot};
-use model::{Id, Key, Kind};
+use model::{Id, Key, ObjectKind};
 
 use super::Compiler;
 use super::consumer::in_force_or_closed;
@@ -34,7 +34,7 @@ impl Compiler {
         }
         // A subordinate route is reached through its superior only.
         let is_placed = |key: &Arc<str>| {
-            let object = Key::new(Kind::StreamRoute, key).ok().and_then(|key| snapshot.get(&key));
+            let object = Key::new(ObjectKind::StreamRoute, key).ok().and_then(|key| snapshot.get(&key));
             let Some(Resource::StreamRoute(written)) = object.map(|object| &object.resource) else {
                 return true;
             };
@@ -66,7 +66,7 @@ impl Compiler {
         written: &Written,
         closed: Option<String>,
     ) -> StreamRoute {
-        let service_key = written.service_id.as_ref().map(|id| Key::of(Kind::Service, id));
+        let service_key = written.service_id.as_ref().map(|id| Key::of(ObjectKind::Service, id));
         let found = service_key.as_ref().and_then(|key| in_force_or_closed(snapshot, key));
         let service = found.and_then(|object| match &object.resource {
             Resource::Service(service) => Some(&**service),
@@ -178,9 +178,9 @@ impl Compiler {
         }
         let of = |key: &Key| self.current.upstream_slots.get(&*key.path()).copied();
         let slot = match (&written.upstream_id, &written.upstream, service) {
-            (Some(id), _, _) => of(&Key::of(Kind::Upstream, id)),
+            (Some(id), _, _) => of(&Key::of(ObjectKind::Upstream, id)),
             (None, Some(_), _) => of(key),
-            (None, None, Some(Service { upstream_id: Some(id), .. })) => of(&Key::of(Kind::Upstream, id)),
+            (None, None, Some(Service { upstream_id: Some(id), .. })) => of(&Key::of(ObjectKind::Upstream, id)),
             (None, None, Some(Service { upstream: Some(_), .. })) => service_key.and_then(of),
             _ => None,
         };
@@ -203,7 +203,7 @@ fn session_kind(snapshot: &Snapshot, written: &Written, service: Option<&Service
 
 /// The scheme of the upstream that the route names, else its own, else its service's.
 fn upstream_scheme(snapshot: &Snapshot, written: &Written, service: Option<&Service>) -> Option<Scheme> {
-    let of = |id: &Id| match &in_force_or_closed(snapshot, &Key::of(Kind::Upstream, id))?.resource {
+    let of = |id: &Id| match &in_force_or_closed(snapshot, &Key::of(ObjectKind::Upstream, id))?.resource {
         Resource::Upstream(upstream) => Some(upstream.scheme),
         _ => None,
     };

@@ -9,7 +9,7 @@ use model::resource::{
     Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, Scheme, Upstream as Written,
 };
 use model::snapshot::Snapshot;
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use router::vars::Template;
 use stdx::published::Published;
 
@@ -69,7 +69,7 @@ impl Compiler {
         let uses = |held: &HeldUpstream| {
             let tls = held.written.as_ref().and_then(|written| written.tls.as_ref());
             let id = tls.and_then(|tls| tls.client_cert_id.as_ref());
-            id.is_some_and(|id| changed.contains(&Key::of(Kind::Ssl, id)))
+            id.is_some_and(|id| changed.contains(&Key::of(ObjectKind::Ssl, id)))
         };
         let affected = self.plugin_upstreams.values().filter(|held| uses(held));
         let affected: Vec<_> =

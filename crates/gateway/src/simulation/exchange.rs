@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use model::Kind;
+use model::ObjectKind;
 use serde_json::{Value, json};
 
 use super::gateway::Gateway;
@@ -193,13 +193,13 @@ fn plan() -> Plan {
     }
 }
 
-fn objects(upgrades: bool) -> Vec<(Kind, String, Value)> {
+fn objects(upgrades: bool) -> Vec<(ObjectKind, String, Value)> {
     let nodes = json!({node_address(0).to_string(): 1});
     let upstream = json!({"nodes": nodes, "type": "least_conn"});
     let route = json!({"uri": "/*", "upstream": upstream, "enable_websocket": upgrades});
     vec![
-        (Kind::GlobalRule, "1".to_owned(), json!({"id": "1", "plugins": {"witness": {}}})),
-        (Kind::Route, "1".to_owned(), route),
+        (ObjectKind::GlobalRule, "1".to_owned(), json!({"id": "1", "plugins": {"witness": {}}})),
+        (ObjectKind::Route, "1".to_owned(), route),
     ]
 }
 

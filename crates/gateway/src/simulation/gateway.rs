@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, Policy, Snapshot};
-use model::{Key, Kind, WrittenObject};
+use model::{Key, ObjectKind, WrittenObject};
 use serde_json::Value;
 use stdx::published::Published;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -99,7 +99,7 @@ fn wanted(second: bool) -> Vec<Wanted> {
 }
 
 /// A change as a source would hand it to the control side; an absent `object` deletes.
-pub(crate) fn change(kind: Kind, id: &str, object: Option<&Value>, revision: u64) -> Change {
+pub(crate) fn change(kind: ObjectKind, id: &str, object: Option<&Value>, revision: u64) -> Change {
     let key = Key::new(kind, id).unwrap();
     let written = object.map(|object| WrittenObject {
         key: key.clone(),
@@ -116,7 +116,7 @@ impl Gateway {
         plan: &Rc<Plan>,
         ledger: &Rc<Ledger>,
         names: &Names,
-        first: &[(Kind, String, Value)],
+        first: &[(ObjectKind, String, Value)],
     ) -> Gateway {
         let options = Options {
             path: router::path::PathOptions::default(),
@@ -203,7 +203,7 @@ impl Gateway {
     }
 
     /// Applies and publishes a change.
-    pub(crate) fn publish(&self, kind: Kind, id: &str, object: Option<&Value>) {
+    pub(crate) fn publish(&self, kind: ObjectKind, id: &str, object: Option<&Value>) {
         let runtime = {
             let mut control = self.control.borrow_mut();
             let revision = control.revision + 1;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
-use model::Kind;
+use model::ObjectKind;
 use model::resource::BalanceMethod;
 use serde_json::{Value, json};
 
@@ -78,12 +78,12 @@ impl Operator {
     }
 
     /// Returns every object of the first configuration and records its destinations.
-    pub(crate) fn objects(&self) -> Vec<(Kind, String, Value)> {
+    pub(crate) fn objects(&self) -> Vec<(ObjectKind, String, Value)> {
         let mut objects =
-            vec![(Kind::GlobalRule, "1".to_owned(), json!({"id": "1", "plugins": {"stamp": {}}}))];
+            vec![(ObjectKind::GlobalRule, "1".to_owned(), json!({"id": "1", "plugins": {"stamp": {}}}))];
         for (number, written) in self.routes.iter().enumerate() {
-            objects.push((Kind::Upstream, number.to_string(), written.upstream.clone()));
-            objects.push((Kind::Route, number.to_string(), route(number, written)));
+            objects.push((ObjectKind::Upstream, number.to_string(), written.upstream.clone()));
+            objects.push((ObjectKind::Route, number.to_string(), route(number, written)));
         }
         self.say();
         objects
@@ -114,7 +114,7 @@ impl Operator {
                     let object = json!({"uri": "/elsewhere", "upstream_id": "0"});
                     let id = format!("other-{}", random.below(3));
                     let object = random.chance(70).then_some(&object);
-                    gateway.publish(Kind::Route, &id, object);
+                    gateway.publish(ObjectKind::Route, &id, object);
                 }
             }
         }
@@ -135,7 +135,7 @@ impl Operator {
         // The new nodes are allowed before they are published, because a worker may use them at once; the old ones stay
         // allowed until then, because a new name has to be looked up first.
         self.say_either(number, &fresh.target.nodes);
-        gateway.publish(Kind::Upstream, &number.to_string(), Some(&self.routes[number].upstream));
+        gateway.publish(ObjectKind::Upstream, &number.to_string(), Some(&self.routes[number].upstream));
         self.lead_to(number, fresh.target.nodes);
     }
 
@@ -222,7 +222,7 @@ impl Operator {
         note(|| format!("route {number} now has {}", fresh.plugins));
         (now.target.answers, now.plugins) = (fresh.target.answers, fresh.plugins);
         self.say();
-        gateway.publish(Kind::Route, &number.to_string(), Some(&route(number, &self.routes[number])));
+        gateway.publish(ObjectKind::Route, &number.to_string(), Some(&route(number, &self.routes[number])));
     }
 
     async fn take_out(&mut self, gateway: &Gateway, number: usize, random: &mut Random) {
@@ -230,12 +230,12 @@ impl Operator {
         note(|| format!("route {number} is taken out"));
         self.routes[number].target = Target::default();
         self.say();
-        gateway.publish(Kind::Route, &number.to_string(), None);
+        gateway.publish(ObjectKind::Route, &number.to_string(), None);
         sleep_ns(random.below(PAUSE_NS / 4)).await;
         note(|| format!("route {number} is put back"));
         self.routes[number] = before;
         self.say();
-        gateway.publish(Kind::Route, &number.to_string(), Some(&route(number, &self.routes[number])));
+        gateway.publish(ObjectKind::Route, &number.to_string(), Some(&route(number, &self.routes[number])));
     }
 }
 

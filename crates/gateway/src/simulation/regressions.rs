@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use model::Kind;
+use model::ObjectKind;
 use serde_json::{Value, json};
 
 use super::gateway::Gateway;
@@ -69,12 +69,12 @@ fn plan(seed: u64, change: fn(&mut Plan)) -> Plan {
     plan
 }
 
-fn objects() -> Vec<(Kind, String, Value)> {
+fn objects() -> Vec<(ObjectKind, String, Value)> {
     let nodes = json!({node_address(0).to_string(): 1});
     let upstream = json!({"nodes": nodes, "type": "least_conn"});
     vec![
-        (Kind::GlobalRule, "1".to_owned(), json!({"id": "1", "plugins": {"stamp": {}}})),
-        (Kind::Route, "1".to_owned(), json!({"uri": "/*", "upstream": upstream, "enable_websocket": true})),
+        (ObjectKind::GlobalRule, "1".to_owned(), json!({"id": "1", "plugins": {"stamp": {}}})),
+        (ObjectKind::Route, "1".to_owned(), json!({"uri": "/*", "upstream": upstream, "enable_websocket": true})),
     ]
 }
 
@@ -320,7 +320,7 @@ fn client_that_left_is_given_up_at_next_node() {
         // Neither node accepts a connection; the client leaves just before the attempt at the first node times out.
         set_node_link(0, 100);
         set_link(node_address(1), Link { hang_percent: 100, ..Link::default() });
-        gateway.publish(Kind::Route, "1", Some(&route_to(&[1, 1])));
+        gateway.publish(ObjectKind::Route, "1", Some(&route_to(&[1, 1])));
         peer.write(GET).await.unwrap();
         env::sleep_ms(1_400).await;
         peer.shut().await.unwrap();
@@ -369,10 +369,10 @@ fn route_to(weights: &[u64]) -> Value {
 #[test]
 fn failed_attempt_is_reported_without_other_endpoint() {
     async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
-        gateway.publish(Kind::Route, "1", Some(&route_to(&[1, 1])));
+        gateway.publish(ObjectKind::Route, "1", Some(&route_to(&[1, 1])));
         peer.write(GET).await.unwrap();
         env::sleep_ms(500).await;
-        gateway.publish(Kind::Route, "1", Some(&route_to(&[1])));
+        gateway.publish(ObjectKind::Route, "1", Some(&route_to(&[1])));
         assert_eq!(peer.head().await.unwrap().unwrap().status(), 504);
     }
     async fn silent(mut peer: Peer) {
@@ -389,7 +389,7 @@ fn changed_node_set_leaves_no_attempt_counted() {
             peer.write(GET).await.unwrap();
             if wait_ms > 0 {
                 env::sleep_ms(wait_ms / 2).await;
-                gateway.publish(Kind::Route, "1", Some(&route_to(&[2])));
+                gateway.publish(ObjectKind::Route, "1", Some(&route_to(&[2])));
                 other.write(GET).await.unwrap();
                 assert_eq!(other.head().await.unwrap().unwrap().status(), 200);
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
-use model::Kind;
+use model::ObjectKind;
 use net::listener::{Protocols, Wanted};
 use net::quic::QuicProcess;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn gateway_at(address: [u8; 4], routes: &[Value]) -> Gateway {
     let (options, _) = testing::without_routes();
     let ids: Vec<String> = (1..=routes.len()).map(|id| id.to_string()).collect();
     let objects: Vec<_> =
-        routes.iter().zip(&ids).map(|(route, id)| (Kind::StreamRoute, id.as_str(), route.clone())).collect();
+        routes.iter().zip(&ids).map(|(route, id)| (ObjectKind::StreamRoute, id.as_str(), route.clone())).collect();
     let engine = Engine::start(EngineConfig {
         options,
         workers: 1,

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::connection::{LoadConnection, Job, Phase, EventOutcome, nanoseconds};
 use super::schedule::Schedule;
-use super::tally::{Kind, Tally};
+use super::tally::{FailureKind, Tally};
 use super::timer::Timer;
 
 /// The state of one thread of the load generator.
@@ -141,8 +141,8 @@ impl<'a> Asker<'a> {
         if !stop.load(Ordering::Relaxed) {
             // A request of an open loop that is still in flight now was due longer ago than the timeout.
             for due_ns in self.connections.iter().filter_map(|connection| connection.due_ns) {
-                self.tally.fail(Kind::Timeout, || "no whole answer came in time".to_owned());
-                self.tally.lose(Kind::Timeout, due_ns, now_ns);
+                self.tally.fail(FailureKind::Timeout, || "no whole answer came in time".to_owned());
+                self.tally.lose(FailureKind::Timeout, due_ns, now_ns);
             }
         }
         self.tally
@@ -156,8 +156,8 @@ impl<'a> Asker<'a> {
             return;
         }
         while let Some(due_ns) = schedule.take_before(before_ns) {
-            self.tally.fail(Kind::Timeout, || "no connection was free in time".to_owned());
-            self.tally.lose(Kind::Timeout, due_ns, now_ns);
+            self.tally.fail(FailureKind::Timeout, || "no connection was free in time".to_owned());
+            self.tally.lose(FailureKind::Timeout, due_ns, now_ns);
         }
     }
 
@@ -242,12 +242,12 @@ impl<'a> Asker<'a> {
 
     fn open(&mut self, number: usize, now_ns: u64) {
         if let Err(words) = self.connections[number].open(self.job, &self.epoll, number as u64, now_ns) {
-            self.fail(number, Kind::Connect, words);
+            self.fail(number, FailureKind::Connect, words);
         }
     }
 
     /// Counts a failure, with the request of the connection if there is one, and closes the connection.
-    fn fail(&mut self, number: usize, kind: Kind, words: String) {
+    fn fail(&mut self, number: usize, kind: FailureKind, words: String) {
         self.tally.fail(kind, || words);
         let now_ns = self.now_ns();
         let connection = &mut self.connections[number];
@@ -255,7 +255,7 @@ impl<'a> Asker<'a> {
             self.in_flight -= 1;
             self.tally.lose(kind, due_ns, now_ns);
         }
-        if kind == Kind::Connect || connection.is_unused() {
+        if kind == FailureKind::Connect || connection.is_unused() {
             connection.close(Phase::Resting);
             connection.since_ns = now_ns;
         } else {
@@ -272,10 +272,10 @@ impl<'a> Asker<'a> {
             let lasted_ns = now_ns.saturating_sub(connection.since_ns);
             match connection.phase {
                 Phase::Connecting if lasted_ns > self.limits.timeout_ns => {
-                    self.fail(number, Kind::Connect, "no connection was made in time".to_owned());
+                    self.fail(number, FailureKind::Connect, "no connection was made in time".to_owned());
                 }
                 Phase::Asking | Phase::Upgrading | Phase::Securing if lasted_ns > self.limits.timeout_ns => {
-                    self.fail(number, Kind::Timeout, "no whole answer came in time".to_owned());
+                    self.fail(number, FailureKind::Timeout, "no whole answer came in time".to_owned());
                 }
                 // The server was told that this is the last request. If it does not close, that is no failure, and the
                 // wait ends.

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::connection::nanoseconds;
 use super::expect::Verdict;
 use super::socket;
-use super::tally::{Kind, Tally};
+use super::tally::{FailureKind, Tally};
 use super::target::Target;
 use link::{Link, Phase, Taken};
 
@@ -160,7 +160,7 @@ impl<'a> Talker<'a> {
         let now_ns = self.now_ns();
         match socket::connect(self.share.target.address, &self.epoll, number as u64) {
             Ok(opened) => self.links[number].opened(opened, now_ns),
-            Err(error) => self.fail(number, Kind::Connect, socket::cannot_connect(error)),
+            Err(error) => self.fail(number, FailureKind::Connect, socket::cannot_connect(error)),
         }
     }
 
@@ -171,7 +171,7 @@ impl<'a> Talker<'a> {
                 return;
             }
             if let Err(error) = link.connected() {
-                return self.fail(number, Kind::Connect, socket::cannot_connect(error));
+                return self.fail(number, FailureKind::Connect, socket::cannot_connect(error));
             }
             if !link.has_message() {
                 return;
@@ -196,7 +196,7 @@ impl<'a> Talker<'a> {
             Talk::Messages | Talk::Hello => Ok(()),
         });
         if let Err(error) = pushed {
-            self.fail(number, Kind::Broken, format!("a connection broke: {}", std::io::Error::from(error)));
+            self.fail(number, FailureKind::Broken, format!("a connection broke: {}", std::io::Error::from(error)));
         }
     }
 
@@ -209,7 +209,7 @@ impl<'a> Talker<'a> {
                 Ok(None) => return,
                 Err(error) => {
                     let words = format!("a connection broke: {}", std::io::Error::from(error));
-                    return self.fail(number, Kind::Broken, words);
+                    return self.fail(number, FailureKind::Broken, words);
                 }
             };
             self.tally.read(read);
@@ -253,7 +253,7 @@ impl<'a> Talker<'a> {
     }
 
     /// Counts a failure, closes the connection, and opens another one after a while.
-    fn fail(&mut self, number: usize, kind: Kind, words: String) {
+    fn fail(&mut self, number: usize, kind: FailureKind, words: String) {
         self.tally.fail(kind, || words);
         let now_ns = self.now_ns();
         let link = &mut self.links[number];
@@ -273,10 +273,10 @@ impl<'a> Talker<'a> {
             let lasted_ns = now_ns.saturating_sub(link.since_ns);
             match link.phase {
                 Phase::Connecting if lasted_ns > self.share.timeout_ns => {
-                    self.fail(number, Kind::Connect, "no connection was made in time".to_owned());
+                    self.fail(number, FailureKind::Connect, "no connection was made in time".to_owned());
                 }
                 Phase::Open if link.has_message() && lasted_ns > self.share.timeout_ns => {
-                    self.fail(number, Kind::Timeout, link.lateness(self.share.message).to_owned());
+                    self.fail(number, FailureKind::Timeout, link.lateness(self.share.message).to_owned());
                 }
                 Phase::Resting if self.begun && lasted_ns > REST_NS => {
                     self.links[number].phase = Phase::Closed;

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::expect::{Comparison, Measure, Verdict};
 use super::reading::Reading;
 use super::socket;
-use super::tally::{Kind, Tally};
+use super::tally::{FailureKind, Tally};
 use super::target::Target;
 use super::tls::{Client, Tls};
 use super::websocket::Echo;
@@ -102,7 +102,7 @@ pub(super) enum EventOutcome {
     Answered(u64),
     /// The expected end of the connection came.
     Ended,
-    Failed(Kind, String),
+    Failed(FailureKind, String),
 }
 
 impl LoadConnection {
@@ -283,7 +283,7 @@ impl LoadConnection {
         let used = match reading.take(bytes, |status, piece| comparison.take(&job.measure, status, piece)) {
             Ok(used) => used,
             Err(Fault(fault)) => {
-                return EventOutcome::Failed(Kind::Content, format!("an answer is no HTTP: {fault}"));
+                return EventOutcome::Failed(FailureKind::Content, format!("an answer is no HTTP: {fault}"));
             }
         };
         if !self.reading.is_whole() {
@@ -292,7 +292,7 @@ impl LoadConnection {
         if used < bytes.len() {
             let rest = bytes.len() - used;
             return EventOutcome::Failed(
-                Kind::Content,
+                FailureKind::Content,
                 format!("{rest} bytes behind an answer belong to no request"),
             );
         }
@@ -332,7 +332,7 @@ impl LoadConnection {
             _ if self.reading.is_untouched() => "the server closed without an answer",
             _ => "the server closed in the middle of an answer",
         };
-        EventOutcome::Failed(Kind::Broken, how.to_owned())
+        EventOutcome::Failed(FailureKind::Broken, how.to_owned())
     }
 
     /// Handles an event of a connection without a request: usually the server closed it, as it may.
@@ -346,7 +346,7 @@ impl LoadConnection {
             }
             Ok(Some(bytes)) if job.websocket.is_some() => self.ping_while_idle(job, &buffer[..bytes]),
             Ok(Some(bytes)) => EventOutcome::Failed(
-                Kind::Content,
+                FailureKind::Content,
                 format!("{bytes} bytes on an idle connection belong to no request"),
             ),
         }
@@ -356,7 +356,7 @@ impl LoadConnection {
         let Some(wire) = &mut self.wire else { return EventOutcome::Wait };
         match wire.receive(buffer) {
             Ok(Some(bytes)) if bytes > 0 => EventOutcome::Failed(
-                Kind::Content,
+                FailureKind::Content,
                 format!("{bytes} bytes behind the last answer belong to no request"),
             ),
             Ok(None) if !socket::is_over(flags) => EventOutcome::Wait,
@@ -378,5 +378,5 @@ fn broken(error: WireError) -> EventOutcome {
         WireError::Socket(error) => std::io::Error::from(error).to_string(),
         WireError::Tls(fault) => fault,
     };
-    EventOutcome::Failed(Kind::Broken, format!("a connection broke: {words}"))
+    EventOutcome::Failed(FailureKind::Broken, format!("a connection broke: {words}"))
 }

@@ -18,7 +18,7 @@ use super::connection::{Job, nanoseconds};
 use super::expect::{Comparison, Verdict};
 use super::reading::Reading;
 use super::schedule::Schedule;
-use super::tally::{Kind, Run, Tally};
+use super::tally::{FailureKind, Run, Tally};
 use super::{Plan, race::cpu_time, socket};
 use crate::result::LoadOutcome;
 
@@ -182,7 +182,7 @@ impl<'a> Crowd<'a> {
             let lasted_ns = now_ns.saturating_sub(self.clients[number].since_ns);
             match self.clients[number].stage {
                 CrowdStage::Connecting if lasted_ns > CONNECTING_NS => {
-                    self.cut(number, Kind::Connect, "no connection was made in time".to_owned());
+                    self.cut(number, FailureKind::Connect, "no connection was made in time".to_owned());
                 }
                 CrowdStage::New if room > 0 && number < invited => {
                     room -= 1;
@@ -206,12 +206,12 @@ impl<'a> Crowd<'a> {
                 client.stage = CrowdStage::Connecting;
                 client.restart(self.job);
             }
-            Err(error) => self.cut(number, Kind::Connect, socket::cannot_connect(error)),
+            Err(error) => self.cut(number, FailureKind::Connect, socket::cannot_connect(error)),
         }
     }
 
     /// Counts a failure; the client reconnects.
-    fn cut(&mut self, number: usize, kind: Kind, words: String) {
+    fn cut(&mut self, number: usize, kind: FailureKind, words: String) {
         self.tally.fail(kind, || words);
         self.leave(number);
     }
@@ -247,7 +247,7 @@ impl<'a> Crowd<'a> {
             CrowdStage::Connecting => {
                 let Some(socket) = &self.clients[number].socket else { return };
                 if let Err(error) = socket::connected(socket) {
-                    return self.cut(number, Kind::Connect, socket::cannot_connect(error));
+                    return self.cut(number, FailureKind::Connect, socket::cannot_connect(error));
                 }
                 self.clients[number].stage = CrowdStage::Open;
                 self.send(number, 0);
@@ -255,7 +255,7 @@ impl<'a> Crowd<'a> {
             // Bytes are read in the client's turn, but a broken connection is noticed at once.
             CrowdStage::Open if matches!(self.habit, Habit::Readers { .. }) => {
                 if flags.intersects(EventFlags::HUP | EventFlags::ERR) {
-                    self.cut(number, Kind::Broken, "a slow reader was cut".to_owned());
+                    self.cut(number, FailureKind::Broken, "a slow reader was cut".to_owned());
                 }
             }
             CrowdStage::Open => while self.read(number, BUFFER_BYTES) {},
@@ -284,7 +284,7 @@ impl<'a> Crowd<'a> {
     }
 
     fn broke(&mut self, number: usize, error: Errno) {
-        self.cut(number, Kind::Broken, format!("a connection was cut: {}", std::io::Error::from(error)));
+        self.cut(number, FailureKind::Broken, format!("a connection was cut: {}", std::io::Error::from(error)));
     }
 
     /// Reads once, at most `most` bytes; returns whether more may be readable.
@@ -294,7 +294,7 @@ impl<'a> Crowd<'a> {
         let bytes = match socket::receive(socket, &mut self.buffer[..most]) {
             Ok(None) => return false,
             Ok(Some(0)) => {
-                self.cut(number, Kind::Broken, "the server closed the connection".to_owned());
+                self.cut(number, FailureKind::Broken, "the server closed the connection".to_owned());
                 return false;
             }
             Ok(Some(bytes)) => bytes,
@@ -310,7 +310,7 @@ impl<'a> Crowd<'a> {
             reading.take(&self.buffer[..bytes], |status, piece| comparison.take(measure, status, piece));
         match taken {
             Err(Fault(fault)) => {
-                self.cut(number, Kind::Content, format!("an answer is no HTTP: {fault}"));
+                self.cut(number, FailureKind::Content, format!("an answer is no HTTP: {fault}"));
                 false
             }
             Ok(_) if self.clients[number].reading.is_whole() => {

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::connection::nanoseconds;
 use super::expect::Verdict;
 use super::socket;
-use super::tally::{Kind, Tally};
+use super::tally::{FailureKind, Tally};
 use super::target::Target;
 
 /// The share of one thread.
@@ -144,12 +144,12 @@ impl<'a> Sender<'a> {
                 }
                 Ok(_) => {
                     self.free.push_back(number);
-                    self.tally.fail(Kind::Broken, || "the kernel took no datagram".to_owned());
+                    self.tally.fail(FailureKind::Broken, || "the kernel took no datagram".to_owned());
                     return;
                 }
                 Err(error) => {
                     self.free.push_back(number);
-                    self.tally.fail(Kind::Connect, || refusal(error));
+                    self.tally.fail(FailureKind::Connect, || refusal(error));
                     return;
                 }
             }
@@ -163,7 +163,7 @@ impl<'a> Sender<'a> {
                 Ok(Some(bytes)) => &self.buffer[..bytes],
                 Ok(None) => return,
                 Err(error) => {
-                    self.tally.fail(Kind::Connect, || refusal(error));
+                    self.tally.fail(FailureKind::Connect, || refusal(error));
                     return;
                 }
             };
@@ -198,7 +198,7 @@ impl<'a> Sender<'a> {
         for number in 0..self.sources.len() {
             let late = |(_, since_ns): (u64, u64)| now_ns.saturating_sub(since_ns) > self.share.timeout_ns;
             if self.sources[number].in_flight.is_some_and(late) {
-                self.tally.fail(Kind::Timeout, || "a datagram did not come back in time".to_owned());
+                self.tally.fail(FailureKind::Timeout, || "a datagram did not come back in time".to_owned());
                 self.release(number);
             }
         }

@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, spawn_local};
 
 use super::connection::{Job, nanoseconds};
 use super::expect::Comparison;
-use super::tally::{Kind, Tally};
+use super::tally::{FailureKind, Tally};
 use super::tls;
 use link::Link;
 
@@ -138,7 +138,7 @@ impl Http3ThreadState {
         !self.is_over.get() && self.left.get() > 0 && self.now_ns() < self.share.end_ns
     }
 
-    fn fail(&self, kind: Kind, words: impl FnOnce() -> String) {
+    fn fail(&self, kind: FailureKind, words: impl FnOnce() -> String) {
         if !self.is_over.get() {
             self.tally.borrow_mut().fail(kind, words);
         }
@@ -168,7 +168,7 @@ async fn open(shared: &Http3ThreadState) -> Option<Link> {
             Some(link)
         }
         Err(words) => {
-            shared.fail(Kind::Connect, || words);
+            shared.fail(FailureKind::Connect, || words);
             None
         }
     }
@@ -222,7 +222,7 @@ async fn stream(shared: Rc<Http3ThreadState>, link: Link) {
         let exchange = exchange(&shared, &link, &mut comparison, &mut head, sent_ns / 1_000_000);
         let ended = tokio::time::timeout(shared.share.timeout, exchange).await;
         match ended
-            .unwrap_or_else(|_| Err(Ended::Failed(Kind::Timeout, "no whole answer came in time".to_owned())))
+            .unwrap_or_else(|_| Err(Ended::Failed(FailureKind::Timeout, "no whole answer came in time".to_owned())))
         {
             Ok(status) => {
                 let now_ns = shared.now_ns();
@@ -236,7 +236,7 @@ async fn stream(shared: Rc<Http3ThreadState>, link: Link) {
                 return;
             }
             Err(Ended::Lost(words)) => {
-                shared.fail(Kind::Broken, || words);
+                shared.fail(FailureKind::Broken, || words);
                 return;
             }
         }
@@ -245,7 +245,7 @@ async fn stream(shared: Rc<Http3ThreadState>, link: Link) {
 
 /// Why an exchange has no answer.
 enum Ended {
-    Failed(Kind, String),
+    Failed(FailureKind, String),
     /// The connection takes no further requests.
     Refused,
     /// The connection is gone.
@@ -309,7 +309,7 @@ fn read(
                 *status = head.status;
             }
             Some(RequestEvent::HeadTooLarge) => {
-                return Err(Ended::Failed(Kind::Content, "the fields of an answer are too large".to_owned()));
+                return Err(Ended::Failed(FailureKind::Content, "the fields of an answer are too large".to_owned()));
             }
             Some(RequestEvent::Data(range)) => comparison.take(&shared.job.measure, *status, &part[range]),
             None => {}
@@ -323,11 +323,11 @@ fn faulty(link: &Link, fault: Fault) -> Ended {
     if let Fault::Connection(error) = fault {
         link::close(&link.quic, error);
     }
-    Ended::Failed(Kind::Content, words)
+    Ended::Failed(FailureKind::Content, words)
 }
 
 fn reset(code: u64) -> Ended {
-    Ended::Failed(Kind::Broken, format!("the server reset a stream with code {code:#x}"))
+    Ended::Failed(FailureKind::Broken, format!("the server reset a stream with code {code:#x}"))
 }
 
 fn lost(error: &dyn std::fmt::Display) -> Ended {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::expect::Verdict;
-use super::tally::{Kind, histogram, latency};
+use super::tally::{FailureKind, histogram, latency};
 use crate::result::{Failures, PeriodOutcome};
 use hdrhistogram::Histogram;
 
@@ -42,14 +42,14 @@ impl Periods {
     pub(super) fn answer(&mut self, due_ns: u64, took_ns: u64, verdict: &Verdict) {
         let kind = match verdict {
             Verdict::Good | Verdict::Failing => None,
-            Verdict::Status(_) => Some(Kind::Status),
-            Verdict::Length { .. } | Verdict::Bytes => Some(Kind::Content),
+            Verdict::Status(_) => Some(FailureKind::Status),
+            Verdict::Length { .. } | Verdict::Bytes => Some(FailureKind::Content),
         };
         self.count(due_ns, took_ns, kind);
     }
 
     /// Counts a request without a complete response, which the client gave up at `now_ns`.
-    pub(super) fn lose(&mut self, due_ns: u64, now_ns: u64, kind: Kind) {
+    pub(super) fn lose(&mut self, due_ns: u64, now_ns: u64, kind: FailureKind) {
         self.count(due_ns, now_ns.saturating_sub(due_ns), Some(kind));
     }
 
@@ -73,7 +73,7 @@ impl Periods {
         self.periods.iter().map(outcome).collect()
     }
 
-    fn count(&mut self, due_ns: u64, took_ns: u64, kind: Option<Kind>) {
+    fn count(&mut self, due_ns: u64, took_ns: u64, kind: Option<FailureKind>) {
         let last = self.periods.len().saturating_sub(1);
         let index = self.periods.iter().position(|period| due_ns < period.end_ns).unwrap_or(last);
         let Some(period) = self.periods.get_mut(index) else { return };
@@ -101,8 +101,8 @@ mod tests {
         // Due before the end of the first period, answered in the second.
         periods.answer(99 * MS, 150 * MS, &Verdict::Good);
         periods.answer(100 * MS, 2 * MS, &Verdict::Status(502));
-        periods.lose(299 * MS, 2299 * MS, Kind::Timeout);
-        periods.lose(400 * MS, 401 * MS, Kind::Broken);
+        periods.lose(299 * MS, 2299 * MS, FailureKind::Timeout);
+        periods.lose(400 * MS, 401 * MS, FailureKind::Broken);
         let [first, second] = &periods.outcome()[..] else { panic!("two periods") };
         assert_eq!((first.seconds, first.requests, first.failures.all()), (0.1, 1, 0));
         assert_eq!((second.seconds, second.requests), (0.2, 3));
@@ -117,7 +117,7 @@ mod tests {
         let (mut one, mut two) = (periods(), periods());
         one.answer(0, MS, &Verdict::Good);
         two.answer(1, 3 * MS, &Verdict::Bytes);
-        two.lose(200 * MS, 201 * MS, Kind::Connect);
+        two.lose(200 * MS, 201 * MS, FailureKind::Connect);
         one.add(&two);
         let outcome = one.outcome();
         assert_eq!((outcome[0].requests, outcome[0].failures.content), (2, 1));

@@ -34,7 +34,7 @@ struct Notes([Option<String>; 5]);
 
 /// Kinds of failures, as [`Failures`] has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FailureKind {
     Connect,
     Broken,
     Timeout,
@@ -42,15 +42,15 @@ pub(super) enum Kind {
     Content,
 }
 
-impl Kind {
+impl FailureKind {
     /// The counter of this kind.
     pub(super) fn of(self, failures: &mut Failures) -> &mut u64 {
         match self {
-            Kind::Connect => &mut failures.connect,
-            Kind::Broken => &mut failures.broken,
-            Kind::Timeout => &mut failures.timeout,
-            Kind::Status => &mut failures.status,
-            Kind::Content => &mut failures.content,
+            FailureKind::Connect => &mut failures.connect,
+            FailureKind::Broken => &mut failures.broken,
+            FailureKind::Timeout => &mut failures.timeout,
+            FailureKind::Status => &mut failures.status,
+            FailureKind::Content => &mut failures.content,
         }
     }
 }
@@ -122,12 +122,12 @@ impl Tally {
         match verdict {
             Verdict::Good => {}
             Verdict::Failing => self.failing += 1,
-            Verdict::Status(status) => self.fail(Kind::Status, || format!("an answer had status {status}")),
+            Verdict::Status(status) => self.fail(FailureKind::Status, || format!("an answer had status {status}")),
             Verdict::Length { wanted, had } => {
-                self.fail(Kind::Content, || format!("an answer's body had {had} bytes instead of {wanted}"));
+                self.fail(FailureKind::Content, || format!("an answer's body had {had} bytes instead of {wanted}"));
             }
             Verdict::Bytes => {
-                self.fail(Kind::Content, || {
+                self.fail(FailureKind::Content, || {
                     "an answer's body had other bytes of the right length".to_owned()
                 });
             }
@@ -135,13 +135,13 @@ impl Tally {
     }
 
     /// Counts a failure; the text is kept for the first of its kind.
-    pub(super) fn fail(&mut self, kind: Kind, words: impl FnOnce() -> String) {
+    pub(super) fn fail(&mut self, kind: FailureKind, words: impl FnOnce() -> String) {
         *kind.of(&mut self.failures) += 1;
         self.notes.0[kind as usize].get_or_insert_with(words);
     }
 
     /// Counts a request without a complete response in its period; the failure itself is counted apart.
-    pub(super) fn lose(&mut self, kind: Kind, due_ns: u64, now_ns: u64) {
+    pub(super) fn lose(&mut self, kind: FailureKind, due_ns: u64, now_ns: u64) {
         if let Some(periods) = &mut self.periods {
             periods.lose(due_ns, now_ns, kind);
         }
@@ -206,7 +206,7 @@ impl Tally {
     pub(super) fn outcome(mut self, run: &Run) -> LoadOutcome {
         let allowed = allowed_failing(self.requests, run.failing_one_in);
         for _ in allowed..self.failing {
-            self.fail(Kind::Status, || {
+            self.fail(FailureKind::Status, || {
                 format!("more than one 500 in {}: {allowed} of these answers may be one", run.failing_one_in)
             });
         }

@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 
 use super::tests::{catalog, merged};
 use crate::resource::{Resource, split_authority};
-use crate::{Kind, check, schema};
+use crate::{ObjectKind, check, schema};
 
 /// For each kind an object with every field.
-fn full(kind: Kind) -> Value {
+fn full(kind: ObjectKind) -> Value {
     let upstream = json!({
         "id": "u", "create_time": 1, "update_time": 2, "name": "n", "desc": "d", "labels": {"a": "b"},
         "nodes": [{"host": "a", "port": 80, "weight": 1, "priority": 0, "metadata": {"z": 1}}],
@@ -37,44 +37,44 @@ fn full(kind: Kind) -> Value {
     let plugins = json!({"count": {"count": 1}});
     let pem = "x".repeat(128);
     match kind {
-        Kind::Upstream => upstream,
-        Kind::Route => with(json!({
+        ObjectKind::Upstream => upstream,
+        ObjectKind::Route => with(json!({
             "uri": "/a", "host": "h", "methods": ["GET"], "remote_addr": "10.0.0.0/8", "vars": [], "priority": 1,
             "status": 1, "timeout": {"connect": 1, "send": 1, "read": 1}, "enable_websocket": true,
             "plugins": plugins, "plugin_config_id": 1, "service_id": "s", "upstream_id": "u", "upstream": upstream,
             "filter_func": "function(vars) end", "script_id": 1,
         })),
-        Kind::Service => with(json!({
+        ObjectKind::Service => with(json!({
             "plugins": plugins, "upstream": upstream, "upstream_id": 1, "hosts": ["h"], "enable_websocket": false,
             "script": "0123456789",
         })),
-        Kind::Consumer => merged(
+        ObjectKind::Consumer => merged(
             json!({"id": "1", "username": "u", "group_id": 1, "plugins": {}, "desc": "d", "labels": {"a": "b"}}),
             stamps,
         ),
         // At most one plugin: the test adds one.
-        Kind::Credential => with(json!({"plugins": {}})),
-        Kind::ConsumerGroup | Kind::PluginConfig => with(json!({"plugins": plugins})),
-        Kind::GlobalRule => merged(json!({"id": "1", "plugins": plugins}), stamps),
-        Kind::Extension => with(json!({
+        ObjectKind::Credential => with(json!({"plugins": {}})),
+        ObjectKind::ConsumerGroup | ObjectKind::PluginConfig => with(json!({"plugins": plugins})),
+        ObjectKind::GlobalRule => merged(json!({"id": "1", "plugins": plugins}), stamps),
+        ObjectKind::Extension => with(json!({
             "language": "tiny", "content": "c", "active": "a", "previous": "b", "enabled": true,
             "versions": [{"version": "a", "content": "c", "desc": "d", "create_time": 1, "author": "me"}],
             "canary": {"version": "b", "percent": 5.5, "vars": [["uri", "==", "/"]]},
         })),
-        Kind::Proto => with(json!({"content": "c"})),
-        Kind::Ssl => with(json!({
+        ObjectKind::Proto => with(json!({"content": "c"})),
+        ObjectKind::Ssl => with(json!({
             "type": "server", "sni": "a", "cert": pem, "key": pem, "certs": [pem], "keys": [pem], "status": 1,
             "client": {"ca": pem, "depth": 1, "skip_mtls_uri_regex": ["a"]}, "ssl_protocols": ["TLSv1.2"],
             "ocsp_stapling": {"enabled": true, "skip_verify": false, "cache_ttl": 60},
         })),
-        Kind::StreamRoute => with(json!({
+        ObjectKind::StreamRoute => with(json!({
             "remote_addr": "::1", "server_addr": "10.0.0.1", "server_port": 1, "sni": "a", "upstream": upstream,
             "alpn": ["h2"], "sniff": "tls", "proxy_protocol": {"version": 2}, "idle_timeout": 0.5, "session_timeout": 0,
             "udp": {"responses": 1, "requests": 2},
             "upstream_id": 1, "service_id": 1, "plugins": plugins,
             "protocol": {"name": "p", "superior_id": 1, "conf": {}, "logger": [{"name": "l", "filter": [], "conf": {}}], "metric": {"enable": true}},
         })),
-        Kind::PluginMetadata | Kind::Secret => json!({"a": 1}),
+        ObjectKind::PluginMetadata | ObjectKind::Secret => json!({"a": 1}),
     }
 }
 
@@ -94,7 +94,7 @@ fn repetition() -> Value {
 
 #[test]
 fn schema_and_type_accept_the_same() {
-    for kind in Kind::ALL {
+    for kind in ObjectKind::ALL {
         let full = full(kind);
         let faults = schema::validator(kind).faults(&full);
         assert_eq!(faults, [], "{kind}: the full object");
@@ -110,7 +110,7 @@ fn schema_and_type_accept_the_same() {
             }
         }
         for unknown in with_unknown_fields(&full) {
-            if kind == Kind::PluginMetadata || kind == Kind::Secret {
+            if kind == ObjectKind::PluginMetadata || kind == ObjectKind::Secret {
                 continue;
             }
             let (by_schema, by_type) =
@@ -250,7 +250,7 @@ proptest! {
     #[test]
     fn any_json_is_accepted_or_refused_with_reasons(value in json_of_any_shape()) {
         let catalog = catalog();
-        for kind in Kind::ALL {
+        for kind in ObjectKind::ALL {
             if let Err(refusal) = check::value(&catalog, kind, &value) {
                 prop_assert!(!refusal.contract_message().is_empty() && !refusal.faults().is_empty());
             }

@@ -61,32 +61,32 @@ mod tests {
     use serde_json::json;
 
     use crate::check::tests::catalog;
-    use crate::{Key, Kind, check};
+    use crate::{Key, ObjectKind, check};
 
     /// Each row: an object, and whether it is accepted.
     #[test]
     fn empty_list_and_object_are_alike() {
         let upstream = json!({"nodes": {"a.example:80": 1}});
         let rows = [
-            (Kind::Route, json!({"uri": "/", "upstream": upstream, "plugins": []}), true),
-            (Kind::Route, json!({"uri": "/", "upstream": upstream, "vars": {}}), true),
-            (Kind::Route, json!({"uri": "/", "upstream": upstream, "labels": []}), true),
+            (ObjectKind::Route, json!({"uri": "/", "upstream": upstream, "plugins": []}), true),
+            (ObjectKind::Route, json!({"uri": "/", "upstream": upstream, "vars": {}}), true),
+            (ObjectKind::Route, json!({"uri": "/", "upstream": upstream, "labels": []}), true),
             (
-                Kind::Route,
+                ObjectKind::Route,
                 json!({"uri": "/", "upstream": {"nodes": {"a.example:80": 1}, "labels": []}}),
                 true,
             ),
-            (Kind::Consumer, json!({"username": "a", "plugins": []}), true),
-            (Kind::GlobalRule, json!({"id": "1", "plugins": []}), true),
+            (ObjectKind::Consumer, json!({"username": "a", "plugins": []}), true),
+            (ObjectKind::GlobalRule, json!({"id": "1", "plugins": []}), true),
             // One that holds anything is no other form, and other types stay faults.
-            (Kind::Route, json!({"uri": "/", "upstream": upstream, "plugins": [1]}), false),
-            (Kind::Route, json!({"uri": "/", "upstream": upstream, "vars": {"a": 1}}), false),
-            (Kind::Route, json!({"uri": [], "upstream": upstream}), false),
-            (Kind::Route, json!({"uri": "/", "upstream": upstream, "timeout": []}), false),
-            (Kind::Route, json!([]), false),
+            (ObjectKind::Route, json!({"uri": "/", "upstream": upstream, "plugins": [1]}), false),
+            (ObjectKind::Route, json!({"uri": "/", "upstream": upstream, "vars": {"a": 1}}), false),
+            (ObjectKind::Route, json!({"uri": [], "upstream": upstream}), false),
+            (ObjectKind::Route, json!({"uri": "/", "upstream": upstream, "timeout": []}), false),
+            (ObjectKind::Route, json!([]), false),
         ];
         for (kind, value, accepted) in rows {
-            let id = if kind == Kind::Consumer { "a" } else { "1" };
+            let id = if kind == ObjectKind::Consumer { "a" } else { "1" };
             let key = Key::new(kind, id).unwrap();
             assert_eq!(check::object(&catalog(), &key, &value).is_ok(), accepted, "{value}");
         }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn refusal_names_what_was_written() {
-        let key = Key::new(Kind::Route, "1").unwrap();
+        let key = Key::new(ObjectKind::Route, "1").unwrap();
         let value = json!({"uri": "/", "plugins": [], "hosts": 1});
         let faults = check::object(&catalog(), &key, &value).unwrap_err();
         assert!(faults.faults().iter().any(|fault| fault.pointer == "/plugins"));

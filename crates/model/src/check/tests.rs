@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::certificate::testing;
 use crate::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
 use crate::extension::{ExtensionLoader, LoadedVersion};
-use crate::{Key, Kind, check};
+use crate::{Key, ObjectKind, check};
 
 pub(crate) fn catalog() -> Catalog {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
@@ -72,7 +72,7 @@ impl ExtensionLoader for TinyLanguage {
     }
 }
 
-fn stored(kind: Kind, id: &str, object: Value, expected: &str) {
+fn stored(kind: ObjectKind, id: &str, object: Value, expected: &str) {
     let result = check::object(&catalog(), &Key::new(kind, id).unwrap(), &object);
     let message =
         result.as_ref().err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
@@ -84,7 +84,7 @@ fn extensions_have_one_form_and_known_versions() {
     let check = |object: Value, expected: &str| {
         let expected =
             if expected.is_empty() { String::new() } else { format!("invalid configuration: {expected}") };
-        stored(Kind::Extension, "mine", object, &expected);
+        stored(ObjectKind::Extension, "mine", object, &expected);
     };
     let digest = crate::extension::version_of(b"a");
     check(json!({"language": "tiny", "content": "a"}), "");
@@ -115,10 +115,10 @@ fn extensions_have_one_form_and_known_versions() {
         check(object, reason);
     }
     let no_schema = json!({"language": "tiny", "content": "no schema"});
-    let refused = check::object(&catalog(), &Key::new(Kind::Extension, "mine").unwrap(), &no_schema);
+    let refused = check::object(&catalog(), &Key::new(ObjectKind::Extension, "mine").unwrap(), &no_schema);
     assert!(refused.unwrap_err().contract_message().contains("its schema is no JSON Schema"));
     stored(
-        Kind::Extension,
+        ObjectKind::Extension,
         "count",
         json!({"language": "tiny", "content": "a"}),
         "invalid configuration: there is a plugin count already, built in or named by the settings",
@@ -126,7 +126,7 @@ fn extensions_have_one_form_and_known_versions() {
 }
 
 /// Accepted when `expected` is empty, else refused with that contract line.
-fn check(kind: Kind, object: Value, expected: &str) {
+fn check(kind: ObjectKind, object: Value, expected: &str) {
     let result = check::value(&catalog(), kind, &object);
     let message =
         result.as_ref().err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
@@ -135,11 +135,11 @@ fn check(kind: Kind, object: Value, expected: &str) {
 
 /// As `check`, of an object with the fields of a good one beside its own.
 fn route(fields: Value, expected: &str) {
-    check(Kind::Route, merged(json!({"uri": "/a", "upstream": {"nodes": {"a:80": 1}}}), fields), expected);
+    check(ObjectKind::Route, merged(json!({"uri": "/a", "upstream": {"nodes": {"a:80": 1}}}), fields), expected);
 }
 
 fn upstream(fields: Value, expected: &str) {
-    check(Kind::Upstream, merged(json!({"nodes": {"a:80": 1}}), fields), expected);
+    check(ObjectKind::Upstream, merged(json!({"nodes": {"a:80": 1}}), fields), expected);
 }
 
 /// The object with these fields over its own; fields that are null are taken out.
@@ -158,14 +158,14 @@ const UNKNOWN_X: &str =
 
 #[test]
 fn services_and_shared_plugins() {
-    check(Kind::Service, json!({}), "");
+    check(ObjectKind::Service, json!({}), "");
     check(
-        Kind::Service,
+        ObjectKind::Service,
         json!({"upstream_id": 1, "hosts": ["a.com"], "plugins": {"count": {"count": 1}}}),
         "",
     );
     check(
-        Kind::Service,
+        ObjectKind::Service,
         json!({"hosts": ["a b"]}),
         concat!(
             "invalid configuration: ",
@@ -175,19 +175,19 @@ fn services_and_shared_plugins() {
         ),
     );
     check(
-        Kind::Service,
+        ObjectKind::Service,
         json!({"upstream_ids": 1}),
         "invalid configuration: additional properties forbidden, found upstream_ids; did you mean `upstream_id`?",
     );
     check(
-        Kind::Service,
+        ObjectKind::Service,
         json!({"upstream": {"nodes": {}, "x": 1}}),
         concat!(
             "invalid configuration: ",
             "property \"upstream\" validation failed: additional properties forbidden, found x"
         ),
     );
-    for kind in [Kind::PluginConfig, Kind::ConsumerGroup, Kind::GlobalRule] {
+    for kind in [ObjectKind::PluginConfig, ObjectKind::ConsumerGroup, ObjectKind::GlobalRule] {
         check(kind, json!({"id": 1, "plugins": {}}), "");
         check(kind, json!({"plugins": {}}), "invalid configuration: property \"id\" is required");
         check(kind, json!({"id": "1", "plugins": {"x": {}}}), UNKNOWN_X);
@@ -200,7 +200,7 @@ fn services_and_shared_plugins() {
     }
     let meta = |meta: Value, expected: &str| {
         let plugins = json!({"count": {"count": 1, "_meta": meta}});
-        check(Kind::PluginConfig, json!({"id": "1", "plugins": plugins}), expected);
+        check(ObjectKind::PluginConfig, json!({"id": "1", "plugins": plugins}), expected);
     };
     meta(
         json!({"disable": true, "priority": 5, "error_response": {"a": 1}, "filter": [["uri", "==", "/"]]}),
@@ -228,11 +228,11 @@ fn services_and_shared_plugins() {
 
 #[test]
 fn consumers_and_credentials() {
-    check(Kind::Consumer, json!({"username": "jack-1", "plugins": {"auth": {"key": "a"}}}), "");
-    check(Kind::Consumer, json!({"username": "jack", "plugins": {"count": {"count": 2}}}), "");
-    check(Kind::Consumer, json!({}), "invalid configuration: property \"username\" is required");
+    check(ObjectKind::Consumer, json!({"username": "jack-1", "plugins": {"auth": {"key": "a"}}}), "");
+    check(ObjectKind::Consumer, json!({"username": "jack", "plugins": {"count": {"count": 2}}}), "");
+    check(ObjectKind::Consumer, json!({}), "invalid configuration: property \"username\" is required");
     check(
-        Kind::Consumer,
+        ObjectKind::Consumer,
         json!({"username": "a b"}),
         concat!(
             "invalid configuration: ",
@@ -241,7 +241,7 @@ fn consumers_and_credentials() {
         ),
     );
     check(
-        Kind::Consumer,
+        ObjectKind::Consumer,
         json!({"username": "a", "plugins": {"auth": {}}}),
         concat!(
             "invalid plugins configuration: ",
@@ -249,18 +249,18 @@ fn consumers_and_credentials() {
         ),
     );
     check(
-        Kind::Consumer,
+        ObjectKind::Consumer,
         json!({"username": "a", "plugins": {"x": {}}}),
         &format!("invalid plugins configuration: {UNKNOWN_X}"),
     );
-    check(Kind::Credential, json!({"plugins": {"auth": {"key": "a"}}, "name": "n"}), "");
+    check(ObjectKind::Credential, json!({"plugins": {"auth": {"key": "a"}}, "name": "n"}), "");
     check(
-        Kind::Credential,
+        ObjectKind::Credential,
         json!({"plugins": {"count": {"count": 1}}}),
         "only supports auth type plugins in consumer credential",
     );
     check(
-        Kind::Credential,
+        ObjectKind::Credential,
         json!({"plugins": {"auth": {"key": "a"}, "count": {"count": 1}}}),
         "invalid configuration: property \"plugins\" validation failed: expect object to have at most 1 properties",
     );
@@ -269,9 +269,9 @@ fn consumers_and_credentials() {
 #[test]
 fn the_rest() {
     certificates();
-    check(Kind::Proto, json!({"content": "syntax = \"proto3\";"}), "");
-    check(Kind::Proto, json!({"content": "faulty"}), "content: line 1: faulty");
-    check(Kind::Proto, json!({}), "invalid configuration: property \"content\" is required");
+    check(ObjectKind::Proto, json!({"content": "syntax = \"proto3\";"}), "");
+    check(ObjectKind::Proto, json!({"content": "faulty"}), "content: line 1: faulty");
+    check(ObjectKind::Proto, json!({}), "invalid configuration: property \"content\" is required");
 }
 
 fn certificates() {
@@ -279,7 +279,7 @@ fn certificates() {
     let (_, other_key) = testing::pair();
     let junk = "x".repeat(200);
     let ssl = |fields: Value, expected: &str| {
-        check(Kind::Ssl, merged(json!({"sni": "a.com", "cert": cert, "key": key}), fields), expected);
+        check(ObjectKind::Ssl, merged(json!({"sni": "a.com", "cert": cert, "key": key}), fields), expected);
     };
     let no_cert = "failed to parse cert: it has no PEM block that begins with -----BEGIN CERTIFICATE-----";
     let no_key =
@@ -319,7 +319,7 @@ fn certificates() {
 }
 
 /// As `check`, of an object with its key.
-fn keyed(kind: Kind, id: &str, object: Value, expected: &str) {
+fn keyed(kind: ObjectKind, id: &str, object: Value, expected: &str) {
     let result = check::object(&catalog(), &Key::new(kind, id).unwrap(), &object);
     let message = result.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
     assert_eq!(message, expected, "{kind} {id} {object}");
@@ -327,33 +327,33 @@ fn keyed(kind: Kind, id: &str, object: Value, expected: &str) {
 
 #[test]
 fn the_key_and_the_object_agree() {
-    keyed(Kind::Route, "1", json!({"id": 1, "uri": "/", "plugins": {}}), "");
-    keyed(Kind::Route, "1", json!({"id": 1.0, "uri": "/", "plugins": {}}), "");
-    keyed(Kind::Route, "1", json!({"id": "2", "uri": "/", "plugins": {}}), "wrong route id");
-    keyed(Kind::PluginConfig, "1", json!({"id": "2", "plugins": {}}), "wrong plugin config id");
-    keyed(Kind::Consumer, "jack", json!({"username": "jill"}), "wrong username");
+    keyed(ObjectKind::Route, "1", json!({"id": 1, "uri": "/", "plugins": {}}), "");
+    keyed(ObjectKind::Route, "1", json!({"id": 1.0, "uri": "/", "plugins": {}}), "");
+    keyed(ObjectKind::Route, "1", json!({"id": "2", "uri": "/", "plugins": {}}), "wrong route id");
+    keyed(ObjectKind::PluginConfig, "1", json!({"id": "2", "plugins": {}}), "wrong plugin config id");
+    keyed(ObjectKind::Consumer, "jack", json!({"username": "jill"}), "wrong username");
     keyed(
-        Kind::Credential,
+        ObjectKind::Credential,
         "jack/credentials/c1",
         json!({"id": "c1", "plugins": {"auth": {"key": "k"}}}),
         "",
     );
-    keyed(Kind::PluginMetadata, "count", json!({"id": "count", "log_format": {}}), "");
+    keyed(ObjectKind::PluginMetadata, "count", json!({"id": "count", "log_format": {}}), "");
     keyed(
-        Kind::PluginMetadata,
+        ObjectKind::PluginMetadata,
         "count",
         json!({"x": 1}),
         "invalid configuration: additional properties forbidden, found x",
     );
-    keyed(Kind::PluginMetadata, "nope", json!({}), "invalid plugin name");
-    keyed(Kind::Secret, "vault/1", json!({"uri": "http://a:1", "prefix": "p", "token": "t"}), "");
+    keyed(ObjectKind::PluginMetadata, "nope", json!({}), "invalid plugin name");
+    keyed(ObjectKind::Secret, "vault/1", json!({"uri": "http://a:1", "prefix": "p", "token": "t"}), "");
     keyed(
-        Kind::Secret,
+        ObjectKind::Secret,
         "vault/1",
         json!({"uri": "http://a:1"}),
         "invalid configuration: property \"prefix\" is required",
     );
-    keyed(Kind::Secret, "keep/1", json!({}), "invalid secret manager: keep");
+    keyed(ObjectKind::Secret, "keep/1", json!({}), "invalid secret manager: keep");
 }
 
 #[test]
@@ -363,7 +363,7 @@ fn every_fault_is_listed_with_its_place() {
         "plugins": {"count": {"count": 0}, "nope": {}},
         "upstream": {"nodes": {"a:b": 1}, "scheme": "tcp"},
     });
-    let refusal = check::value(&catalog(), Kind::Route, &object).unwrap_err();
+    let refusal = check::value(&catalog(), ObjectKind::Route, &object).unwrap_err();
     let pointers: Vec<_> = refusal.faults().iter().map(|fault| fault.pointer.as_str()).collect();
     for place in ["/uri", "/hosts", "/x", "/plugins/count/count", "/plugins/nope", "/upstream/nodes/a:b"] {
         assert!(pointers.contains(&place), "{place} in {pointers:?}");

@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::check::Checked;
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Plugins, Resource};
-use crate::{Key, Kind, ObjectRefusal, WrittenObject, check};
+use crate::{Key, ObjectKind, ObjectRefusal, WrittenObject, check};
 
 /// A write that may be stored: the object as it was checked and read, so that bringing it into force reads it no second
 /// time.
@@ -29,7 +29,7 @@ impl Snapshot {
         let resource = &checked.resource;
         let mut findings = Findings::default();
         // A credential may be written before its consumer; it serves once the consumer is there.
-        if key.kind != Kind::Credential {
+        if key.kind != ObjectKind::Credential {
             for reference in reference::of(key, resource) {
                 if !self.contains(&reference.target) {
                     reference::add_missing(&reference, &mut findings);
@@ -38,7 +38,7 @@ impl Snapshot {
             reference::add_mismatch(self, key, resource, &mut findings);
         }
         self.suit_metadata(catalog, key, resource.plugins(), &mut findings);
-        if key.kind == Kind::GlobalRule {
+        if key.kind == ObjectKind::GlobalRule {
             self.no_plugin_twice(key, resource.plugins(), &mut findings);
         }
         if matches!(resource, Resource::Consumer(_) | Resource::Credential(_)) {
@@ -58,7 +58,7 @@ impl Snapshot {
         let key = written.key.clone();
         let object = Object::new(written, resource, Box::default(), warnings);
         let read = vec![(key, Candidate::Good(Arc::new(object)))];
-        if read[0].0.kind == Kind::Extension {
+        if read[0].0.kind == ObjectKind::Extension {
             let (catalog, read) = self.with_extensions_of(catalog, read, &[]);
             return self.apply_read(&catalog, read, revision, Policy::Lenient);
         }
@@ -68,12 +68,12 @@ impl Snapshot {
     /// Parts that a plugin's configuration leaves to its metadata are there. Objects that were stored before stay in force when
     /// metadata go: the compiler reports them.
     fn suit_metadata(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
-        if matches!(key.kind, Kind::Consumer | Kind::Credential) {
+        if matches!(key.kind, ObjectKind::Consumer | ObjectKind::Credential) {
             return;
         }
         for plugin in plugins {
             let Some(entry) = catalog.get(&plugin.name) else { continue };
-            let metadata = Key::new(Kind::PluginMetadata, &plugin.name).ok();
+            let metadata = Key::new(ObjectKind::PluginMetadata, &plugin.name).ok();
             let metadata = metadata.and_then(|key| self.get(&key)).map(|object| &object.resource);
             let metadata = match metadata {
                 Some(Resource::PluginMetadata(metadata)) => Some(&metadata.value),
@@ -89,7 +89,7 @@ impl Snapshot {
 
     /// A plugin is in one global rule only.
     fn no_plugin_twice(&self, key: &Key, plugins: &Plugins, findings: &mut Findings) {
-        let mut rules: Vec<_> = self.iter(Kind::GlobalRule).filter(|rule| rule.key() != key).collect();
+        let mut rules: Vec<_> = self.iter(ObjectKind::GlobalRule).filter(|rule| rule.key() != key).collect();
         rules.sort_by_key(|rule| Arc::clone(&rule.key().id));
         for plugin in plugins {
             if let Some(rule) = rules.iter().find(|rule| rule.resource.plugins().get(&plugin.name).is_some())

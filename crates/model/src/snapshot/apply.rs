@@ -10,7 +10,7 @@ use super::read::{self, Candidate};
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage};
-use crate::{ConfigFault, Key, Kind, ObjectRefusal, secret_reference};
+use crate::{ConfigFault, Key, ObjectKind, ObjectRefusal, secret_reference};
 
 impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
@@ -18,7 +18,7 @@ impl Snapshot {
     #[must_use]
     pub fn apply(&self, catalog: &Catalog, changes: &[Change], revision: u64, policy: Policy) -> Applied {
         let (extensions, others): (Vec<Change>, Vec<Change>) = match has_extension(changes) {
-            true => changes.iter().cloned().partition(|change| change.key.kind == Kind::Extension),
+            true => changes.iter().cloned().partition(|change| change.key.kind == ObjectKind::Extension),
             false => (Vec::new(), Vec::new()),
         };
         let others = if extensions.is_empty() { changes } else { &others };
@@ -50,7 +50,7 @@ impl Snapshot {
 }
 
 fn has_extension(changes: &[Change]) -> bool {
-    changes.iter().any(|change| change.key.kind == Kind::Extension)
+    changes.iter().any(|change| change.key.kind == ObjectKind::Extension)
 }
 
 /// The last candidate of each key.
@@ -117,7 +117,7 @@ impl Work<'_> {
             }
         }
         self.drop_orphan(key);
-        if key.kind == Kind::Extension {
+        if key.kind == ObjectKind::Extension {
             let plugin = self.next.get(key).and_then(|object| extensions::plugin(&object.resource));
             self.next.extensions.set(key.own_id(), plugin);
         }
@@ -140,7 +140,7 @@ impl Work<'_> {
             }
         }
         let mut is_anothers = false;
-        if matches!(key.kind, Kind::Consumer | Kind::Credential) {
+        if matches!(key.kind, ObjectKind::Consumer | ObjectKind::Credential) {
             // Of two consumers with the same key the first stays, because the consumer of a request would otherwise
             // depend on the order.
             for (pointer, reason) in

@@ -8,24 +8,24 @@ use serde_json::{Map, Value, json};
 use super::Object;
 use crate::catalog::Catalog;
 use crate::resource::{OneOrMany, Resource, Ssl};
-use crate::{Kind, WrittenObject, check};
+use crate::{ObjectKind, WrittenObject, check};
 
 /// The closed form of the written text; `value` is null where the text is no JSON. None for a route with a match that
 /// cannot be read, and for kinds with objects that are harmless when they are absent: an unknown consumer is answered
 /// 401.
 pub(super) fn form(catalog: &Catalog, written: &WrittenObject, value: &Value) -> Option<Arc<Object>> {
     let form = match written.key.kind {
-        Kind::Route => route(catalog, written, value)?,
-        Kind::Service => kept(value, &SERVICE_FIELDS),
-        Kind::Ssl => return ssl(written, value),
-        Kind::GlobalRule => json!({ "id": written.key.own_id(), "plugins": {} }),
+        ObjectKind::Route => route(catalog, written, value)?,
+        ObjectKind::Service => kept(value, &SERVICE_FIELDS),
+        ObjectKind::Ssl => return ssl(written, value),
+        ObjectKind::GlobalRule => json!({ "id": written.key.own_id(), "plugins": {} }),
         _ => return None,
     };
     let checked = check::object(catalog, &written.key, &form);
     let checked = match (checked, written.key.kind) {
         (Ok(checked), _) => checked,
         // Its hosts cannot be read: its routes are closed for every host.
-        (Err(_), Kind::Service) => check::object(catalog, &written.key, &json!({})).ok()?,
+        (Err(_), ObjectKind::Service) => check::object(catalog, &written.key, &json!({})).ok()?,
         (Err(_), _) => return None,
     };
     let resource = checked.resource;
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::Key;
 
-    fn check(kind: Kind, value: Value, expected: bool) {
+    fn check(kind: ObjectKind, value: Value, expected: bool) {
         let key = Key::new(kind, "1").unwrap();
         let text = value.to_string();
         let written = WrittenObject { key, text: text.into(), created_index: 1, modified_index: 1 };
@@ -104,36 +104,36 @@ mod tests {
 
     #[test]
     fn a_route_keeps_its_place_if_its_match_is_good() {
-        check(Kind::Route, json!({"uri": "/a", "plugins": {"nope": {}}}), true);
-        check(Kind::Route, json!({"uri": "/a", "colour": 1, "upstream": 3}), true);
-        check(Kind::Route, json!({"uri": "/a", "service_id": [], "vars": [["arg_a", "==", "1"]]}), true);
-        check(Kind::Route, json!({"uri": "/a", "priority": "10", "plugins": {"nope": {}}}), true);
-        check(Kind::Route, json!({"uri": "/a", "status": "1"}), true);
-        check(Kind::Route, json!({"uri": "/a", "filter_func": "function(vars) return true end"}), true);
-        check(Kind::Route, json!({"uri": "/a", "host": "a", "hosts": ["b"]}), false);
-        check(Kind::Route, json!({"uri": "/a", "vars": [["arg_a", "~~", "("]]}), false);
-        check(Kind::Route, json!({"uri": "/a", "methods": ["get"]}), false);
-        check(Kind::Route, json!({"urri": "/a"}), false);
-        check(Kind::Route, json!(null), false);
+        check(ObjectKind::Route, json!({"uri": "/a", "plugins": {"nope": {}}}), true);
+        check(ObjectKind::Route, json!({"uri": "/a", "colour": 1, "upstream": 3}), true);
+        check(ObjectKind::Route, json!({"uri": "/a", "service_id": [], "vars": [["arg_a", "==", "1"]]}), true);
+        check(ObjectKind::Route, json!({"uri": "/a", "priority": "10", "plugins": {"nope": {}}}), true);
+        check(ObjectKind::Route, json!({"uri": "/a", "status": "1"}), true);
+        check(ObjectKind::Route, json!({"uri": "/a", "filter_func": "function(vars) return true end"}), true);
+        check(ObjectKind::Route, json!({"uri": "/a", "host": "a", "hosts": ["b"]}), false);
+        check(ObjectKind::Route, json!({"uri": "/a", "vars": [["arg_a", "~~", "("]]}), false);
+        check(ObjectKind::Route, json!({"uri": "/a", "methods": ["get"]}), false);
+        check(ObjectKind::Route, json!({"urri": "/a"}), false);
+        check(ObjectKind::Route, json!(null), false);
     }
 
     #[test]
     fn certificate_keeps_the_names_that_can_be_read() {
-        check(Kind::Ssl, json!({"sni": "a.example", "cert": "x"}), true);
-        check(Kind::Ssl, json!({"snis": ["*.a.example", 7], "colour": 1}), true);
-        check(Kind::Ssl, json!({"snis": ["a b"], "sni": 7}), false);
-        check(Kind::Ssl, json!({"sni": "a.example", "status": 0}), false);
-        check(Kind::Ssl, json!({"sni": "a.example", "type": "client"}), false);
-        check(Kind::Ssl, json!(null), false);
+        check(ObjectKind::Ssl, json!({"sni": "a.example", "cert": "x"}), true);
+        check(ObjectKind::Ssl, json!({"snis": ["*.a.example", 7], "colour": 1}), true);
+        check(ObjectKind::Ssl, json!({"snis": ["a b"], "sni": 7}), false);
+        check(ObjectKind::Ssl, json!({"sni": "a.example", "status": 0}), false);
+        check(ObjectKind::Ssl, json!({"sni": "a.example", "type": "client"}), false);
+        check(ObjectKind::Ssl, json!(null), false);
     }
 
     #[test]
     fn services_and_global_rules_always_have_one() {
-        check(Kind::Service, json!({"hosts": ["a.example"], "colour": 1}), true);
-        check(Kind::Service, json!({"hosts": 7}), true);
-        check(Kind::GlobalRule, json!({"plugins": {"nope": {}}}), true);
-        check(Kind::GlobalRule, json!(null), true);
-        check(Kind::Upstream, json!({"nodes": 7}), false);
-        check(Kind::Consumer, json!({"username": "1", "plugins": {"nope": {}}}), false);
+        check(ObjectKind::Service, json!({"hosts": ["a.example"], "colour": 1}), true);
+        check(ObjectKind::Service, json!({"hosts": 7}), true);
+        check(ObjectKind::GlobalRule, json!({"plugins": {"nope": {}}}), true);
+        check(ObjectKind::GlobalRule, json!(null), true);
+        check(ObjectKind::Upstream, json!({"nodes": 7}), false);
+        check(ObjectKind::Consumer, json!({"username": "1", "plugins": {"nope": {}}}), false);
     }
 }

@@ -9,7 +9,7 @@ use super::{Change, Snapshot};
 use crate::catalog::{Catalog, CatalogPlugin, Subsystem};
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Extension, Resource};
-use crate::{Key, Kind};
+use crate::{Key, ObjectKind};
 
 impl Snapshot {
     /// The catalog with the plugins of the extensions in force.
@@ -45,7 +45,7 @@ impl Snapshot {
         let waits = |faulty: &&super::Faulty| {
             let written = &faulty.written;
             let names = || quoted.iter().any(|name| written.text.contains(&**name));
-            written.key.kind != Kind::Extension && !changed.contains(&written.key) && names()
+            written.key.kind != ObjectKind::Extension && !changed.contains(&written.key) && names()
         };
         let again: Vec<Change> = self
             .faulty()
@@ -72,7 +72,7 @@ impl Snapshot {
                 return;
             };
             let (subsystem, served) = match user.kind {
-                Kind::StreamRoute => (Subsystem::Stream, "sessions of layer 4"),
+                ObjectKind::StreamRoute => (Subsystem::Stream, "sessions of layer 4"),
                 _ => (Subsystem::Http, "requests"),
             };
             if !loaded.plugin.info().serves(subsystem) {
@@ -103,7 +103,7 @@ pub(super) fn plugin(resource: &Resource) -> Option<Arc<CatalogPlugin>> {
 /// The extensions of which an object has the plugins: the names that no fixed plugin has.
 pub(super) fn named(catalog: &Catalog, resource: &Resource) -> Vec<Key> {
     let plugins = resource.plugins().iter().filter(|plugin| !catalog.is_fixed(&plugin.name));
-    plugins.filter_map(|plugin| Key::new(Kind::Extension, &plugin.name).ok()).collect()
+    plugins.filter_map(|plugin| Key::new(ObjectKind::Extension, &plugin.name).ok()).collect()
 }
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     use crate::{Policy, WrittenObject};
     use serde_json::{Value, json};
 
-    fn put(kind: Kind, id: &str, object: &Value) -> Change {
+    fn put(kind: ObjectKind, id: &str, object: &Value) -> Change {
         let key = Key::new(kind, id).unwrap();
         let text = object.to_string().into();
         Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
@@ -129,7 +129,7 @@ mod tests {
 
     fn route() -> Change {
         put(
-            Kind::Route,
+            ObjectKind::Route,
             "r",
             &json!({"uri": "/", "upstream": {"nodes": {"a:80": 1}}, "plugins": {"mine": {"a": 1}}}),
         )
@@ -141,34 +141,34 @@ mod tests {
 
     #[test]
     fn extension_and_its_user_arrive_in_any_order() {
-        let key = Key::new(Kind::Route, "r").unwrap();
-        let mine = put(Kind::Extension, "mine", &extension("a"));
+        let key = Key::new(ObjectKind::Route, "r").unwrap();
+        let mine = put(ObjectKind::Extension, "mine", &extension("a"));
         let both = apply(&Snapshot::empty(), &[route(), mine.clone()]);
         assert!(both.contains(&key) && faults(&both).is_empty(), "{:?}", faults(&both));
         let first = apply(&Snapshot::empty(), &[route()]);
         assert!(faults(&first)[0].starts_with("unknown plugin [mine]"), "{:?}", faults(&first));
         let then = apply(&first, &[mine]);
         assert!(then.contains(&key) && faults(&then).is_empty(), "{:?}", faults(&then));
-        assert_eq!(then.mentioned_by(&Key::new(Kind::Extension, "mine").unwrap()).count(), 1);
-        let used = then.still_used(&Key::new(Kind::Extension, "mine").unwrap());
+        assert_eq!(then.mentioned_by(&Key::new(ObjectKind::Extension, "mine").unwrap()).count(), 1);
+        let used = then.still_used(&Key::new(ObjectKind::Extension, "mine").unwrap());
         assert_eq!(used.unwrap(), "can not delete this extension, route [r] is still using it now");
     }
 
     #[test]
     fn faulty_version_leaves_the_good_one_in_force() {
-        let good = apply(&Snapshot::empty(), &[put(Kind::Extension, "mine", &extension("a")), route()]);
-        let faulty = apply(&good, &[put(Kind::Extension, "mine", &extension("broken"))]);
+        let good = apply(&Snapshot::empty(), &[put(ObjectKind::Extension, "mine", &extension("a")), route()]);
+        let faulty = apply(&good, &[put(ObjectKind::Extension, "mine", &extension("broken"))]);
         assert_eq!(faults(&faulty), ["mine cannot be loaded: line 1: it is broken"]);
         assert!(faulty.extensions().get("mine").is_some());
-        let gone = apply(&good, &[Change { key: Key::new(Kind::Extension, "mine").unwrap(), written: None }]);
+        let gone = apply(&good, &[Change { key: Key::new(ObjectKind::Extension, "mine").unwrap(), written: None }]);
         assert!(gone.extensions().is_empty());
     }
 
     #[test]
     fn version_that_users_cannot_have_is_refused() {
         let catalog = testing::catalog();
-        let good = apply(&Snapshot::empty(), &[put(Kind::Extension, "mine", &extension("a")), route()]);
-        let key = Key::new(Kind::Extension, "mine").unwrap();
+        let good = apply(&Snapshot::empty(), &[put(ObjectKind::Extension, "mine", &extension("a")), route()]);
+        let key = Key::new(ObjectKind::Extension, "mine").unwrap();
         let admit = |object: Value| {
             let admitted = good.admit(&catalog, &key, &object);
             admitted.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default()
@@ -191,10 +191,10 @@ mod tests {
     #[test]
     fn routes_are_checked_by_the_schema_of_the_extension() {
         let catalog = testing::catalog();
-        let good = apply(&Snapshot::empty(), &[put(Kind::Extension, "mine", &extension("a"))]);
+        let good = apply(&Snapshot::empty(), &[put(ObjectKind::Extension, "mine", &extension("a"))]);
         let admit = |config: Value| {
             let route = json!({"uri": "/", "upstream": {"nodes": {"a:80": 1}}, "plugins": {"mine": config}});
-            let admitted = good.admit(&catalog, &Key::new(Kind::Route, "r").unwrap(), &route);
+            let admitted = good.admit(&catalog, &Key::new(ObjectKind::Route, "r").unwrap(), &route);
             admitted.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default()
         };
         assert_eq!(admit(json!({"a": 1})), "");
@@ -206,7 +206,7 @@ mod tests {
         let names: Vec<&str> = layered.names_by_priority().collect();
         assert_eq!(names, ["auth", "count", "mine"]);
         let metadata =
-            good.admit(&catalog, &Key::new(Kind::PluginMetadata, "mine").unwrap(), &json!({"x": 1}));
+            good.admit(&catalog, &Key::new(ObjectKind::PluginMetadata, "mine").unwrap(), &json!({"x": 1}));
         assert!(metadata.is_ok());
     }
 }

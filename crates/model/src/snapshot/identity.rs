@@ -6,7 +6,7 @@ use stdx::hash::hash_bytes;
 use super::{Object, Snapshot};
 use crate::catalog::Catalog;
 use crate::resource::{Plugins, Resource};
-use crate::{Key, Kind};
+use crate::{Key, ObjectKind};
 
 /// The identities of a consumer or credential, hashed; none for other kinds.
 pub(super) fn of(catalog: &Catalog, object: &Object) -> Vec<u64> {
@@ -89,7 +89,7 @@ impl Snapshot {
 
     /// The object under that key, in force or waiting.
     fn written_at(&self, key: &Key) -> Option<&Object> {
-        debug_assert!(matches!(key.kind, Kind::Consumer | Kind::Credential));
+        debug_assert!(matches!(key.kind, ObjectKind::Consumer | ObjectKind::Credential));
         let waiting = self.faulty_at(key).and_then(|faulty| faulty.waiting.as_deref());
         waiting.or_else(|| self.get(key).map(|object| &**object))
     }

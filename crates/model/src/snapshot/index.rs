@@ -111,11 +111,11 @@ const LIST_MAX: usize = 32;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ObjectKind;
 
     #[test]
     fn sets_grow_and_shrink_without_losing_a_key() {
-        let key = |number: usize| Key::new(Kind::Route, &number.to_string()).unwrap();
+        let key = |number: usize| Key::new(ObjectKind::Route, &number.to_string()).unwrap();
         let mut index = Index::default();
         for number in 0..100 {
             index.relink(&key(number), &[], &["a", "b"]);

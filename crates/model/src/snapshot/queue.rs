@@ -49,11 +49,11 @@ impl<T> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Kind;
+    use crate::ObjectKind;
 
     #[test]
     fn the_least_comes_first_and_the_last_word_counts() {
-        let key = |id: &str| Key::new(Kind::Route, id).unwrap();
+        let key = |id: &str| Key::new(ObjectKind::Route, id).unwrap();
         let mut queue = Queue::new(vec![(key("c"), 1), (key("a"), 2), (key("c"), 3), (key("b"), 4)]);
         queue.wake(key("b"));
         queue.wake(key("d"));

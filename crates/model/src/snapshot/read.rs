@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Change, Object, closed};
 use crate::catalog::Catalog;
 use crate::check::Checked;
-use crate::{ConfigFault, Id, Key, Kind, ObjectRefusal, WrittenObject, check};
+use crate::{ConfigFault, Id, Key, ObjectKind, ObjectRefusal, WrittenObject, check};
 
 /// The value that a key is to get.
 #[derive(Clone)]
@@ -82,7 +82,7 @@ fn parse(written: &WrittenObject) -> Result<Value, ObjectRefusal> {
 /// APISIX overwrites an id that differs from the key in etcd by the key. The Admin API refuses such a write before it is
 /// stored, and a file's keys are made of the ids.
 fn settle_id(key: &Key, value: &mut Value) {
-    let has_own_id = !matches!(key.kind, Kind::Consumer | Kind::Secret | Kind::PluginMetadata);
+    let has_own_id = !matches!(key.kind, ObjectKind::Consumer | ObjectKind::Secret | ObjectKind::PluginMetadata);
     if let Some(id) = value.get_mut("id").filter(|_| has_own_id)
         && Id::deserialize(&*id).is_ok_and(|found| &*found != key.own_id())
     {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Snapshot;
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Resource, SslType, Upstream};
-use crate::{ConfigFault, Id, Key, Kind};
+use crate::{ConfigFault, Id, Key, ObjectKind};
 
 /// A reference from one object to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ impl Reference {
     /// The contract's words when the target is not there.
     #[must_use]
     pub fn missing(&self) -> String {
-        if self.target.kind == Kind::StreamRoute {
+        if self.target.kind == ObjectKind::StreamRoute {
             return format!("failed to fetch stream routes[{}], response code: 404", self.target.id);
         }
         let kind = self.target.kind.in_words();
@@ -48,7 +48,7 @@ pub(super) fn add_mismatch(snapshot: &Snapshot, key: &Key, resource: &Resource, 
     let Resource::StreamRoute(route) = resource else { return };
     let Some(own) = &route.protocol else { return };
     let Some(superior) =
-        own.superior_id.as_ref().and_then(|id| snapshot.get(&Key::of(Kind::StreamRoute, id)))
+        own.superior_id.as_ref().and_then(|id| snapshot.get(&Key::of(ObjectKind::StreamRoute, id)))
     else {
         return;
     };
@@ -64,7 +64,7 @@ pub(super) fn add_mismatch(snapshot: &Snapshot, key: &Key, resource: &Resource, 
 
 /// Adds a fault where the certificate that nodes would be shown is one for clients of the gateway.
 fn add_wrong_certificate(snapshot: &Snapshot, key: &Key, resource: &Resource, findings: &mut Findings) {
-    for reference in of(key, resource).iter().filter(|reference| reference.target.kind == Kind::Ssl) {
+    for reference in of(key, resource).iter().filter(|reference| reference.target.kind == ObjectKind::Ssl) {
         let target = snapshot.get(&reference.target).map(|object| &object.resource);
         if let Some(Resource::Ssl(ssl)) = target
             && ssl.ssl_type != SslType::Client
@@ -95,35 +95,35 @@ const DOES_NOT_EXIST: &str = "does not exist";
 /// The references of an object, in the order in which the contract checks them.
 pub(super) fn of(key: &Key, resource: &Resource) -> Vec<Reference> {
     let mut references = Vec::new();
-    let mut add = |pointer: &'static str, kind: Kind, id: Option<&Id>| {
+    let mut add = |pointer: &'static str, kind: ObjectKind, id: Option<&Id>| {
         references.extend(id.map(|id| Reference { pointer, target: Key::of(kind, id) }));
     };
     match resource {
         Resource::Route(route) => {
-            add("/upstream_id", Kind::Upstream, route.upstream_id.as_ref());
-            add("/service_id", Kind::Service, route.service_id.as_ref());
-            add("/plugin_config_id", Kind::PluginConfig, route.plugin_config_id.as_ref());
+            add("/upstream_id", ObjectKind::Upstream, route.upstream_id.as_ref());
+            add("/service_id", ObjectKind::Service, route.service_id.as_ref());
+            add("/plugin_config_id", ObjectKind::PluginConfig, route.plugin_config_id.as_ref());
             add(
                 "/upstream/tls/client_cert_id",
-                Kind::Ssl,
+                ObjectKind::Ssl,
                 client_certificate(resource.upstream().map(|upstream| &**upstream)),
             );
         }
         Resource::Service(service) => {
-            add("/upstream_id", Kind::Upstream, service.upstream_id.as_ref());
-            add("/upstream/tls/client_cert_id", Kind::Ssl, client_certificate(service.upstream.as_deref()));
+            add("/upstream_id", ObjectKind::Upstream, service.upstream_id.as_ref());
+            add("/upstream/tls/client_cert_id", ObjectKind::Ssl, client_certificate(service.upstream.as_deref()));
         }
         Resource::Upstream(upstream) => {
-            add("/tls/client_cert_id", Kind::Ssl, client_certificate(Some(upstream)));
+            add("/tls/client_cert_id", ObjectKind::Ssl, client_certificate(Some(upstream)));
         }
         Resource::StreamRoute(route) => {
-            add("/upstream_id", Kind::Upstream, route.upstream_id.as_ref());
-            add("/service_id", Kind::Service, route.service_id.as_ref());
+            add("/upstream_id", ObjectKind::Upstream, route.upstream_id.as_ref());
+            add("/service_id", ObjectKind::Service, route.service_id.as_ref());
             let superior = route.protocol.as_ref().and_then(|protocol| protocol.superior_id.as_ref());
-            add("/protocol/superior_id", Kind::StreamRoute, superior);
-            add("/upstream/tls/client_cert_id", Kind::Ssl, client_certificate(route.upstream.as_deref()));
+            add("/protocol/superior_id", ObjectKind::StreamRoute, superior);
+            add("/upstream/tls/client_cert_id", ObjectKind::Ssl, client_certificate(route.upstream.as_deref()));
         }
-        Resource::Consumer(consumer) => add("/group_id", Kind::ConsumerGroup, consumer.group_id.as_ref()),
+        Resource::Consumer(consumer) => add("/group_id", ObjectKind::ConsumerGroup, consumer.group_id.as_ref()),
         Resource::Credential(_) => {
             let consumer = key.consumer_key();
             references.extend(consumer.map(|target| Reference { pointer: "", target }));
@@ -153,7 +153,7 @@ impl Snapshot {
     /// Why an object must not be deleted: the contract's line for the first object that still uses it.
     #[must_use]
     pub fn still_used(&self, key: &Key) -> Option<String> {
-        let own = self.dependents.get(key).filter(|user| user.kind != Kind::Credential);
+        let own = self.dependents.get(key).filter(|user| user.kind != ObjectKind::Credential);
         match own.min_by(|left, right| rank(left).cmp(&rank(right))) {
             Some(user) => Some(in_use(key, user, "")),
             None => self.used_by_a_plugin(key),
@@ -162,7 +162,7 @@ impl Snapshot {
 
     /// The fields that name an upstream or a proto in a plugin's configuration.
     fn used_by_a_plugin(&self, key: &Key) -> Option<String> {
-        let place = if key.kind == Kind::Upstream { "plugin in " } else { "" };
+        let place = if key.kind == ObjectKind::Upstream { "plugin in " } else { "" };
         let user = self.mentions.get(key).min_by(|left, right| rank(left).cmp(&rank(right)))?;
         Some(in_use(key, user, place))
     }
@@ -171,21 +171,21 @@ impl Snapshot {
 /// Routes are named before services, these before the rest.
 fn rank(user: &Key) -> (u8, &Key) {
     let kind = match user.kind {
-        Kind::Route => 0,
-        Kind::Service => 1,
+        ObjectKind::Route => 0,
+        ObjectKind::Service => 1,
         _ => 2,
     };
     (kind, user)
 }
 
 fn in_use(key: &Key, user: &Key, place: &str) -> String {
-    if key.kind == Kind::StreamRoute {
+    if key.kind == ObjectKind::StreamRoute {
         return format!(
             "can not delete this stream route directly, stream route [{}] is still using it as superior_id",
             user.id
         );
     }
-    let directly = if key.kind == Kind::Service { " directly" } else { "" };
+    let directly = if key.kind == ObjectKind::Service { " directly" } else { "" };
     let (kind, user_kind) = (key.kind.in_words(), user.kind.singular());
     format!("can not delete this {kind}{directly}, {place}{user_kind} [{}] is still using it now", user.id)
 }
@@ -208,5 +208,5 @@ fn add_mentions(value: &Value, found: &mut Vec<Key>) {
 }
 
 /// The fields by which plugin configurations name other objects.
-const MENTIONS: [(&str, Kind); 3] =
-    [("upstream_id", Kind::Upstream), ("proto_id", Kind::Proto), ("client_cert_id", Kind::Ssl)];
+const MENTIONS: [(&str, ObjectKind); 3] =
+    [("upstream_id", ObjectKind::Upstream), ("proto_id", ObjectKind::Proto), ("client_cert_id", ObjectKind::Ssl)];

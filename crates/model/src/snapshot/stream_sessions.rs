@@ -3,7 +3,7 @@
 
 use super::Snapshot;
 use crate::resource::{Resource, Scheme, StreamRoute};
-use crate::{Id, Key, Kind, Warning};
+use crate::{Id, Key, ObjectKind, Warning};
 
 /// The stream routes that one is compared with, the first by id, so that a file with thousands is checked in
 /// a moment.
@@ -44,7 +44,7 @@ impl Snapshot {
             warnings.push(Warning { pointer: "/udp".to_owned(), reason: reason.to_owned() });
         }
         let mut others: Vec<(&Key, &StreamRoute)> = self
-            .iter(Kind::StreamRoute)
+            .iter(ObjectKind::StreamRoute)
             .filter_map(|object| match &object.resource {
                 Resource::StreamRoute(other) if object.key() != key => Some((object.key(), &**other)),
                 _ => None,
@@ -80,11 +80,11 @@ impl Snapshot {
         if route.protocol.is_some() {
             return Sessions::Connections;
         }
-        let of = |id: &Id| match &self.get(&Key::of(Kind::Upstream, id))?.resource {
+        let of = |id: &Id| match &self.get(&Key::of(ObjectKind::Upstream, id))?.resource {
             Resource::Upstream(upstream) => Some(upstream.scheme),
             _ => None,
         };
-        let service = route.service_id.as_ref().and_then(|id| self.get(&Key::of(Kind::Service, id)));
+        let service = route.service_id.as_ref().and_then(|id| self.get(&Key::of(ObjectKind::Service, id)));
         let of_service = || match &service?.resource {
             Resource::Service(service) => match (&service.upstream_id, &service.upstream) {
                 (Some(id), _) => of(id),
@@ -176,20 +176,20 @@ mod tests {
 
     /// The warnings of route `2` beside route `1`, in one text.
     fn warned(first: Value, second: Value) -> String {
-        let change = |kind: Kind, id: &str, value: Value| {
+        let change = |kind: ObjectKind, id: &str, value: Value| {
             let key = Key::new(kind, id).unwrap();
             let text = value.to_string().into();
             let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
             Change { key, written: Some(written) }
         };
         let changes = [
-            change(Kind::Upstream, "u", json!({"scheme": "udp", "nodes": {"a:1": 1}})),
-            change(Kind::StreamRoute, "1", first),
-            change(Kind::StreamRoute, "2", second),
+            change(ObjectKind::Upstream, "u", json!({"scheme": "udp", "nodes": {"a:1": 1}})),
+            change(ObjectKind::StreamRoute, "1", first),
+            change(ObjectKind::StreamRoute, "2", second),
         ];
         let applied = Snapshot::empty().apply(&Catalog::default(), &changes, 1, Policy::Lenient);
         assert_eq!(applied.faults, []);
-        let warnings = applied.snapshot.warnings_at(&Key::new(Kind::StreamRoute, "2").unwrap());
+        let warnings = applied.snapshot.warnings_at(&Key::new(ObjectKind::StreamRoute, "2").unwrap());
         warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 

@@ -21,7 +21,7 @@ fn catalog() -> Catalog {
 
 fn key(path: &str) -> Key {
     let (collection, id) = path.split_once('/').unwrap();
-    Key::new(Kind::from_collection(collection).unwrap(), id).unwrap()
+    Key::new(ObjectKind::from_collection(collection).unwrap(), id).unwrap()
 }
 
 fn put(path: &str, object: Value) -> Change {
@@ -49,7 +49,7 @@ fn apply(snapshot: &Snapshot, changes: &[Change]) -> Applied {
 /// The objects in force, the faulty ones and the differences, each as words.
 fn check(applied: &Applied, in_force: &str, faulty: &str, differs: &str) {
     let snapshot = &applied.snapshot;
-    let mut keys: Vec<Key> = Kind::ALL
+    let mut keys: Vec<Key> = ObjectKind::ALL
         .into_iter()
         .flat_map(|kind| snapshot.iter(kind))
         .map(|object| object.key().clone())
@@ -129,7 +129,7 @@ fn a_route_waits_for_its_upstream() {
 
 #[test]
 fn closed_form_gives_way_to_a_good_one() {
-    let key = Key::new(Kind::Route, "1").unwrap();
+    let key = Key::new(ObjectKind::Route, "1").unwrap();
     let faulty = |text: &str| put("routes/1", serde_json::from_str(text).unwrap());
     let is_closed = |applied: &Applied| applied.snapshot.closed(&key).is_some();
     let applied = apply(&Snapshot::empty(), &[upstream("u"), faulty(r#"{"urri": "/a"}"#)]);
@@ -281,7 +281,7 @@ fn concurrent_changes_read_as_if_in_order() {
     for part in many.chunks(100) {
         one_by_one = apply(&one_by_one, part).snapshot;
     }
-    assert!(at_once.snapshot.len(Kind::Route) > 1900 && at_once.snapshot.faults().len() > 300);
+    assert!(at_once.snapshot.len(ObjectKind::Route) > 1900 && at_once.snapshot.faults().len() > 300);
     assert_eq!(seen(&at_once.snapshot), seen(&one_by_one));
     assert!(at_once.diff.is_sorted_by(|left, right| left.key < right.key));
 }
@@ -437,7 +437,7 @@ fn admitted_write_applies_as_its_text_does() {
         (by_value, by_text) = (put.snapshot, read.snapshot);
         assert_eq!(seen(&by_value), seen(&by_text));
     }
-    assert!(by_value.len(Kind::Route) > 0);
+    assert!(by_value.len(ObjectKind::Route) > 0);
 }
 
 /// The share of the 1.5 KB a route that an object of it takes by itself, without its texts.
@@ -466,7 +466,7 @@ fn objects() -> Vec<Change> {
 
 /// The visible state of a snapshot.
 fn seen(snapshot: &Snapshot) -> impl PartialEq + std::fmt::Debug + use<> {
-    let mut in_force: Vec<(String, Arc<str>)> = Kind::ALL
+    let mut in_force: Vec<(String, Arc<str>)> = ObjectKind::ALL
         .into_iter()
         .flat_map(|kind| snapshot.iter(kind))
         .map(|object| (object.key().to_string(), Arc::clone(&object.written.text)))

@@ -11,10 +11,10 @@ const VALUES_MAX: usize = 10_000;
 
 /// A compiled schema of an object.
 pub(super) struct Generator {
-    properties: Vec<(Box<str>, Kind)>,
+    properties: Vec<(Box<str>, GeneratorKind)>,
 }
 
-enum Kind {
+enum GeneratorKind {
     Example(Value),
     /// An example with variables.
     Rendered(Template),
@@ -22,7 +22,7 @@ enum Kind {
     Number,
     Integer,
     Boolean,
-    Array(Option<Box<Kind>>),
+    Array(Option<Box<GeneratorKind>>),
     Object(Generator),
 }
 
@@ -64,27 +64,27 @@ fn object(schema: &Value, depth: usize) -> Result<Generator, String> {
     Ok(Generator { properties })
 }
 
-fn kind(property: &Value, depth: usize) -> Result<Kind, String> {
+fn kind(property: &Value, depth: usize) -> Result<GeneratorKind, String> {
     let named = property.get("type").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
     let example = property.get("example");
     match (&*named, example) {
         ("string", Some(Value::String(text))) => match text.contains('$') {
-            true => Template::compile(text).map(Kind::Rendered).map_err(|error| format!("example: {error}")),
-            false => Ok(Kind::Example(text.as_str().into())),
+            true => Template::compile(text).map(GeneratorKind::Rendered).map_err(|error| format!("example: {error}")),
+            false => Ok(GeneratorKind::Example(text.as_str().into())),
         },
-        ("number", Some(number @ Value::Number(_))) => Ok(Kind::Example(number.clone())),
-        ("integer", Some(Value::Number(number))) => Ok(Kind::Example(Value::Number(floor(number)))),
-        ("boolean", Some(flag @ Value::Bool(_))) => Ok(Kind::Example(flag.clone())),
-        ("string", _) => Ok(Kind::Text),
-        ("number", _) => Ok(Kind::Number),
-        ("integer", _) => Ok(Kind::Integer),
-        ("boolean", _) => Ok(Kind::Boolean),
+        ("number", Some(number @ Value::Number(_))) => Ok(GeneratorKind::Example(number.clone())),
+        ("integer", Some(Value::Number(number))) => Ok(GeneratorKind::Example(Value::Number(floor(number)))),
+        ("boolean", Some(flag @ Value::Bool(_))) => Ok(GeneratorKind::Example(flag.clone())),
+        ("string", _) => Ok(GeneratorKind::Text),
+        ("number", _) => Ok(GeneratorKind::Number),
+        ("integer", _) => Ok(GeneratorKind::Integer),
+        ("boolean", _) => Ok(GeneratorKind::Boolean),
         ("array", _) if depth >= DEPTH_MAX => Err(format!("more than {DEPTH_MAX} levels")),
         ("array", _) => {
             let items = property.get("items").map(|items| kind(items, depth + 1).map(Box::new));
-            items.transpose().map(Kind::Array).map_err(|reason| format!("items: {reason}"))
+            items.transpose().map(GeneratorKind::Array).map_err(|reason| format!("items: {reason}"))
         }
-        ("object", _) => object(property, depth + 1).map(Kind::Object),
+        ("object", _) => object(property, depth + 1).map(GeneratorKind::Object),
         _ => Err("a type is needed: string, number, integer, boolean, array or object".to_owned()),
     }
 }
@@ -94,28 +94,28 @@ fn floor(number: &Number) -> Number {
     floored.map_or_else(|| number.clone(), |value| Number::from(value as i64))
 }
 
-impl Kind {
+impl GeneratorKind {
     fn make<S: VariableSource + ?Sized>(&self, source: &S, left: &mut usize) -> Value {
         *left = left.saturating_sub(1);
         match self {
-            Kind::Example(value) => value.clone(),
-            Kind::Rendered(template) => {
+            GeneratorKind::Example(value) => value.clone(),
+            GeneratorKind::Rendered(template) => {
                 let mut text = Vec::new();
                 template.render(source, &mut text);
                 String::from_utf8_lossy(&text).into_owned().into()
             }
-            Kind::Text => {
+            GeneratorKind::Text => {
                 (0..fastrand::usize(1..=10)).map(|_| fastrand::lowercase()).collect::<String>().into()
             }
-            Kind::Number => (fastrand::f64() * 10_000.0).into(),
-            Kind::Integer => fastrand::u32(1..=10_000).into(),
-            Kind::Boolean => fastrand::bool().into(),
-            Kind::Array(None) => Value::Array(Vec::new()),
-            Kind::Array(Some(items)) => {
+            GeneratorKind::Number => (fastrand::f64() * 10_000.0).into(),
+            GeneratorKind::Integer => fastrand::u32(1..=10_000).into(),
+            GeneratorKind::Boolean => fastrand::bool().into(),
+            GeneratorKind::Array(None) => Value::Array(Vec::new()),
+            GeneratorKind::Array(Some(items)) => {
                 let count = if *left == 0 { 1 } else { fastrand::usize(1..=3) };
                 (0..count).map(|_| items.make(source, left)).collect()
             }
-            Kind::Object(generator) => generator.make(source, left),
+            GeneratorKind::Object(generator) => generator.make(source, left),
         }
     }
 }

@@ -45,12 +45,12 @@ pub(crate) struct Zone {
 
 #[derive(Clone)]
 struct Slot {
-    kind: Kind,
+    kind: ZoneSlotKind,
     weight: u64,
 }
 
 #[derive(Clone)]
-enum Kind {
+enum ZoneSlotKind {
     Entry(Arc<CacheEntry>),
     Variants(Arc<Variants>),
     /// The response cannot be stored; until then, in Unix seconds, no request waits for another one.
@@ -104,13 +104,13 @@ impl Zone {
     pub(super) fn find(&self, key: &[u8], request: &Headers, now_s: u64) -> Found {
         let Some(slot) = self.store.get(key) else { return Found::Nothing };
         match slot.kind {
-            Kind::Entry(entry) => Found::Entry(entry),
-            Kind::Passes(until_s) if now_s < until_s => Found::Passes,
-            Kind::Passes(_) => Found::Nothing,
-            Kind::Variants(variants) => {
+            ZoneSlotKind::Entry(entry) => Found::Entry(entry),
+            ZoneSlotKind::Passes(until_s) if now_s < until_s => Found::Passes,
+            ZoneSlotKind::Passes(_) => Found::Nothing,
+            ZoneSlotKind::Variants(variants) => {
                 let variant = variant_key(&variants, &signature(&variants.fields, request));
                 match self.store.get(&variant[..]) {
-                    Some(Slot { kind: Kind::Entry(entry), .. }) => Found::Entry(entry),
+                    Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => Found::Entry(entry),
                     _ => Found::Nothing,
                 }
             }
@@ -120,10 +120,10 @@ impl Zone {
     /// The entry of `key` with this `signature` of these `fields`.
     pub(super) fn find_signed(&self, key: &[u8], fields: &[Box<str>], signature: &[u8]) -> Found {
         match self.store.peek(key) {
-            Some(Slot { kind: Kind::Entry(entry), .. }) => Found::Entry(entry),
-            Some(Slot { kind: Kind::Variants(variants), .. }) if &*variants.fields == fields => {
+            Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => Found::Entry(entry),
+            Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) if &*variants.fields == fields => {
                 match self.store.peek(&variant_key(&variants, signature)[..]) {
-                    Some(Slot { kind: Kind::Entry(entry), .. }) => Found::Entry(entry),
+                    Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => Found::Entry(entry),
                     _ => Found::Nothing,
                 }
             }
@@ -135,19 +135,19 @@ impl Zone {
     pub(super) fn insert(&self, key: &Arc<[u8]>, fields: &[Box<str>], signature: &[u8], entry: Arc<CacheEntry>) {
         if fields.is_empty() {
             self.forget_variants(key);
-            return self.put(key.clone(), Kind::Entry(entry));
+            return self.put(key.clone(), ZoneSlotKind::Entry(entry));
         }
         let variants = match self.store.peek(key) {
-            Some(Slot { kind: Kind::Variants(variants), .. }) if &*variants.fields == fields => variants,
+            Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) if &*variants.fields == fields => variants,
             _ => {
                 self.forget_variants(key);
                 let variants = Arc::new(Variants::new(fields.into()));
-                self.put(key.clone(), Kind::Variants(variants.clone()));
+                self.put(key.clone(), ZoneSlotKind::Variants(variants.clone()));
                 variants
             }
         };
         let variant: Arc<[u8]> = variant_key(&variants, signature).into();
-        self.put(variant.clone(), Kind::Entry(entry));
+        self.put(variant.clone(), ZoneSlotKind::Entry(entry));
         if let Some(displaced) = variants.note(&variant) {
             self.store.remove(&displaced[..]);
         }
@@ -156,13 +156,13 @@ impl Zone {
     /// Notes that the response for `key` cannot be stored; an entry that it would have replaced is gone.
     pub(super) fn pass(&self, key: &Arc<[u8]>, now_s: u64) {
         self.forget_variants(key);
-        self.put(key.clone(), Kind::Passes(now_s + PASS_S));
+        self.put(key.clone(), ZoneSlotKind::Passes(now_s + PASS_S));
     }
 
     /// Notes that the response for `key` could not be stored this time: what there is of the key stays.
     pub(super) fn pass_unless_stored(&self, key: &Arc<[u8]>) {
-        if !matches!(self.store.peek(key), Some(Slot { kind: Kind::Entry(_) | Kind::Variants(_), .. })) {
-            self.put(key.clone(), Kind::Passes(env::wall_clock().as_secs() + PASS_S));
+        if !matches!(self.store.peek(key), Some(Slot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. })) {
+            self.put(key.clone(), ZoneSlotKind::Passes(env::wall_clock().as_secs() + PASS_S));
         }
     }
 
@@ -175,29 +175,29 @@ impl Zone {
     pub(super) fn purge(&self, key: &[u8]) -> bool {
         self.flights.purge(key);
         self.forget_variants(key);
-        matches!(self.store.remove(key), Some((_, Slot { kind: Kind::Entry(_) | Kind::Variants(_), .. })))
+        matches!(self.store.remove(key), Some((_, Slot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. })))
     }
 
     fn forget_variants(&self, key: &[u8]) {
-        if let Some(Slot { kind: Kind::Variants(variants), .. }) = self.store.peek(key) {
+        if let Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) = self.store.peek(key) {
             for variant in variants.take_keys() {
                 self.store.remove(&variant[..]);
             }
         }
     }
 
-    fn put(&self, key: Arc<[u8]>, kind: Kind) {
+    fn put(&self, key: Arc<[u8]>, kind: ZoneSlotKind) {
         // A key is held by the table and by the list of its variants.
         let memory = OVERHEAD_BYTES + 2 * key.len() as u64;
         let weight = match &kind {
-            Kind::Entry(entry) => {
+            ZoneSlotKind::Entry(entry) => {
                 let memory = memory + entry.memory_bytes();
                 match &entry.body {
                     Body::Memory(_) => memory,
                     Body::Disk(file) => file.disk_bytes().max(memory.saturating_mul(self.disk_per_memory)),
                 }
             }
-            Kind::Variants(_) | Kind::Passes(_) => memory.saturating_mul(self.disk_per_memory),
+            ZoneSlotKind::Variants(_) | ZoneSlotKind::Passes(_) => memory.saturating_mul(self.disk_per_memory),
         };
         self.store.insert(key, Slot { kind, weight });
     }
@@ -205,7 +205,7 @@ impl Zone {
     /// Takes part in the fill of `key`: of the variant of this request, where the key is known to have some.
     pub(super) fn join(&self, key: &Arc<[u8]>, request: &Headers) -> Turn {
         match self.store.peek(key) {
-            Some(Slot { kind: Kind::Variants(variants), .. }) => {
+            Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) => {
                 let variant = variant_key(&variants, &signature(&variants.fields, request)).into();
                 self.flights.join(&variant, key)
             }

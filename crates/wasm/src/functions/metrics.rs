@@ -6,7 +6,7 @@ use super::ENV;
 use crate::abi::Status;
 use crate::host::Host;
 use crate::memory::{Outcome, finish, view, write_u32, write_u64};
-use crate::metrics::{Kind, Metric};
+use crate::metrics::{MetricKind, Metric};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
@@ -39,7 +39,7 @@ fn metric(caller: &Caller<'_, Host>, number: i32) -> Result<std::sync::Arc<Metri
 }
 
 fn define(caller: &mut Caller<'_, Host>, kind: i32, name: i32, size: i32, number: i32) -> Outcome {
-    let kind = Kind::of(kind).ok_or(Status::BadArgument)?;
+    let kind = MetricKind::of(kind).ok_or(Status::BadArgument)?;
     let identity = &caller.data().identity;
     let made = identity.shared.metrics.define(identity.name, kind, view(caller, name, size)?)?;
     Ok(write_u32(caller, number, made)?)

@@ -98,7 +98,7 @@ mod tests {
         let catalog = catalog(None, CheckOptions::default());
         let document = control::admin::openapi::document(&catalog);
         let mut seen = 0;
-        for kind in model::Kind::ALL {
+        for kind in model::ObjectKind::ALL {
             for (path, item) in document["paths"].as_object().unwrap() {
                 for operation in ["put", "post"].map(|verb| &item[verb]) {
                     let body = &operation["requestBody"]["content"]["application/json"]["example"];
@@ -106,7 +106,7 @@ mod tests {
                         continue;
                     }
                     let mut body = body.clone();
-                    if !matches!(kind, model::Kind::PluginMetadata | model::Kind::Consumer) {
+                    if !matches!(kind, model::ObjectKind::PluginMetadata | model::ObjectKind::Consumer) {
                         body["id"] = "example".into();
                     }
                     let checked = model::check::value(&catalog, kind, &body);

@@ -53,7 +53,7 @@ impl Owner {
             serde_json::from_str::<Value>(&written.text).unwrap()["uri"].as_str().unwrap().to_owned()
         };
         let mut uris: Vec<String> =
-            view.snapshot.iter(model::Kind::Route).map(|route| uri(&&route.written)).collect();
+            view.snapshot.iter(model::ObjectKind::Route).map(|route| uri(&&route.written)).collect();
         uris.sort();
         uris
     }

@@ -2,13 +2,13 @@
 //! operation.
 
 use model::catalog::{CatalogPlugin, SchemaType, Subsystem};
-use model::{Catalog, Kind, schema as schemas};
+use model::{Catalog, ObjectKind, schema as schemas};
 use serde_json::{Map, Value, json};
 
 use super::convert::to_2020_12;
 
 /// The name of the schema of a kind: `ConsumerGroup`.
-pub(super) fn title(kind: Kind) -> String {
+pub(super) fn title(kind: ObjectKind) -> String {
     camel(kind.singular())
 }
 
@@ -25,12 +25,12 @@ pub(super) fn camel(name: &str) -> String {
 /// Adds the schemas of objects and plugins to those of the templates.
 pub(super) fn add(catalog: &Catalog, components: &mut Value) {
     let Some(all) = components.as_object_mut() else { return };
-    for kind in Kind::ALL {
+    for kind in ObjectKind::ALL {
         add_kind(kind, to_2020_12(schemas::of(kind)), all);
     }
     for manager in schemas::secret_managers() {
         let (written, _) = schemas::secret_manager(manager).expect("it is in the list of managers");
-        all.insert(format!("Secret{}", camel(manager)), as_body(Kind::Secret, to_2020_12(written)));
+        all.insert(format!("Secret{}", camel(manager)), as_body(ObjectKind::Secret, to_2020_12(written)));
     }
     add_plugins(catalog, all);
 }
@@ -40,14 +40,14 @@ fn schema(name: &str) -> Value {
 }
 
 /// A kind as it is written (`Route`), as it is shown (`RouteShown`).
-fn add_kind(kind: Kind, written: Value, all: &mut Map<String, Value>) {
+fn add_kind(kind: ObjectKind, written: Value, all: &mut Map<String, Value>) {
     let name = title(kind);
     let properties = written.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     let body = as_body(kind, written);
     let own = body.get("properties").and_then(Value::as_object);
     let shown: Map<String, Value> = properties
         .into_iter()
-        .filter(|(field, _)| !(kind == Kind::Ssl && matches!(field.as_str(), "key" | "keys")))
+        .filter(|(field, _)| !(kind == ObjectKind::Ssl && matches!(field.as_str(), "key" | "keys")))
         .map(|(field, property)| {
             let is_own = own.is_some_and(|own| own.contains_key(&field));
             let at = format!("#/components/schemas/{name}/properties/{field}");
@@ -55,7 +55,7 @@ fn add_kind(kind: Kind, written: Value, all: &mut Map<String, Value>) {
         })
         .collect();
     let description = match kind {
-        Kind::Ssl => "The stored object, without private keys.",
+        ObjectKind::Ssl => "The stored object, without private keys.",
         _ => "The stored object.",
     };
     all.insert(name.clone(), body);
@@ -67,11 +67,11 @@ fn add_kind(kind: Kind, written: Value, all: &mut Map<String, Value>) {
 
 /// The schema of a body: without the times, which the gateway sets; with an optional id, which the path may have
 /// instead; with the schemas of the gateway's plugins.
-fn as_body(kind: Kind, mut schema_of_kind: Value) -> Value {
+fn as_body(kind: ObjectKind, mut schema_of_kind: Value) -> Value {
     if let Some(properties) = schema_of_kind.get_mut("properties").and_then(Value::as_object_mut) {
         properties.shift_remove("create_time");
         properties.shift_remove("update_time");
-        if kind != Kind::Upstream && properties.contains_key("upstream") {
+        if kind != ObjectKind::Upstream && properties.contains_key("upstream") {
             properties.insert("upstream".to_owned(), schema("Upstream"));
         }
         if let Some(plugins) = properties.get_mut("plugins").and_then(Value::as_object_mut) {
@@ -84,11 +84,11 @@ fn as_body(kind: Kind, mut schema_of_kind: Value) -> Value {
     schema_of_kind
 }
 
-fn plugins_of(kind: Kind) -> &'static str {
+fn plugins_of(kind: ObjectKind) -> &'static str {
     match kind {
-        Kind::Consumer => "ConsumerPlugins",
-        Kind::Credential => "CredentialPlugins",
-        Kind::StreamRoute => "StreamPlugins",
+        ObjectKind::Consumer => "ConsumerPlugins",
+        ObjectKind::Credential => "CredentialPlugins",
+        ObjectKind::StreamRoute => "StreamPlugins",
         _ => "Plugins",
     }
 }

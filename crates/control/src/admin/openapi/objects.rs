@@ -2,7 +2,7 @@
 //! a kind lacks.
 
 use http::Method;
-use model::{Kind, schema as schemas};
+use model::{ObjectKind, schema as schemas};
 use serde_json::{Value, json};
 
 use super::components::{camel, title};
@@ -13,20 +13,20 @@ use crate::admin::kinds;
 pub(super) fn add(document: &mut Value) {
     let examples = template::parse(include_str!("examples.json"));
     let others = std::mem::replace(&mut document["paths"], json!({}));
-    for kind in Kind::ALL {
+    for kind in ObjectKind::ALL {
         let of_kind = ObjectCollection::new(kind, format!("/{}", kind.collection()), String::new());
         let mut template = of_kind.template();
         document["paths"][format!("/schema/validate/{}", kind.collection())]["post"] =
             template["validate"].take();
         add_fields(&mut document["components"]["schemas"], template["schemas"].take());
         let places = match kind {
-            Kind::Secret => {
+            ObjectKind::Secret => {
                 document["paths"]["/secrets"]["get"] = of_kind.operation("list", &mut template, &examples);
                 let of_manager =
                     |name: &str| ObjectCollection::new(kind, format!("/secrets/{name}"), camel(name));
                 schemas::secret_managers().map(of_manager).collect()
             }
-            Kind::Credential => {
+            ObjectKind::Credential => {
                 vec![ObjectCollection::new(
                     kind,
                     "/consumers/{username}/credentials".to_owned(),
@@ -43,7 +43,7 @@ pub(super) fn add(document: &mut Value) {
 
 /// Adds the collections to the schemas of whole sets, where credentials are among the consumers.
 fn add_collections(schemas: &mut Value) {
-    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Credential) {
+    for kind in ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Credential) {
         for set in ["CheckedSet", "ObjectSet", "Configs"] {
             schemas[set]["properties"][kind.collection()] =
                 json!({ "type": "array", "items": { "type": "object" } });
@@ -61,7 +61,7 @@ fn add_fields(target: &mut Value, more: Value) {
 
 /// A collection of objects of one kind.
 struct ObjectCollection {
-    kind: Kind,
+    kind: ObjectKind,
     path: String,
     /// Tells the managers of secrets apart in the names of operations.
     suffix: String,
@@ -70,10 +70,10 @@ struct ObjectCollection {
 }
 
 impl ObjectCollection {
-    fn new(kind: Kind, path: String, suffix: String) -> ObjectCollection {
+    fn new(kind: ObjectKind, path: String, suffix: String) -> ObjectCollection {
         let id = match kind {
-            Kind::Consumer => ("Username", "username"),
-            Kind::PluginMetadata => ("PluginName", "name"),
+            ObjectKind::Consumer => ("Username", "username"),
+            ObjectKind::PluginMetadata => ("PluginName", "name"),
             _ => ("Id", "id"),
         };
         ObjectCollection { kind, path, suffix, id }
@@ -83,7 +83,7 @@ impl ObjectCollection {
     fn template(&self) -> Value {
         let (kind, collection) = (title(self.kind), self.kind.collection());
         let place = format!("{kind}{}", self.suffix);
-        let source = if self.kind == Kind::Consumer { "its `username`" } else { "the body's `id`" };
+        let source = if self.kind == ObjectKind::Consumer { "its `username`" } else { "the body's `id`" };
         let names = [
             ("@tag", collection),
             ("@Plural", &format!("{}{}", camel(collection), self.suffix)),
@@ -120,7 +120,7 @@ impl ObjectCollection {
 
     fn has(&self, operation: &str) -> bool {
         match operation {
-            "putNamed" => !matches!(self.kind, Kind::PluginMetadata | Kind::Secret),
+            "putNamed" => !matches!(self.kind, ObjectKind::PluginMetadata | ObjectKind::Secret),
             "create" => !kinds::is_off(self.kind, &Method::POST),
             "patch" | "patchPartOf" => !kinds::is_off(self.kind, &Method::PATCH),
             _ => true,
@@ -136,7 +136,7 @@ impl ObjectCollection {
             "patch" => operation["example"] = example["part"].clone(),
             "putNamed" => {
                 operation["example"] = example["body"].clone();
-                if self.kind != Kind::Consumer {
+                if self.kind != ObjectKind::Consumer {
                     operation["example"]["id"] = "example".into();
                 }
             }
@@ -145,7 +145,7 @@ impl ObjectCollection {
             }
             _ => {}
         }
-        if self.kind == Kind::Credential {
+        if self.kind == ObjectKind::Credential {
             below_consumer(name, &mut operation);
         }
         operation

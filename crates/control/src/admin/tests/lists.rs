@@ -215,9 +215,9 @@ fn search_ranks_names_before_texts() {
 #[test]
 fn summaries_are_made_once_and_reuse_their_facts() {
     let talk = some_objects();
-    let summaries = |id: usize| talk.rig.newest_summaries(model::Kind::Route).1[id].facts.clone();
-    let before = talk.rig.newest_summaries(model::Kind::Route).1;
-    assert!(Arc::ptr_eq(&before, &talk.rig.newest_summaries(model::Kind::Route).1));
+    let summaries = |id: usize| talk.rig.newest_summaries(model::ObjectKind::Route).1[id].facts.clone();
+    let before = talk.rig.newest_summaries(model::ObjectKind::Route).1;
+    assert!(Arc::ptr_eq(&before, &talk.rig.newest_summaries(model::ObjectKind::Route).1));
     let (old, pay) = (summaries(0), summaries(1));
     talk.put("routes/pay", json!({"uri": "/paid", "upstream_id": "books"}));
     assert!(Arc::ptr_eq(&old, &summaries(0)) && !Arc::ptr_eq(&pay, &summaries(1)));

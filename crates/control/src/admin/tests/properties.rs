@@ -109,7 +109,7 @@ proptest! {
         }
         let view = rig.view.load();
         prop_assert!(view.snapshot.faults().is_empty(), "a faulty object was stored: {:?}", view.snapshot.faults());
-        for kind in model::Kind::ALL {
+        for kind in model::ObjectKind::ALL {
             for written in view.all_written(kind) {
                 let value: Value = serde_json::from_str(&written.text).unwrap();
                 prop_assert!(model::schema::validator(kind).accepts(&value), "{} {}", written.key, written.text);

@@ -58,7 +58,7 @@ fn plugins_are_listed_and_described() {
 #[test]
 fn schema_of_each_kind_is_answered() {
     let talk = Talk::new();
-    for name in model::Kind::ALL.map(model::Kind::singular) {
+    for name in model::ObjectKind::ALL.map(model::ObjectKind::singular) {
         let (status, body) = talk.rig.json("GET", &format!("/apisix/admin/schema/{name}"), &Value::Null);
         assert_eq!((status, &body["type"]), (200, &json!("object")), "{name}");
     }
@@ -96,23 +96,23 @@ fn object_is_checked_and_not_stored() {
     );
     check("nothing", json!({}), 404, "Unsupported resource type: nothing");
     // Every kind has a check; the tests of `model` cover its rules.
-    for kind in model::Kind::ALL {
+    for kind in model::ObjectKind::ALL {
         let collection = kind.collection();
         check(collection, json!([]), 400, "wrong type: expected object, got table");
         let expected = match kind {
             // These kinds accept any object, because the plugin or the manager defines the fields.
-            model::Kind::PluginMetadata | model::Kind::Secret => (200, ""),
+            model::ObjectKind::PluginMetadata | model::ObjectKind::Secret => (200, ""),
             _ => (400, "additional properties forbidden, found no_such_field"),
         };
         let body = match kind {
-            model::Kind::Consumer => json!({"username": "a", "no_such_field": 1}),
-            model::Kind::Proto => json!({"content": "a", "no_such_field": 1}),
-            model::Kind::Extension => json!({"language": "tiny", "content": "a", "no_such_field": 1}),
-            model::Kind::GlobalRule | model::Kind::PluginConfig | model::Kind::ConsumerGroup => {
+            model::ObjectKind::Consumer => json!({"username": "a", "no_such_field": 1}),
+            model::ObjectKind::Proto => json!({"content": "a", "no_such_field": 1}),
+            model::ObjectKind::Extension => json!({"language": "tiny", "content": "a", "no_such_field": 1}),
+            model::ObjectKind::GlobalRule | model::ObjectKind::PluginConfig | model::ObjectKind::ConsumerGroup => {
                 json!({"id": "1", "plugins": {}, "no_such_field": 1})
             }
-            model::Kind::Route => json!({"uri": "/", "plugins": {}, "no_such_field": 1}),
-            model::Kind::Upstream => json!({"nodes": {}, "no_such_field": 1}),
+            model::ObjectKind::Route => json!({"uri": "/", "plugins": {}, "no_such_field": 1}),
+            model::ObjectKind::Upstream => json!({"nodes": {}, "no_such_field": 1}),
             _ => json!({"no_such_field": 1}),
         };
         check(collection, body, expected.0, expected.1);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use model::Kind;
+use model::ObjectKind;
 use model::report::{CertificateReport, TrafficNow, UnusableNodes, WorkerRevision};
 use serde_json::{Value, json};
 use stdx::clock::CivilTime;
@@ -107,10 +107,10 @@ fn objects<'v>(verdicts: &'v [Verdict], states: &'v [State]) -> impl Iterator<It
             }
             _ => {
                 let effect = match key.kind {
-                    Kind::Route | Kind::Service | Kind::Upstream | Kind::PluginConfig => {
+                    ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream | ObjectKind::PluginConfig => {
                         ": its requests are answered 503"
                     }
-                    Kind::GlobalRule => ": all requests are answered 503",
+                    ObjectKind::GlobalRule => ": all requests are answered 503",
                     _ => "",
                 };
                 let title = format!("{object} is out of force{effect}.");
@@ -234,8 +234,8 @@ fn time_of_day(unix_ms: u64) -> String {
     format!("{hour:02}:{minute:02}:{second:02} UTC")
 }
 
-fn noun(kind: Kind) -> String {
-    if kind == Kind::Ssl {
+fn noun(kind: ObjectKind) -> String {
+    if kind == ObjectKind::Ssl {
         return "certificate".to_owned();
     }
     let collection = kind.collection().replace('_', " ");
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn faulty_objects_are_named_with_their_effect() {
-        let named = |kind: Kind, state: State| {
+        let named = |kind: ObjectKind, state: State| {
             let key = model::Key::new(kind, "a").unwrap();
             let verdict = Verdict {
                 key,
@@ -302,12 +302,12 @@ mod tests {
         };
         let out = |kind| named(kind, State::Out);
         assert_eq!(
-            out(Kind::Route),
+            out(ObjectKind::Route),
             ["Route a is out of force: its requests are answered 503.", "/routes/a"]
         );
-        assert_eq!(out(Kind::GlobalRule)[0], "Global rule a is out of force: all requests are answered 503.");
-        assert_eq!(out(Kind::Ssl), ["Certificate a is out of force.", "/ssls/a"]);
-        let unplaced = named(Kind::Route, State::Unplaced);
+        assert_eq!(out(ObjectKind::GlobalRule)[0], "Global rule a is out of force: all requests are answered 503.");
+        assert_eq!(out(ObjectKind::Ssl), ["Certificate a is out of force.", "/ssls/a"]);
+        let unplaced = named(ObjectKind::Route, State::Unplaced);
         assert_eq!(unplaced[0], "Route a is out of force: no request reaches it.");
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::Kind;
+use model::ObjectKind;
 use model::report::{CertificateFacts, CertificateReport, CertificateState};
 use model::search::{CERTIFICATE_FIELDS, Searchable};
 use serde_json::{Value, json};
@@ -64,8 +64,8 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 /// All certificates, those that end first at the begin, those without dates before them.
 fn entries(parts: &AdminParts) -> Vec<Entry> {
     let now_ms = now_ms();
-    let (view, summaries) = parts.summaries.newest(&parts.view, Kind::Ssl);
-    let hosts = RouteHosts::new(&parts.summaries.of_view(&view, Kind::Route), &view);
+    let (view, summaries) = parts.summaries.newest(&parts.view, ObjectKind::Ssl);
+    let hosts = RouteHosts::new(&parts.summaries.of_view(&view, ObjectKind::Route), &view);
     let mut reports: HashMap<Arc<str>, CertificateReport> = HashMap::new();
     for report in parts.reports.certificates.certificates(KNOWN_MAX).0 {
         // The first one of an object ends first.

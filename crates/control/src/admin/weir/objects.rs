@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::Kind;
+use model::ObjectKind;
 use model::search::{Filter, OBJECT_FIELDS};
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ use order::Order;
 
 /// A question about a list.
 struct Question {
-    kind: Kind,
+    kind: ObjectKind,
     /// The start of the ids: the consumer of credentials.
     prefix: Option<String>,
     filter: Filter,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::catalog::{CatalogPlugin, Subsystem};
-use model::{Kind, apisix_plugins};
+use model::{ObjectKind, apisix_plugins};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
@@ -64,7 +64,7 @@ fn one(parts: &AdminParts, plugin: &CatalogPlugin) -> Response<Bytes> {
             used_by += 1;
             if used.len() < USED_MAX {
                 // Credentials are below their consumer, so that kind and id make the key of each object.
-                let kind = if kind == Kind::Credential { Kind::Consumer } else { kind };
+                let kind = if kind == ObjectKind::Credential { ObjectKind::Consumer } else { kind };
                 used.push(json!({ "kind": kind.collection(), "id": &*summary.key.id }));
             }
         }
@@ -110,15 +110,15 @@ fn scopes(plugin: &CatalogPlugin) -> Vec<&'static str> {
 }
 
 /// The kinds of objects that have plugins.
-const KINDS: [Kind; 8] = [
-    Kind::Route,
-    Kind::Service,
-    Kind::PluginConfig,
-    Kind::GlobalRule,
-    Kind::ConsumerGroup,
-    Kind::Consumer,
-    Kind::Credential,
-    Kind::StreamRoute,
+const KINDS: [ObjectKind; 8] = [
+    ObjectKind::Route,
+    ObjectKind::Service,
+    ObjectKind::PluginConfig,
+    ObjectKind::GlobalRule,
+    ObjectKind::ConsumerGroup,
+    ObjectKind::Consumer,
+    ObjectKind::Credential,
+    ObjectKind::StreamRoute,
 ];
 /// The group of plugins that APISIX does not have.
 const EXTENSION: &str = "extension";

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::Kind;
+use model::ObjectKind;
 use model::search::{Filter, OBJECT_FIELDS};
 use serde_json::{Value, json};
 
@@ -84,7 +84,7 @@ fn rank(summary: &Summary, text: &str) -> u8 {
 fn describe(summary: &Summary) -> Value {
     // Credentials are below their consumer, so that kind and id make the key of each object.
     let kind = match summary.key.kind {
-        Kind::Credential => Kind::Consumer,
+        ObjectKind::Credential => ObjectKind::Consumer,
         kind => kind,
     };
     json!({
@@ -104,14 +104,14 @@ pub(super) fn hint(summary: &Summary) -> String {
         [one, rest @ ..] => format!("{one} +{}", rest.len()),
     };
     match summary.key.kind {
-        Kind::Route => {
+        ObjectKind::Route => {
             let methods: Vec<&str> = facts.methods.iter().map(|method| &**method).collect();
             let match_text = format!("{}{}", several(&facts.hosts), several(&facts.paths));
             if methods.is_empty() { match_text } else { format!("{} {match_text}", methods.join(",")) }
         }
-        Kind::Service | Kind::Ssl if !facts.hosts.is_empty() => several(&facts.hosts),
-        Kind::StreamRoute => several(&facts.paths),
-        Kind::Upstream => {
+        ObjectKind::Service | ObjectKind::Ssl if !facts.hosts.is_empty() => several(&facts.hosts),
+        ObjectKind::StreamRoute => several(&facts.paths),
+        ObjectKind::Upstream => {
             let nodes = match facts.nodes {
                 0 => String::new(),
                 1 => ", 1 node".to_owned(),
@@ -119,7 +119,7 @@ pub(super) fn hint(summary: &Summary) -> String {
             };
             format!("{}{nodes}", facts.object_type.as_deref().unwrap_or_default())
         }
-        Kind::Consumer if facts.group.is_some() => {
+        ObjectKind::Consumer if facts.group.is_some() => {
             format!("group {}", facts.group.as_deref().unwrap_or_default())
         }
         _ if !facts.plugins.is_empty() => several(&facts.plugins),
@@ -128,21 +128,21 @@ pub(super) fn hint(summary: &Summary) -> String {
 }
 
 /// The kinds, those that people look for most often first.
-const KINDS: [Kind; 14] = [
-    Kind::Route,
-    Kind::Service,
-    Kind::Upstream,
-    Kind::Consumer,
-    Kind::Credential,
-    Kind::Ssl,
-    Kind::StreamRoute,
-    Kind::ConsumerGroup,
-    Kind::PluginConfig,
-    Kind::GlobalRule,
-    Kind::PluginMetadata,
-    Kind::Secret,
-    Kind::Proto,
-    Kind::Extension,
+const KINDS: [ObjectKind; 14] = [
+    ObjectKind::Route,
+    ObjectKind::Service,
+    ObjectKind::Upstream,
+    ObjectKind::Consumer,
+    ObjectKind::Credential,
+    ObjectKind::Ssl,
+    ObjectKind::StreamRoute,
+    ObjectKind::ConsumerGroup,
+    ObjectKind::PluginConfig,
+    ObjectKind::GlobalRule,
+    ObjectKind::PluginMetadata,
+    ObjectKind::Secret,
+    ObjectKind::Proto,
+    ObjectKind::Extension,
 ];
 /// Default number of objects in an answer: the rows of a palette.
 const LIMIT_DEFAULT: usize = 20;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::Kind;
+use model::ObjectKind;
 use serde_json::{Value, json};
 
 use crate::EMULATED_VERSION;
@@ -26,12 +26,12 @@ pub(super) fn answer(parts: &AdminParts, call: &Call) -> Response<Bytes> {
     };
     let listeners: Vec<Value> = parts.reports.listening.listeners().into_iter().map(listener).collect();
     // Credentials are shown below their consumers.
-    let is_shown = |kind: &Kind| match kind {
-        Kind::Credential => false,
-        Kind::StreamRoute => !parts.catalog.refuses_stream_routes(),
+    let is_shown = |kind: &ObjectKind| match kind {
+        ObjectKind::Credential => false,
+        ObjectKind::StreamRoute => !parts.catalog.refuses_stream_routes(),
         _ => true,
     };
-    let kinds: Vec<&str> = Kind::ALL.into_iter().filter(is_shown).map(Kind::collection).collect();
+    let kinds: Vec<&str> = ObjectKind::ALL.into_iter().filter(is_shown).map(ObjectKind::collection).collect();
     let body = json!({
         "role": role,
         // Keys have no names.

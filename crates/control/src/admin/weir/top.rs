@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::report::{Breakdown, Rate, Top, TrafficRow};
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::{Value, json};
 
 use super::attention::object_path;
@@ -115,7 +115,7 @@ impl Asked {
         });
         match self.by {
             By::Routes => {
-                let route = described(view, Kind::Route, &row.id);
+                let route = described(view, ObjectKind::Route, &row.id);
                 body["name"] = route["name"].clone();
                 body["match"] = json!(matched(&route));
                 body["service"] = route["service_id"].clone();
@@ -123,7 +123,7 @@ impl Asked {
             }
             By::Upstreams => {
                 let key = object_path(&row.id).split_once('/');
-                let kind = key.and_then(|(kind, id)| Some((Kind::from_collection(kind)?, id)));
+                let kind = key.and_then(|(kind, id)| Some((ObjectKind::from_collection(kind)?, id)));
                 body["name"] =
                     kind.map_or(Value::Null, |(kind, id)| described(view, kind, id)["name"].take());
                 body["id"] = json!(row.id.trim_start_matches('/'));
@@ -134,7 +134,7 @@ impl Asked {
                     json!(row.last_failure.map(|(cause, at_ms)| json!({ "cause": cause, "at_ms": at_ms })));
             }
             By::Consumers => {
-                body["group"] = described(view, Kind::Consumer, &row.id)["group_id"].take();
+                body["group"] = described(view, ObjectKind::Consumer, &row.id)["group_id"].take();
             }
             By::Causes => {}
         }
@@ -185,7 +185,7 @@ fn by_upstream(top: Top, limit: usize) -> Top {
 }
 
 /// The object as it was written last; null if there is none or it cannot be read.
-fn described(view: &View, kind: Kind, id: &str) -> Value {
+fn described(view: &View, kind: ObjectKind, id: &str) -> Value {
     let written = Key::new(kind, id).ok().and_then(|key| view.written(&key).map(|found| found.text.clone()));
     written.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::report::NodeReport;
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::Value;
 
 use crate::admin::call::{AdminParts, Call};
@@ -42,7 +42,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 
 fn focus(text: &str) -> Result<Key, Refusal> {
     let key = object(&segments(text)).ok();
-    key.filter(|key| matches!(key.kind, Kind::Route | Kind::Service | Kind::Upstream))
+    key.filter(|key| matches!(key.kind, ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream))
         .ok_or_else(|| refused("the argument focus must be routes/ID, services/ID or upstreams/ID"))
 }
 
@@ -52,7 +52,7 @@ struct Surroundings<'p> {
     view: Arc<View>,
     routes: Rates,
     endpoints: EndpointRates,
-    summaries: HashMap<Kind, Arc<[Summary]>>,
+    summaries: HashMap<ObjectKind, Arc<[Summary]>>,
 }
 
 /// None: there is no such object.
@@ -62,7 +62,7 @@ fn draw(parts: &AdminParts, focus: &Key, limit: usize) -> Option<Value> {
     let traffic = parts.reports.traffic.as_deref();
     let around = Surroundings {
         parts,
-        routes: Rates::of(traffic, &view, Kind::Route),
+        routes: Rates::of(traffic, &view, ObjectKind::Route),
         endpoints: EndpointRates::of(traffic),
         summaries: COLUMN_KINDS
             .into_iter()
@@ -89,26 +89,26 @@ impl Surroundings<'_> {
     /// The routes, services and upstreams that belong to the focus.
     fn members(&self, focus: &Key) -> (BTreeSet<Key>, BTreeSet<Key>, Vec<Target>) {
         let snapshot = &self.view.snapshot;
-        let users = |key: &Key, kind: Kind| {
+        let users = |key: &Key, kind: ObjectKind| {
             let users = snapshot.users_of(key).chain(snapshot.mentioned_by(key));
             users.filter(move |user| user.kind == kind).cloned().collect::<BTreeSet<Key>>()
         };
         let (mut routes, mut services) = (BTreeSet::new(), BTreeSet::new());
         match focus.kind {
-            Kind::Upstream => {
-                services = users(focus, Kind::Service);
-                routes = users(focus, Kind::Route);
+            ObjectKind::Upstream => {
+                services = users(focus, ObjectKind::Service);
+                routes = users(focus, ObjectKind::Route);
                 for service in &services {
-                    routes.extend(users(service, Kind::Route).into_iter().filter(|route| {
+                    routes.extend(users(service, ObjectKind::Route).into_iter().filter(|route| {
                         // A route with an upstream of its own does not use that of its service.
                         self.targets(route).iter().any(|target| *target == Target::Upstream(focus.clone()))
                     }));
                 }
                 return (routes, services, vec![Target::Upstream(focus.clone())]);
             }
-            Kind::Service => {
+            ObjectKind::Service => {
                 services.insert(focus.clone());
-                routes = users(focus, Kind::Route);
+                routes = users(focus, ObjectKind::Route);
             }
             _ => {
                 routes.insert(focus.clone());
@@ -141,7 +141,7 @@ impl Surroundings<'_> {
 
     fn put(&self, graph: &mut Graph, column: Column, key: &Key) {
         let summary = self.summary(key);
-        let rps = self.routes.get(&key.id).filter(|_| key.kind == Kind::Route);
+        let rps = self.routes.get(&key.id).filter(|_| key.kind == ObjectKind::Route);
         let state = summary.map_or("unknown", |summary| state(summary.state));
         let name = summary.and_then(|summary| summary.facts.name.as_deref());
         graph.put(column, key.id.to_string(), name, state, rps);
@@ -244,7 +244,7 @@ fn state(state: ListState) -> &'static str {
 }
 
 /// The kinds that have a column.
-const COLUMN_KINDS: [Kind; 3] = [Kind::Route, Kind::Service, Kind::Upstream];
+const COLUMN_KINDS: [ObjectKind; 3] = [ObjectKind::Route, ObjectKind::Service, ObjectKind::Upstream];
 /// Default number of nodes: what a screen shows without scrolling.
 const LIMIT_DEFAULT: usize = 40;
 /// Largest number of nodes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
@@ -38,7 +38,7 @@ fn usage(view: &View, key: &Key, limit: usize) -> Option<Value> {
     // Most plugins have no metadata object, and one that was not written is not named.
     let uses = uses
         .iter()
-        .filter(|named| named.target.kind != Kind::PluginMetadata || view.written(&named.target).is_some());
+        .filter(|named| named.target.kind != ObjectKind::PluginMetadata || view.written(&named.target).is_some());
     let users = users(view, key);
     let mut used_by = Vec::new();
     let mut total = 0;
@@ -68,9 +68,9 @@ fn users(view: &View, key: &Key) -> BTreeSet<Key> {
     // Faulty objects are in no index of the snapshot.
     let faulty = snapshot.faulty().filter(|faulty| references::may_name(&faulty.written.text, key));
     users.extend(faulty.map(|faulty| faulty.written.key.clone()));
-    if matches!(key.kind, Kind::Secret | Kind::PluginMetadata) {
+    if matches!(key.kind, ObjectKind::Secret | ObjectKind::PluginMetadata) {
         // No index has these either. Looking into the texts of 10,000 objects takes a few milliseconds.
-        let all = Kind::ALL.into_iter().flat_map(|kind| snapshot.iter(kind));
+        let all = ObjectKind::ALL.into_iter().flat_map(|kind| snapshot.iter(kind));
         let named = all.filter(|object| references::may_name(&object.written.text, key));
         users.extend(named.map(|object| object.key().clone()));
     }
@@ -79,7 +79,7 @@ fn users(view: &View, key: &Key) -> BTreeSet<Key> {
 
 fn describe(key: &Key, pointer: &str) -> Value {
     // Credentials are below their consumer, so that kind and id make the key of each object.
-    let kind = if key.kind == Kind::Credential { Kind::Consumer } else { key.kind };
+    let kind = if key.kind == ObjectKind::Credential { ObjectKind::Consumer } else { key.kind };
     json!({ "kind": kind.collection(), "id": &*key.id, "pointer": pointer })
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 
 use super::super::Reconciler;
 use super::super::versions::{VersionFilter, VersionList, plan_of, text_of};
@@ -155,7 +155,7 @@ impl EtcdSource {
         let entries = self.entries_at(reconciler, version)?;
         let mut set = Set {
             objects: Vec::with_capacity(entries.len()),
-            complete: Kind::ALL.to_vec(),
+            complete: ObjectKind::ALL.to_vec(),
             deletes: Vec::new(),
         };
         for (path, record) in entries {

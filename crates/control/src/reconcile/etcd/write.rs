@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 
 use super::super::batch::Batch;
 use super::super::journal::Journal;
@@ -165,7 +165,7 @@ impl EtcdSource {
         operations.push(note(&label, operations.iter().map(|operation| operation.path.clone())));
         fits_into_one(&operations, self.max_operations)?;
         let collections: Vec<&str> =
-            Kind::ALL.into_iter().filter(|kind| *kind != Kind::Credential).map(Kind::collection).collect();
+            ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Credential).map(ObjectKind::collection).collect();
         let followed = self.followed;
         let written = self.etcd.write_whole(&self.space, &operations, &collections, followed);
         let outcome = self.handle().block_on(written);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use model::{Change, Key, Kind, Policy, WrittenObject};
+use model::{Change, Key, ObjectKind, Policy, WrittenObject};
 use parking_lot::Mutex;
 
 use super::*;
@@ -36,7 +36,7 @@ impl Log {
     fn after(&mut self, changes: &[(&str, Option<&str>)], elsewhere: bool) -> String {
         let revision = self.view.revision() + 1;
         let change = |(id, text): &(&str, Option<&str>)| {
-            let key = Key::new(Kind::Route, id).unwrap();
+            let key = Key::new(ObjectKind::Route, id).unwrap();
             let written = text.map(|text| WrittenObject {
                 key: key.clone(),
                 text: text.into(),

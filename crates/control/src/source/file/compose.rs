@@ -1,16 +1,16 @@
 //! Composes objects into a document like a resource file: the collections at the top, ids where a file has them; as a
 //! value or as YAML. It does not choose the objects.
 
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::{Map, Value};
 
 /// The document of these objects: one list per collection, collections in resolving order, items in the given order.
 pub fn set<'a>(objects: impl IntoIterator<Item = (&'a Key, &'a str)>) -> Map<String, Value> {
-    let mut lists: [Vec<Value>; Kind::ALL.len()] = Default::default();
+    let mut lists: [Vec<Value>; ObjectKind::ALL.len()] = Default::default();
     for (key, text) in objects {
         lists[collection_of(key.kind) as usize].push(item(key, text));
     }
-    let named = Kind::ALL.into_iter().zip(lists);
+    let named = ObjectKind::ALL.into_iter().zip(lists);
     named
         .filter(|(_, items)| !items.is_empty())
         .map(|(kind, items)| (kind.collection().to_owned(), Value::Array(items)))
@@ -18,8 +18,8 @@ pub fn set<'a>(objects: impl IntoIterator<Item = (&'a Key, &'a str)>) -> Map<Str
 }
 
 /// The kind of the list that an object is in: credentials are among the consumers.
-pub(crate) fn collection_of(kind: Kind) -> Kind {
-    if kind == Kind::Credential { Kind::Consumer } else { kind }
+pub(crate) fn collection_of(kind: ObjectKind) -> ObjectKind {
+    if kind == ObjectKind::Credential { ObjectKind::Consumer } else { kind }
 }
 
 /// An object in the form of a file's item.
@@ -28,7 +28,7 @@ fn item(key: &Key, text: &str) -> Value {
         // Only a damaged store holds such a text; the document shows it as a string.
         return Value::String(text.to_owned());
     };
-    if matches!(key.kind, Kind::PluginMetadata | Kind::Credential | Kind::Secret) {
+    if matches!(key.kind, ObjectKind::PluginMetadata | ObjectKind::Credential | ObjectKind::Secret) {
         object.shift_insert(0, "id".to_owned(), Value::from(&*key.id));
     }
     Value::Object(object)
@@ -148,12 +148,12 @@ mod tests {
     fn composed_document_has_all_of_its_objects() {
         let key = |kind, id: &str| Key::new(kind, id).unwrap();
         let objects = [
-            (key(Kind::Upstream, "u"), r#"{"nodes":{"h:1":1},"id":"u"}"#),
-            (key(Kind::Route, "1"), r#"{"id":1,"uri":"/"}"#),
-            (key(Kind::Consumer, "jack"), r#"{"username":"jack"}"#),
-            (key(Kind::Credential, "jack/credentials/c"), r#"{"id":"c","plugins":{}}"#),
-            (key(Kind::PluginMetadata, "a-log"), r#"{"x":1}"#),
-            (key(Kind::Secret, "vault/1"), r#"{"id":"1","uri":"u"}"#),
+            (key(ObjectKind::Upstream, "u"), r#"{"nodes":{"h:1":1},"id":"u"}"#),
+            (key(ObjectKind::Route, "1"), r#"{"id":1,"uri":"/"}"#),
+            (key(ObjectKind::Consumer, "jack"), r#"{"username":"jack"}"#),
+            (key(ObjectKind::Credential, "jack/credentials/c"), r#"{"id":"c","plugins":{}}"#),
+            (key(ObjectKind::PluginMetadata, "a-log"), r#"{"x":1}"#),
+            (key(ObjectKind::Secret, "vault/1"), r#"{"id":"1","uri":"u"}"#),
         ];
         let set = set(objects.iter().map(|(key, text)| (key, *text)));
         for text in [Value::Object(set.clone()).to_string(), yaml(&Value::Object(set))] {

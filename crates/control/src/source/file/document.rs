@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use model::{Change, ConfigFault, Key, Kind, WrittenObject};
+use model::{Change, ConfigFault, Key, ObjectKind, WrittenObject};
 use stdx::nearest::nearest;
 
 use yaml::Marked;
@@ -39,7 +39,7 @@ pub struct Document {
     /// Objects to be removed, which only a set in a request may name, with their places.
     pub deletes: Vec<(Key, String)>,
     /// Kinds with an item that has no usable key: an object of such a kind that seems to be removed may be that item.
-    pub unclear: HashSet<Kind>,
+    pub unclear: HashSet<ObjectKind>,
     path: PathBuf,
     /// The last line of the file, from 1.
     last_line: usize,
@@ -141,7 +141,7 @@ impl Document {
         // its global rules.
         let is_delete = |name: &str| form == Form::Set && name == DELETE;
         let misspelt = |name: &&String| {
-            Kind::from_collection(name).is_none() && !is_delete(name) && nearest_collection(name).is_some()
+            ObjectKind::from_collection(name).is_none() && !is_delete(name) && nearest_collection(name).is_some()
         };
         let misspelt: Vec<FileFault> = collections
             .keys()
@@ -219,8 +219,8 @@ impl Document {
 
     fn collection(&mut self, name: &str, items: Value) {
         let pointer = format!("/{}", escaped(name));
-        let kind = match Kind::from_collection(name) {
-            Some(Kind::Credential) | None => {
+        let kind = match ObjectKind::from_collection(name) {
+            Some(ObjectKind::Credential) | None => {
                 self.faults.push(self.fault(&pointer, unknown_collection(name)));
                 return;
             }
@@ -251,8 +251,8 @@ impl Document {
                     self.stand_ins
                         .extend(text.and_then(|text| stand_in(kind, index, &text, &reason, &pointer)));
                     self.unclear.insert(kind);
-                    if kind == Kind::Consumer {
-                        self.unclear.insert(Kind::Credential);
+                    if kind == ObjectKind::Consumer {
+                        self.unclear.insert(ObjectKind::Credential);
                     }
                     self.faults.push(self.fault(&format!("{pointer}{below}"), reason));
                 }
@@ -281,13 +281,13 @@ const DELETE: &str = "delete";
 
 /// Whether an item that is left out would let requests through that it may refuse. A route that is no mapping matches
 /// no request.
-fn is_protective(kind: Kind, item: &Value) -> bool {
-    kind == Kind::GlobalRule || kind == Kind::Route && item.is_object()
+fn is_protective(kind: ObjectKind, item: &Value) -> bool {
+    kind == ObjectKind::GlobalRule || kind == ObjectKind::Route && item.is_object()
 }
 
 /// A faulty object for an item that cannot be an object under a key of its own; it answers the item's requests with
 /// 503.
-fn stand_in(kind: Kind, index: usize, item: &str, reason: &str, pointer: &str) -> Option<FileObject> {
+fn stand_in(kind: ObjectKind, index: usize, item: &str, reason: &str, pointer: &str) -> Option<FileObject> {
     let key = Key::new(kind, &format!("arr_{}.faulty", index + 1)).ok()?;
     Some(FileObject { key, text: WrittenObject::unreadable_json(reason, item), pointer: pointer.to_owned() })
 }
@@ -299,7 +299,7 @@ fn escaped(name: &str) -> String {
 
 /// One item of a collection; the error is a pointer below the item and the reason.
 pub(crate) fn object(
-    kind: Kind,
+    kind: ObjectKind,
     index: usize,
     item: Value,
     pointer: &str,
@@ -312,19 +312,19 @@ pub(crate) fn object(
         Some(Value::String(id)) => id.clone(),
         Some(Value::Number(id)) => id.to_string(),
         Some(_) => return Err(("/id", "an id is a text or a number".to_owned())),
-        None if kind == Kind::Consumer => return Err(("", "a consumer needs a `username`".to_owned())),
+        None if kind == ObjectKind::Consumer => return Err(("", "a consumer needs a `username`".to_owned())),
         // APISIX names items without an id by their place, counted from 1.
         None => format!("arr_{}", index + 1),
     };
-    let is_credential = kind == Kind::Consumer && id.contains("/credentials/");
-    let kind = if is_credential { Kind::Credential } else { kind };
+    let is_credential = kind == ObjectKind::Consumer && id.contains("/credentials/");
+    let kind = if is_credential { ObjectKind::Credential } else { kind };
     let key = Key::new(kind, &id).map_err(|fault| ("/id", fault.to_string()))?;
     match kind {
         // These have no id of their own: the `id` in the file only names the plugin or the consumer.
-        Kind::PluginMetadata | Kind::Consumer => {
+        ObjectKind::PluginMetadata | ObjectKind::Consumer => {
             item.shift_remove("id");
         }
-        Kind::Credential | Kind::Secret => {
+        ObjectKind::Credential | ObjectKind::Secret => {
             item.insert("id".to_owned(), Value::String(key.own_id().to_owned()));
         }
         _ => {
@@ -337,7 +337,7 @@ pub(crate) fn object(
 
 /// Fills in empty mappings: `key-auth:` with nothing behind it is null in YAML and an empty mapping for
 /// APISIX. So are fields of the object that hold a mapping or a list.
-fn fill_empty(kind: Kind, item: &mut Map<String, Value>) {
+fn fill_empty(kind: ObjectKind, item: &mut Map<String, Value>) {
     let properties = &model::schema::of(kind)["properties"];
     for (name, value) in item.iter_mut() {
         if name == "plugins" {
@@ -355,9 +355,9 @@ fn fill_empty(kind: Kind, item: &mut Map<String, Value>) {
 }
 
 /// Consumers are named by `username`, unless an `id` shows that the item is a credential.
-fn id_field(kind: Kind, item: &Map<String, Value>) -> &'static str {
+fn id_field(kind: ObjectKind, item: &Map<String, Value>) -> &'static str {
     let names_credential = |id: &Value| id.as_str().is_some_and(|id| id.contains("/credentials/"));
-    if kind == Kind::Consumer && !item.get("id").is_some_and(names_credential) { "username" } else { "id" }
+    if kind == ObjectKind::Consumer && !item.get("id").is_some_and(names_credential) { "username" } else { "id" }
 }
 
 fn unknown_collection(name: &str) -> String {
@@ -378,7 +378,7 @@ fn unknown_collection(name: &str) -> String {
 }
 
 fn collections() -> impl Iterator<Item = &'static str> {
-    Kind::ALL.into_iter().filter(|kind| *kind != Kind::Credential).map(Kind::collection)
+    ObjectKind::ALL.into_iter().filter(|kind| *kind != ObjectKind::Credential).map(ObjectKind::collection)
 }
 
 /// The collection with the name that is nearest to a misspelt one.
@@ -530,7 +530,7 @@ mod tests {
     fn faults_of_objects_get_their_line() {
         let document = parse("routes:\n- id: a\n- id: b\n  plugins:\n    x/y:\n      count: 0\n").unwrap();
         let fault = ConfigFault {
-            key: Some(Key::new(Kind::Route, "b").unwrap()),
+            key: Some(Key::new(ObjectKind::Route, "b").unwrap()),
             pointer: "/plugins/x~1y/count".to_owned(),
             reason: "too small".to_owned(),
             kept: false,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde::{Deserialize, Serialize};
 
 use super::{Store, StoreError, Transaction};
@@ -45,7 +45,7 @@ impl SetStatement {
     }
 
     /// The version of a kind's collection; 0 before there was a set.
-    pub(crate) fn version(&self, kind: Kind) -> u64 {
+    pub(crate) fn version(&self, kind: ObjectKind) -> u64 {
         self.versions.get(kind.collection()).copied().unwrap_or_default()
     }
 
@@ -62,7 +62,7 @@ impl SetStatement {
     }
 
     /// Sets the version of a kind's collection.
-    pub(crate) fn set_version(&mut self, kind: Kind, version: u64) {
+    pub(crate) fn set_version(&mut self, kind: ObjectKind, version: u64) {
         self.versions.insert(kind.collection().to_owned(), version);
     }
 
@@ -77,7 +77,7 @@ impl SetStatement {
     }
 
     /// Drops the indices of objects of these kinds.
-    pub(crate) fn forget(&mut self, kinds: &[Kind]) {
+    pub(crate) fn forget(&mut self, kinds: &[ObjectKind]) {
         self.given.retain(|path, _| stored_key::parse(path).is_none_or(|key| !kinds.contains(&key.kind)));
     }
 

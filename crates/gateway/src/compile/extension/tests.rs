@@ -86,9 +86,9 @@ impl Stage {
 
     fn apply(
         &mut self,
-        objects: &[(Kind, &str, Option<Value>)],
+        objects: &[(ObjectKind, &str, Option<Value>)],
     ) -> (Arc<Runtime>, Vec<CompileFault>, Vec<String>) {
-        let change = |(kind, id, object): &(Kind, &str, Option<Value>)| {
+        let change = |(kind, id, object): &(ObjectKind, &str, Option<Value>)| {
             let key = Key::new(*kind, id).unwrap();
             let written = |object: &Value| WrittenObject {
                 key: key.clone(),
@@ -107,13 +107,13 @@ impl Stage {
     }
 }
 
-fn route<'i>(id: &'i str, plugins: &Value) -> (Kind, &'i str, Option<Value>) {
+fn route<'i>(id: &'i str, plugins: &Value) -> (ObjectKind, &'i str, Option<Value>) {
     let upstream = json!({"nodes": {"127.0.0.1:1": 1}});
-    (Kind::Route, id, Some(json!({"uri": format!("/{id}"), "upstream": upstream, "plugins": plugins})))
+    (ObjectKind::Route, id, Some(json!({"uri": format!("/{id}"), "upstream": upstream, "plugins": plugins})))
 }
 
-fn mine(content: &str) -> (Kind, &'static str, Option<Value>) {
-    (Kind::Extension, "mine", Some(json!({"language": "tiny", "content": content})))
+fn mine(content: &str) -> (ObjectKind, &'static str, Option<Value>) {
+    (ObjectKind::Extension, "mine", Some(json!({"language": "tiny", "content": content})))
 }
 
 /// Number, priority and phases of the only instance of a route; none where the route is closed.
@@ -165,7 +165,7 @@ fn version_that_cannot_serve_leaves_the_former_one() {
     let (runtime, faults, _) = stage.apply(&[mine("b")]);
     assert_ne!(instance(&runtime, "1"), before);
     assert_eq!(faults, []);
-    let (runtime, faults, _) = stage.apply(&[(Kind::Extension, "mine", None)]);
+    let (runtime, faults, _) = stage.apply(&[(ObjectKind::Extension, "mine", None)]);
     assert_eq!(instance(&runtime, "1"), None, "a route without its plugin serves nothing");
     assert_eq!((&*faults[0].reason, faults[0].kept), ("unknown plugin [mine]", false));
 }
@@ -176,7 +176,7 @@ fn canary_runs_in_the_phases_of_both_versions() {
     let two = |canary: Value| {
         let versions = json!([{"version": "1", "content": "a"}, {"version": "2", "content": "logs"}]);
         let object = json!({"language": "tiny", "versions": versions, "active": "1", "canary": canary});
-        (Kind::Extension, "mine", Some(object))
+        (ObjectKind::Extension, "mine", Some(object))
     };
     let canary = json!({"version": "2", "percent": 5});
     let (first, faults, refused) = stage.apply(&[two(canary), route("1", &json!({"mine": {}}))]);

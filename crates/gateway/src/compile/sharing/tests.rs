@@ -78,8 +78,8 @@ impl Stage {
     }
 
     /// Puts objects in, or takes them out where there is none.
-    fn apply(&mut self, changes: &[(Kind, String, Option<Value>)]) -> Arc<Runtime> {
-        let change = |(kind, id, object): &(Kind, String, Option<Value>)| {
+    fn apply(&mut self, changes: &[(ObjectKind, String, Option<Value>)]) -> Arc<Runtime> {
+        let change = |(kind, id, object): &(ObjectKind, String, Option<Value>)| {
             let key = Key::new(*kind, id).unwrap();
             let written = |object: &Value| WrittenObject {
                 key: key.clone(),
@@ -100,15 +100,15 @@ impl Stage {
     }
 }
 
-fn route(id: usize, fields: Value) -> (Kind, String, Option<Value>) {
+fn route(id: usize, fields: Value) -> (ObjectKind, String, Option<Value>) {
     let mut object = json!({"uri": format!("/{id}"), "service_id": "s"});
     object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    (Kind::Route, id.to_string(), Some(object))
+    (ObjectKind::Route, id.to_string(), Some(object))
 }
 
-fn service(mark: u32) -> (Kind, String, Option<Value>) {
+fn service(mark: u32) -> (ObjectKind, String, Option<Value>) {
     let object = json!({"upstream": {"nodes": {"127.0.0.1:1": 1}}, "plugins": {"counted": {"mark": mark}}});
-    (Kind::Service, "s".to_owned(), Some(object))
+    (ObjectKind::Service, "s".to_owned(), Some(object))
 }
 
 /// The only instance of a route, by its number.
@@ -146,14 +146,14 @@ fn instance_belongs_to_object_that_holds_it() {
     assert!((1..=ROUTES).all(|id| instance(&third, id) == instance(&third, 1)));
     assert_ne!(instance(&third, 1), instance(&first, 1));
 
-    let metadata = |object: Option<Value>| [(Kind::PluginMetadata, "counted".to_owned(), object)];
+    let metadata = |object: Option<Value>| [(ObjectKind::PluginMetadata, "counted".to_owned(), object)];
     let fourth = stage.apply(&metadata(Some(json!({"a": 1}))));
     assert_eq!(built(), 5, "metadata is part of what an instance is made of");
     assert_ne!(instance(&fourth, 0), instance(&third, 0));
     let fifth = stage.apply(&metadata(None));
     assert_eq!(built(), 7);
 
-    let proto = |content: &str| (Kind::Proto, "7".to_owned(), Some(json!({ "content": content })));
+    let proto = |content: &str| (ObjectKind::Proto, "7".to_owned(), Some(json!({ "content": content })));
     let reader =
         |priority: u32| route(0, json!({"priority": priority, "plugins": {"counted": {"proto_id": 7}}}));
     stage.apply(&[proto("a"), reader(1)]);
@@ -164,7 +164,7 @@ fn instance_belongs_to_object_that_holds_it() {
     stage.apply(&[proto("b"), route(1, json!({"priority": 8}))]);
     assert_eq!(built(), 9);
 
-    let gone: Vec<_> = (0..=ROUTES).map(|id| (Kind::Route, id.to_string(), None)).collect();
+    let gone: Vec<_> = (0..=ROUTES).map(|id| (ObjectKind::Route, id.to_string(), None)).collect();
     let last = stage.apply(&gone);
     drop((first, second, third, fourth, fifth, sixth, last));
     assert_eq!(STOPPED.load(Ordering::SeqCst), built(), "nobody holds an instance that no generation uses");

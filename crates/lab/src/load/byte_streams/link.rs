@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::{ByteStreamShare, Talk};
 use crate::echo::language::{BLOCK_BYTES, block};
 use crate::load::socket;
-use crate::load::tally::Kind;
+use crate::load::tally::FailureKind;
 
 /// A connection and its message.
 #[derive(Debug, Default)]
@@ -46,7 +46,7 @@ pub(super) enum Taken {
         times: u32,
         is_same: bool,
     },
-    Fault(Kind, &'static str),
+    Fault(FailureKind, &'static str),
 }
 
 impl Link {
@@ -121,17 +121,17 @@ impl Link {
             let is_whole = self.had == share.message.len();
             return match share.closes && self.is_talking && is_whole {
                 true => Taken::Whole { times: 1, is_same: !self.differs },
-                false => Taken::Fault(Kind::Broken, "a connection ended before its message came back"),
+                false => Taken::Fault(FailureKind::Broken, "a connection ended before its message came back"),
             };
         }
         if !self.is_talking {
-            return Taken::Fault(Kind::Content, "bytes came that no message was sent for");
+            return Taken::Fault(FailureKind::Content, "bytes came that no message was sent for");
         }
         if share.talk == Talk::Bulk {
             return self.take_block(came);
         }
         let Some(wanted) = share.message.get(self.had..self.had + came.len()) else {
-            return Taken::Fault(Kind::Content, "more bytes came back than were sent");
+            return Taken::Fault(FailureKind::Content, "more bytes came back than were sent");
         };
         self.differs |= wanted != came;
         self.had += came.len();

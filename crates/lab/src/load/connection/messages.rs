@@ -6,7 +6,7 @@ use peer::Fault;
 
 use super::{LoadConnection, Job, Phase, EventOutcome, Upgrade, nanoseconds};
 use crate::load::expect::Verdict;
-use crate::load::tally::{Kind, Tally};
+use crate::load::tally::{FailureKind, Tally};
 use crate::load::websocket::{self, Heard, HandshakeFailure};
 
 impl LoadConnection {
@@ -18,11 +18,11 @@ impl LoadConnection {
                 self.came.clear();
                 self.stands(job, clock)
             }
-            Ok(Some(_)) => EventOutcome::Failed(Kind::Content, "frames came before any was sent".to_owned()),
+            Ok(Some(_)) => EventOutcome::Failed(FailureKind::Content, "frames came before any was sent".to_owned()),
             Err(HandshakeFailure::Status(status)) => {
-                EventOutcome::Failed(Kind::Status, format!("the handshake was answered with status {status}"))
+                EventOutcome::Failed(FailureKind::Status, format!("the handshake was answered with status {status}"))
             }
-            Err(HandshakeFailure::Content(fault)) => EventOutcome::Failed(Kind::Content, fault.to_owned()),
+            Err(HandshakeFailure::Content(fault)) => EventOutcome::Failed(FailureKind::Content, fault.to_owned()),
         }
     }
 
@@ -38,13 +38,13 @@ impl LoadConnection {
         while !bytes.is_empty() {
             let (used, heard) = match self.frames.take(bytes, &upgrade.payload) {
                 Ok(taken) => taken,
-                Err(Fault(fault)) => return EventOutcome::Failed(Kind::Content, fault.to_owned()),
+                Err(Fault(fault)) => return EventOutcome::Failed(FailureKind::Content, fault.to_owned()),
             };
             bytes = &bytes[used..];
             match heard {
                 None => {}
                 Some(Heard::Close) => {
-                    return EventOutcome::Failed(Kind::Broken, "the server closed the WebSocket".to_owned());
+                    return EventOutcome::Failed(FailureKind::Broken, "the server closed the WebSocket".to_owned());
                 }
                 Some(Heard::Ping(payload)) => {
                     self.owed.extend(websocket::pong(&payload));
@@ -54,7 +54,7 @@ impl LoadConnection {
                     }
                 }
                 Some(Heard::Message { .. }) if self.due_ns.is_none() => {
-                    return EventOutcome::Failed(Kind::Content, "a message that answers none".to_owned());
+                    return EventOutcome::Failed(FailureKind::Content, "a message that answers none".to_owned());
                 }
                 Some(Heard::Message { same, bytes: had }) => {
                     let (wanted, had) = (upgrade.payload.len() as u64, had as u64);
@@ -89,7 +89,7 @@ impl LoadConnection {
                     self.close(Phase::Closed);
                     return EventOutcome::Wait;
                 }
-                _ => return EventOutcome::Failed(Kind::Content, "a frame that answers none".to_owned()),
+                _ => return EventOutcome::Failed(FailureKind::Content, "a frame that answers none".to_owned()),
             }
         }
         EventOutcome::Wait

@@ -6,14 +6,14 @@ use rustls::HandshakeKind;
 
 use super::{LoadConnection, Job, Phase, EventOutcome, broken, nanoseconds};
 use crate::load::socket;
-use crate::load::tally::{Kind, Tally};
+use crate::load::tally::{FailureKind, Tally};
 use crate::load::websocket::Echo;
 
 impl LoadConnection {
     pub(super) fn connected(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> EventOutcome {
         let Some(wire) = &self.wire else { return EventOutcome::Wait };
         if let Err(error) = wire.connected() {
-            return EventOutcome::Failed(Kind::Connect, socket::cannot_connect(error));
+            return EventOutcome::Failed(FailureKind::Connect, socket::cannot_connect(error));
         }
         if wire.is_secure() {
             self.phase = Phase::Securing;
@@ -39,7 +39,7 @@ impl LoadConnection {
         let is_resumed = kind == HandshakeKind::Resumed;
         tally.handshake(is_resumed);
         if self.has_to_resume && !is_resumed {
-            tally.fail(Kind::Connect, || {
+            tally.fail(FailureKind::Connect, || {
                 "a handshake was full although there was a session to resume".to_owned()
             });
         }

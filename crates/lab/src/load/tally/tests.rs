@@ -48,9 +48,9 @@ fn failures_count_by_kind_with_first_detail() {
     }
     tally.answer(0, 0, &Verdict::Bytes);
     tally.answer(0, 0, &Verdict::Length { wanted: 5, had: 4 });
-    tally.fail(Kind::Connect, || "refused".to_owned());
-    tally.fail(Kind::Broken, || "reset".to_owned());
-    tally.fail(Kind::Timeout, || "too late".to_owned());
+    tally.fail(FailureKind::Connect, || "refused".to_owned());
+    tally.fail(FailureKind::Broken, || "reset".to_owned());
+    tally.fail(FailureKind::Timeout, || "too late".to_owned());
     let outcome = tally.outcome(&run(1));
     assert_eq!(outcome.failures, Failures { connect: 1, broken: 1, timeout: 1, status: 2, content: 2 });
     assert_eq!(outcome.requests, 4, "whole answers only");

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Checks `object` where only files below `/in/` may be named; `expected` are the places of other names.
-fn named(kind: Kind, object: &Value, expected: &[&str]) {
+fn named(kind: ObjectKind, object: &Value, expected: &[&str]) {
     let catalog = catalog().with_file_rule(|path| {
         if path.starts_with("/in/") { Ok(()) } else { Err(format!("{path}: it is not in the folder")) }
     });
@@ -23,12 +23,12 @@ fn named(kind: Kind, object: &Value, expected: &[&str]) {
 fn files_of_certificates_follow_the_rule() {
     let (inside, outside) = ("$file:///in/a.pem", "$file:///etc/passwd");
     let ssl = |more: Value| merged(json!({"sni": "a.example", "cert": inside, "key": inside}), more);
-    named(Kind::Ssl, &ssl(json!({})), &[]);
-    named(Kind::Ssl, &ssl(json!({"cert": outside})), &["/cert"]);
-    named(Kind::Ssl, &ssl(json!({"cert": outside, "key": outside})), &["/cert", "/key"]);
-    named(Kind::Ssl, &ssl(json!({"certs": [outside], "keys": [outside]})), &["/certs/0", "/keys/0"]);
+    named(ObjectKind::Ssl, &ssl(json!({})), &[]);
+    named(ObjectKind::Ssl, &ssl(json!({"cert": outside})), &["/cert"]);
+    named(ObjectKind::Ssl, &ssl(json!({"cert": outside, "key": outside})), &["/cert", "/key"]);
+    named(ObjectKind::Ssl, &ssl(json!({"certs": [outside], "keys": [outside]})), &["/certs/0", "/keys/0"]);
     named(
-        Kind::Ssl,
+        ObjectKind::Ssl,
         &ssl(json!({"client": {"ca": outside, "crl": outside}})),
         &["/client/ca", "/client/crl"],
     );
@@ -36,12 +36,12 @@ fn files_of_certificates_follow_the_rule() {
         let mut tls = json!({"client_cert": inside, "client_key": inside, "ca_certs": inside});
         tls[name] = outside.into();
         let upstream = json!({"nodes": {"a:1": 1}, "scheme": "https", "tls": tls});
-        named(Kind::Upstream, &upstream, &[&format!("/tls/{name}")]);
+        named(ObjectKind::Upstream, &upstream, &[&format!("/tls/{name}")]);
         let within = [&*format!("/upstream/tls/{name}")];
-        named(Kind::Service, &json!({"upstream": upstream}), &within);
-        named(Kind::Route, &json!({"uri": "/a", "upstream": upstream}), &within);
+        named(ObjectKind::Service, &json!({"upstream": upstream}), &within);
+        named(ObjectKind::Route, &json!({"uri": "/a", "upstream": upstream}), &within);
         let mut upstream = upstream;
         upstream["scheme"] = "tls".into();
-        named(Kind::StreamRoute, &json!({"server_port": 1, "upstream": upstream}), &within);
+        named(ObjectKind::StreamRoute, &json!({"server_port": 1, "upstream": upstream}), &within);
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 fn original(fields: Value, expected: &str) {
     let whole =
         json!({"type": "original_dst", "scheme": "tcp", "original_dst": {"allow": ["10.0.0.0/8", "::1"]}});
-    check(Kind::Upstream, merged(whole, fields), expected);
+    check(ObjectKind::Upstream, merged(whole, fields), expected);
 }
 
 #[test]
@@ -82,11 +82,11 @@ fn original_destination_refuses_fields_of_nodes() {
 fn transparent_source_is_of_layer_4() {
     let with = |scheme: &str| json!({"nodes": {"a:1": 1}, "scheme": scheme, "transparent_source": true});
     for scheme in ["tcp", "tls"] {
-        check(Kind::Upstream, with(scheme), "");
+        check(ObjectKind::Upstream, with(scheme), "");
     }
     for scheme in ["http", "udp"] {
         check(
-            Kind::Upstream,
+            ObjectKind::Upstream,
             with(scheme),
             "transparent_source is for stream routes over connections: write the scheme tcp or tls",
         );
@@ -98,9 +98,9 @@ fn routes_of_http_refuse_original_destinations() {
     let upstream =
         json!({"type": "original_dst", "scheme": "tcp", "original_dst": {"allow": ["10.0.0.0/8"]}});
     check(
-        Kind::Route,
+        ObjectKind::Route,
         json!({"uri": "/", "upstream": upstream}),
         "scheme tcp of an upstream is for stream routes; the upstream of a route has http, https, grpc or grpcs",
     );
-    check(Kind::StreamRoute, json!({ "upstream": upstream }), "");
+    check(ObjectKind::StreamRoute, json!({ "upstream": upstream }), "");
 }

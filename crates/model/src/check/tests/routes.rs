@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{catalog, route};
-use crate::{Kind, check};
+use crate::{ObjectKind, check};
 
 #[test]
 fn routes() {
@@ -137,7 +137,7 @@ fn routes() {
         ),
     );
     let nested =
-        check::value(&catalog(), Kind::Route, &json!({"uri": "/", "plugins": {}, "vars": [["a", "~", 1]]}));
+        check::value(&catalog(), ObjectKind::Route, &json!({"uri": "/", "plugins": {}, "vars": [["a", "~", 1]]}));
     assert!(nested.unwrap_err().contract_message().starts_with("failed to validate the 'vars' expression: "));
 }
 
@@ -146,7 +146,7 @@ fn lists_of_hosts_and_addresses_are_limited() {
     let hosts = |count: usize| (0..count).map(|number| format!("h{number}.example")).collect::<Vec<_>>();
     route(json!({"hosts": hosts(10_000)}), "");
     route(json!({"hosts": hosts(100_000)}), "a route has at most 10,000 hosts");
-    let service = |count: usize| check::value(&catalog(), Kind::Service, &json!({"hosts": hosts(count)}));
+    let service = |count: usize| check::value(&catalog(), ObjectKind::Service, &json!({"hosts": hosts(count)}));
     assert!(service(10_000).is_ok());
     let refused = service(10_001).unwrap_err();
     assert_eq!(refused.contract_message(), "a service has at most 10,000 hosts");
@@ -160,7 +160,7 @@ fn lists_of_hosts_and_addresses_are_limited() {
 #[test]
 fn misspelt_field_hides_no_other_fault() {
     let check = |route: serde_json::Value, expected: &[(&str, &str)]| {
-        let refusal = check::value(&catalog(), Kind::Route, &route).unwrap_err();
+        let refusal = check::value(&catalog(), ObjectKind::Route, &route).unwrap_err();
         let found: Vec<(&str, &str)> =
             refusal.faults().iter().map(|fault| (&*fault.pointer, &*fault.reason)).collect();
         assert_eq!(found, expected, "{route}");

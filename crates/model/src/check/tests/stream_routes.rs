@@ -5,7 +5,7 @@ use crate::catalog::{ProtocolInfo, StreamPorts};
 
 fn stream_route(more: Value, expected: &str) {
     let whole = merged(json!({"server_port": 9100, "upstream_id": 1}), more);
-    check(Kind::StreamRoute, whole, expected);
+    check(ObjectKind::StreamRoute, whole, expected);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn stream_routes_with_fields_of_weir() {
         "failed to validate the 'filter' expression: invalid operator 'no'",
     );
     keyed(
-        Kind::StreamRoute,
+        ObjectKind::StreamRoute,
         "7",
         json!({"protocol": {"name": "redis", "superior_id": 7}}),
         "stream route can not set itself as superior_id",
@@ -76,21 +76,21 @@ fn stream_routes_with_fields_of_weir() {
 #[test]
 fn route_of_http_has_no_upstream_of_layer_4() {
     check(
-        Kind::Route,
+        ObjectKind::Route,
         json!({"uri": "/", "upstream": {"nodes": {"a:1": 1}, "scheme": "tcp"}}),
         "scheme tcp of an upstream is for stream routes; the upstream of a route has http, https, grpc or grpcs",
     );
-    check(Kind::Service, json!({"upstream": {"nodes": {"a:1": 1}, "scheme": "tcp"}}), "");
+    check(ObjectKind::Service, json!({"upstream": {"nodes": {"a:1": 1}, "scheme": "tcp"}}), "");
 }
 
 #[test]
 fn stream_routes_are_refused_and_taken_by_a_switch() {
     let (catalog, route) = (catalog().without_stream_routes(), json!({"upstream_id": 1}));
     let clone = catalog.clone();
-    let refusal = check::value(&clone, Kind::StreamRoute, &route).unwrap_err().to_string();
+    let refusal = check::value(&clone, ObjectKind::StreamRoute, &route).unwrap_err().to_string();
     assert!(refusal.starts_with("stream mode is disabled, can not add stream routes: "), "{refusal}");
     catalog.refuse_stream_routes(false);
-    check::value(&clone, Kind::StreamRoute, &route).unwrap();
+    check::value(&clone, ObjectKind::StreamRoute, &route).unwrap();
 }
 
 #[test]
@@ -101,8 +101,8 @@ fn protocol_checks_its_configuration() {
     };
     let catalog = catalog().with_protocols([ProtocolInfo { name: "redis", check: odd }]);
     let route = |conf: Value| json!({"upstream_id": 1, "protocol": {"name": "redis", "conf": conf}});
-    check::value(&catalog, Kind::StreamRoute, &route(json!({}))).unwrap();
-    let refusal = check::value(&catalog, Kind::StreamRoute, &route(json!({"odd": 1}))).unwrap_err();
+    check::value(&catalog, ObjectKind::StreamRoute, &route(json!({}))).unwrap();
+    let refusal = check::value(&catalog, ObjectKind::StreamRoute, &route(json!({"odd": 1}))).unwrap_err();
     assert_eq!(refusal.contract_message(), "protocol.conf: odd: not today");
     assert_eq!(refusal.faults()[0].pointer, "/protocol/conf");
 }
@@ -116,7 +116,7 @@ fn port_without_a_fitting_listener_is_warned_about() {
     }));
     let warned = |port: u16, scheme: &str| {
         let route = json!({"server_port": port, "upstream": {"scheme": scheme, "nodes": {"a:1": 1}}});
-        let key = crate::Key::new(Kind::StreamRoute, "1").unwrap();
+        let key = crate::Key::new(ObjectKind::StreamRoute, "1").unwrap();
         let warnings = check::object(&catalog, &key, &route).unwrap().warnings;
         warnings.iter().map(|warning| warning.reason.clone()).collect::<String>()
     };
@@ -141,7 +141,7 @@ fn port_without_a_fitting_listener_is_warned_about() {
 
 #[test]
 fn subordinate_route_is_taken_with_a_warning() {
-    let (catalog, key) = (catalog(), crate::Key::new(Kind::StreamRoute, "2").unwrap());
+    let (catalog, key) = (catalog(), crate::Key::new(ObjectKind::StreamRoute, "2").unwrap());
     let route = json!({"upstream_id": 1, "protocol": {"name": "redis", "superior_id": "1"}});
     let warnings = check::object(&catalog, &key, &route).unwrap().warnings;
     assert_eq!(&*warnings[0].pointer, "/protocol/superior_id");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{catalog, upstream};
-use crate::{Kind, check};
+use crate::{ObjectKind, check};
 
 #[test]
 fn upstreams() {
@@ -159,7 +159,7 @@ fn policies_of_the_choice() {
 #[test]
 fn checks_ask_no_metadata_service() {
     let refusal = |upstream: Value| {
-        let result = check::value(&catalog(), Kind::Upstream, &upstream);
+        let result = check::value(&catalog(), ObjectKind::Upstream, &upstream);
         result.err().map(|refusal| refusal.faults()[0].clone()).map(|fault| (fault.pointer, fault.reason))
     };
     let checks = json!({"active": {}});
@@ -199,7 +199,7 @@ fn texts_of_checks_cannot_change_the_request() {
 fn a_bad_weight_is_told_with_its_place_and_range() {
     let check = |nodes: Value, place: &str, reason: &str| {
         let upstream = json!({ "nodes": nodes });
-        let refusal = check::value(&catalog(), Kind::Upstream, &upstream).unwrap_err();
+        let refusal = check::value(&catalog(), ObjectKind::Upstream, &upstream).unwrap_err();
         let found: Vec<(&str, &str)> =
             refusal.faults().iter().map(|fault| (&*fault.pointer, &*fault.reason)).collect();
         assert_eq!(

@@ -64,7 +64,7 @@ pub(super) enum NameEngine {
 
 /// How a pattern is searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum PatternKind {
     /// On the linear engine, with a program of at most that size.
     Linear(usize),
     Backtracking,
@@ -90,7 +90,7 @@ pub(super) fn count_patterns(schema: &mut Value) -> Result<SchemaPatterns, Strin
 }
 
 struct Walk {
-    kinds: HashMap<String, Kind>,
+    kinds: HashMap<String, PatternKind>,
     translated: usize,
     program: usize,
     /// The most names with look-around or back-references of one object.
@@ -125,7 +125,7 @@ impl Walk {
             Some(pattern) => Some(self.kind(pattern).map_err(|reason| format!("{place}/pattern: {reason}"))?),
             None => None,
         };
-        if kind.is_some_and(|kind| kind != Kind::Linear(PROGRAM_BYTES[0]))
+        if kind.is_some_and(|kind| kind != PatternKind::Linear(PROGRAM_BYTES[0]))
             && let Some(pattern) = fields.shift_remove("pattern")
         {
             fields.insert(KEYWORD.to_owned(), pattern);
@@ -149,9 +149,9 @@ impl Walk {
         let (mut backtrack, mut program) = (0, 0);
         for name in named.keys() {
             match self.kind(name).map_err(|reason| format!("{place}/patternProperties: {reason}"))? {
-                Kind::Backtracking => backtrack += 1,
-                Kind::Linear(bytes) if bytes > PROGRAM_BYTES[0] => program += bytes,
-                Kind::Linear(_) => {}
+                PatternKind::Backtracking => backtrack += 1,
+                PatternKind::Linear(bytes) if bytes > PROGRAM_BYTES[0] => program += bytes,
+                PatternKind::Linear(_) => {}
             }
         }
         self.names_backtrack = self.names_backtrack.max(backtrack);
@@ -159,7 +159,7 @@ impl Walk {
         Ok(())
     }
 
-    fn kind(&mut self, pattern: &str) -> Result<Kind, String> {
+    fn kind(&mut self, pattern: &str) -> Result<PatternKind, String> {
         if let Some(known) = self.kinds.get(pattern) {
             return Ok(*known);
         }
@@ -175,7 +175,7 @@ impl Walk {
             return Err(format!("`{}`: the patterns have too many classes such as \\d and \\s", text()));
         }
         let kind = kind_of(pattern).map_err(|reason| format!("`{}` {reason}", text()))?;
-        if let Kind::Linear(bytes) = kind {
+        if let PatternKind::Linear(bytes) = kind {
             self.program += bytes;
         }
         if self.program > ALL_PROGRAM_BYTES_MAX {
@@ -212,14 +212,14 @@ fn translated_bytes(pattern: &str) -> usize {
     (classes + 1) * (pattern.len() + classes * CLASS_BYTES)
 }
 
-fn kind_of(pattern: &str) -> Result<Kind, String> {
+fn kind_of(pattern: &str) -> Result<PatternKind, String> {
     for bytes in PROGRAM_BYTES {
         if alone(pattern, bytes).is_some() {
-            return Ok(Kind::Linear(bytes));
+            return Ok(PatternKind::Linear(bytes));
         }
     }
     match backtracking(pattern) {
-        Ok(_) => Ok(Kind::Backtracking),
+        Ok(_) => Ok(PatternKind::Backtracking),
         Err(reason) => Err(format!("is not a usable regular expression: {reason}")),
     }
 }

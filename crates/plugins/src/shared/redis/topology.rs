@@ -25,11 +25,11 @@ const REFRESH_PAUSE_MS: u64 = 1_000;
 
 /// See the module.
 pub(super) struct Topology {
-    kind: Kind,
+    kind: TopologyKind,
     nodes: Nodes,
 }
 
-enum Kind {
+enum TopologyKind {
     Single(Arc<RedisNode>),
     Cluster(Cluster),
     Sentinel(Sentinel),
@@ -87,8 +87,8 @@ impl Topology {
             known: Mutex::default(),
         };
         let kind = match &settings.topology {
-            RedisTopology::Single(place) => Kind::Single(nodes.get(place)?),
-            RedisTopology::Cluster(places) => Kind::Cluster(Cluster {
+            RedisTopology::Single(place) => TopologyKind::Single(nodes.get(place)?),
+            RedisTopology::Cluster(places) => TopologyKind::Cluster(Cluster {
                 seeds: places.iter().map(|place| nodes.get(place)).collect::<Result<_, _>>()?,
                 next_seed: AtomicUsize::new(0),
                 slots: Mutex::new(vec![None; SLOTS]),
@@ -109,7 +109,7 @@ impl Topology {
                         timing,
                     ))
                 };
-                Kind::Sentinel(Sentinel {
+                TopologyKind::Sentinel(Sentinel {
                     sentinels: sentinels.iter().map(sentinel).collect::<Result<_, _>>()?,
                     master: master.clone(),
                     uses_replica: *uses_replica,
@@ -123,27 +123,27 @@ impl Topology {
     /// The server for a command on a key in `slot`.
     pub(super) async fn node(&self, worker: &Local, slot: u16) -> Result<Arc<RedisNode>, RedisError> {
         match &self.kind {
-            Kind::Single(node) => Ok(node.clone()),
-            Kind::Cluster(cluster) => Ok(cluster.node(slot)),
-            Kind::Sentinel(sentinel) => sentinel.node(worker, &self.nodes).await,
+            TopologyKind::Single(node) => Ok(node.clone()),
+            TopologyKind::Cluster(cluster) => Ok(cluster.node(slot)),
+            TopologyKind::Sentinel(sentinel) => sentinel.node(worker, &self.nodes).await,
         }
     }
 
     /// Whether another server may be asked if one fails.
     pub(super) fn has_others(&self) -> bool {
-        !matches!(self.kind, Kind::Single(_))
+        !matches!(self.kind, TopologyKind::Single(_))
     }
 
     /// Whether keys are spread over servers by slot.
     pub(super) fn is_cluster(&self) -> bool {
-        matches!(self.kind, Kind::Cluster(_))
+        matches!(self.kind, TopologyKind::Cluster(_))
     }
 
     /// Notes that `node` is no longer the server for `slot`, so that another one is looked for.
     pub(super) fn forget(self: &Arc<Self>, worker: &Rc<Local>, slot: u16, node: &Arc<RedisNode>) {
         match &self.kind {
-            Kind::Single(_) => {}
-            Kind::Cluster(cluster) => {
+            TopologyKind::Single(_) => {}
+            TopologyKind::Cluster(cluster) => {
                 for entry in cluster.slots.lock().iter_mut() {
                     if entry.as_ref().is_some_and(|known| Arc::ptr_eq(known, node)) {
                         *entry = None;
@@ -152,7 +152,7 @@ impl Topology {
                 let _ = slot;
                 self.refresh(worker);
             }
-            Kind::Sentinel(sentinel) => {
+            TopologyKind::Sentinel(sentinel) => {
                 let mut known = sentinel.known.lock();
                 if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, node)) {
                     *known = None;
@@ -172,7 +172,7 @@ impl Topology {
             .nodes
             .get(place)
             .map_err(|_| RedisError::NoServer("a node of the cluster names a place that is none"))?;
-        if let (Kind::Cluster(cluster), Some(slot)) = (&self.kind, moved) {
+        if let (TopologyKind::Cluster(cluster), Some(slot)) = (&self.kind, moved) {
             cluster.slots.lock()[usize::from(slot)] = Some(node.clone());
             self.refresh(worker);
         }
@@ -181,7 +181,7 @@ impl Topology {
 
     /// Asks for the slots of the cluster in the background, at most once in a while over all workers.
     fn refresh(self: &Arc<Self>, worker: &Rc<Local>) {
-        let Kind::Cluster(cluster) = &self.kind else { return };
+        let TopologyKind::Cluster(cluster) = &self.kind else { return };
         let now_ms = env::monotonic_ns() / 1_000_000;
         let due_ms = cluster.refresh_after_ms.load(Ordering::Relaxed);
         let next_ms = now_ms + REFRESH_PAUSE_MS;
@@ -197,7 +197,7 @@ impl Topology {
     }
 
     async fn read_slots(&self, worker: &Local) {
-        let Kind::Cluster(cluster) = &self.kind else { return };
+        let TopologyKind::Cluster(cluster) = &self.kind else { return };
         let mut command = Vec::new();
         write_command(&[b"CLUSTER", b"SLOTS"], &mut command);
         for turn in 0..cluster.seeds.len() {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::report::{CertificateFacts, UpstreamReport};
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use crate::report::Reports;
@@ -22,13 +22,13 @@ pub(super) struct Details<'v> {
 
 impl<'v> Details<'v> {
     /// Asks the gateway what lists of that kind show of it.
-    pub(super) fn new(reports: &Reports, view: &'v View, kind: Kind) -> Details<'v> {
+    pub(super) fn new(reports: &Reports, view: &'v View, kind: ObjectKind) -> Details<'v> {
         let nodes = match kind {
-            Kind::Upstream => reports.upstreams.upstreams(None).iter().filter_map(nodes_of).collect(),
+            ObjectKind::Upstream => reports.upstreams.upstreams(None).iter().filter_map(nodes_of).collect(),
             _ => HashMap::new(),
         };
         let mut certificates = HashMap::new();
-        if kind == Kind::Ssl {
+        if kind == ObjectKind::Ssl {
             for report in reports.certificates.certificates(CERTIFICATES_MAX).0 {
                 // The list has those that end first at its begin, and these are what a list warns of.
                 if let Some(facts) = report.facts {
@@ -47,7 +47,7 @@ impl<'v> Details<'v> {
 
     /// The nodes of an upstream, and those of them that are not usable; none for other kinds.
     pub(super) fn nodes(&self, summary: &Summary) -> Option<(usize, usize)> {
-        if summary.key.kind != Kind::Upstream {
+        if summary.key.kind != ObjectKind::Upstream {
             return None;
         }
         Some(self.nodes.get(&summary.key.id).copied().unwrap_or((summary.facts.nodes, 0)))
@@ -59,7 +59,7 @@ impl<'v> Details<'v> {
         snapshot.users_of(&summary.key).count() + snapshot.mentioned_by(&summary.key).count()
     }
 
-    fn users(&self, key: &Key, kind: Kind) -> usize {
+    fn users(&self, key: &Key, kind: ObjectKind) -> usize {
         self.view.snapshot.users_of(key).filter(|user| user.kind == kind).count()
     }
 
@@ -68,7 +68,7 @@ impl<'v> Details<'v> {
         let (summary, facts) = (row.summary, &row.summary.facts);
         let id = match summary.key.kind {
             // The list is the one of their consumer.
-            Kind::Credential => summary.key.own_id(),
+            ObjectKind::Credential => summary.key.own_id(),
             _ => &summary.key.id,
         };
         let mut described = json!({
@@ -97,7 +97,7 @@ impl<'v> Details<'v> {
     fn add_columns(&self, described: &mut Value, summary: &Summary) {
         let facts = &summary.facts;
         match summary.key.kind {
-            Kind::Upstream => {
+            ObjectKind::Upstream => {
                 let (nodes, down) = self.nodes(summary).unwrap_or_default();
                 described["type"] = json!(facts.object_type);
                 described["scheme"] = json!(facts.scheme);
@@ -105,22 +105,22 @@ impl<'v> Details<'v> {
                 described["down"] = json!(down);
                 described["used_by"] = json!(self.used_by(summary));
             }
-            Kind::Ssl => {
+            ObjectKind::Ssl => {
                 let certificate = self.certificates.get(&summary.key.id);
                 described["type"] = json!(facts.object_type);
                 described["names"] = json!(facts.hosts);
                 described["not_after_ms"] = json!(self.not_after_ms(summary));
                 described["issuer"] = json!(certificate.map(|facts| &facts.issuer));
             }
-            Kind::Consumer => {
+            ObjectKind::Consumer => {
                 described["group"] = json!(facts.group);
-                described["credentials"] = json!(self.users(&summary.key, Kind::Credential));
+                described["credentials"] = json!(self.users(&summary.key, ObjectKind::Credential));
             }
-            Kind::Service => described["routes"] = json!(self.users(&summary.key, Kind::Route)),
-            Kind::PluginConfig | Kind::ConsumerGroup => {
+            ObjectKind::Service => described["routes"] = json!(self.users(&summary.key, ObjectKind::Route)),
+            ObjectKind::PluginConfig | ObjectKind::ConsumerGroup => {
                 described["used_by"] = json!(self.used_by(summary));
             }
-            Kind::Secret => described["manager"] = json!(summary.key.id.split('/').next()),
+            ObjectKind::Secret => described["manager"] = json!(summary.key.id.split('/').next()),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use model::{Key, Kind};
+use model::{Key, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use crate::summary::{Figures, rates};
@@ -161,8 +161,8 @@ impl Graph {
     fn weight(&self, place: usize, focus: &Key) -> f64 {
         let node = &self.nodes[place];
         let is_focus = match focus.kind {
-            Kind::Route => node.column == Column::Routes,
-            Kind::Service => node.column == Column::Services,
+            ObjectKind::Route => node.column == Column::Routes,
+            ObjectKind::Service => node.column == Column::Services,
             _ => node.column == Column::Upstreams,
         };
         if is_focus && *node.id == *focus.id {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn busiest_nodes_stay_and_others_are_counted() {
-        let focus = Key::new(Kind::Upstream, "u").unwrap();
+        let focus = Key::new(ObjectKind::Upstream, "u").unwrap();
         let mut graph = Graph::new(6);
         graph.put(Column::Upstreams, "u".to_owned(), None, "up", None);
         for route in 0..10_u32 {
@@ -222,7 +222,7 @@ mod tests {
         let mut graph = Graph::new(1);
         graph.put(Column::Services, "s".to_owned(), None, "up", None);
         graph.put(Column::Upstreams, "u".to_owned(), None, "up", figures(1.0));
-        let drawn = graph.finish(&Key::new(Kind::Service, "s").unwrap());
+        let drawn = graph.finish(&Key::new(ObjectKind::Service, "s").unwrap());
         assert_eq!((&drawn["nodes"][0]["id"], &drawn["folded"]), (&json!("s"), &json!({ "upstreams": 1 })));
     }
 }
