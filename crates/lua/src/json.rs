@@ -55,7 +55,7 @@ impl Json {
         let (text, is_utf8) = widen(text);
         let read = |text: &str| -> Result<Value, String> {
             let mut reader = serde_json::Deserializer::from_str(text);
-            let value = Reader { lua, json: self, is_utf8, charge }
+            let value = JsonReader { lua, json: self, is_utf8, charge }
                 .deserialize(&mut reader)
                 .map_err(|error| error.to_string())?;
             reader.end().map_err(|error| error.to_string())?;
@@ -240,14 +240,14 @@ fn append_number(number: f64, text: &mut Vec<u8>) -> Result<(), String> {
 
 /// Makes values of Lua while the text is read, without a tree between.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
+struct JsonReader<'a> {
     lua: &'a Lua,
     json: &'a Json,
     is_utf8: bool,
     charge: &'a dyn Fn() -> mlua::Result<()>,
 }
 
-impl Reader<'_> {
+impl JsonReader<'_> {
     fn charge<E: serde::de::Error>(&self) -> Result<(), E> {
         (self.charge)().map_err(|error| E::custom(super::describe(&error)))
     }
@@ -261,7 +261,7 @@ impl Reader<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
+impl<'de> DeserializeSeed<'de> for JsonReader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -269,7 +269,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for JsonReader<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -325,7 +325,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 }
 
 /// Reads the name of a field.
-struct Key<'a>(Reader<'a>);
+struct Key<'a>(JsonReader<'a>);
 
 impl<'de> DeserializeSeed<'de> for Key<'_> {
     type Value = LuaString;

@@ -37,7 +37,7 @@ mod sink;
 
 use std::sync::Arc;
 
-use exchange::observe::error_tap::Reader;
+use exchange::observe::error_tap::ErrorTapReader;
 use exchange::plugin::batch::{BatchQueue, QueueSettings};
 use exchange::plugin::{Build, Plugin, PluginKind};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ fn schema() -> Value {
 
 /// The reader of the error log; none in an object.
 struct ErrorLogLogger {
-    _reader: Option<Reader>,
+    _reader: Option<ErrorTapReader>,
 }
 
 impl Plugin for ErrorLogLogger {}
@@ -87,14 +87,14 @@ fn build(build: &Build<'_>, _config: &Value) -> Result<Arc<dyn Plugin>, String> 
     Ok(Arc::new(ErrorLogLogger { _reader: Some(reader(queue, &metadata)) }))
 }
 
-fn reader(queue: Arc<Result<BatchQueue, String>>, metadata: &ErrorLogLoggerMetadata) -> Reader {
+fn reader(queue: Arc<Result<BatchQueue, String>>, metadata: &ErrorLogLoggerMetadata) -> ErrorTapReader {
     let take = move |line: &[u8]| {
         if let Ok(queue) = &*queue {
             let line = line.strip_suffix(b"\n").unwrap_or(line);
             queue.push_silently(line.to_vec());
         }
     };
-    Reader::open(OWNER, metadata.level.severity(), Box::new(take))
+    ErrorTapReader::open(OWNER, metadata.level.severity(), Box::new(take))
 }
 
 fn settings(metadata: &ErrorLogLoggerMetadata) -> QueueSettings {

@@ -46,20 +46,20 @@ thread_local! {
 }
 
 /// A reader of the lines, until it is dropped or another one takes its place.
-pub struct Reader(Arc<Tap>);
+pub struct ErrorTapReader(Arc<Tap>);
 
-impl Reader {
+impl ErrorTapReader {
     /// Gives `take` each line from now on that is as severe as `level`, or worse. `owner` is the object that the reader
     /// belongs to, such as `/plugin_metadata/x`.
-    pub fn open(owner: &str, level: Severity, take: TakeLine) -> Reader {
+    pub fn open(owner: &str, level: Severity, take: TakeLine) -> ErrorTapReader {
         let tap = Arc::new(Tap { owner: owner.into(), take });
         *TAP.write() = Some(tap.clone());
         LEVEL.store(level as u8, Ordering::Relaxed);
-        Reader(tap)
+        ErrorTapReader(tap)
     }
 }
 
-impl Drop for Reader {
+impl Drop for ErrorTapReader {
     fn drop(&mut self) {
         let mut tap = TAP.write();
         if tap.as_ref().is_some_and(|tap| Arc::ptr_eq(tap, &self.0)) {
@@ -153,7 +153,7 @@ mod tests {
                 let _muted = mute();
                 take(line);
             };
-            Reader::open("/plugin_metadata/x", Severity::Warning, Box::new(take))
+            ErrorTapReader::open("/plugin_metadata/x", Severity::Warning, Box::new(take))
         };
         offer(Severity::Error, b"before");
         let first = reader("1 ");

@@ -6,18 +6,18 @@ use std::net::IpAddr;
 
 use super::buffers::{Buffer, Buffers};
 use super::exchange::{Ending, Exchange, ForwardFault};
-use super::link::{Reader, Writer};
+use super::link::{LinkReader, Writer};
 use super::loops::{Loops, LoopLocation};
 
 /// Bytes of a connection; some may have been read before they were needed.
 #[derive(Debug)]
 pub(super) struct BufferedSource {
-    reader: Reader,
+    reader: LinkReader,
     rest: Option<Buffer>,
 }
 
 impl BufferedSource {
-    pub(super) fn new(reader: Reader) -> Self {
+    pub(super) fn new(reader: LinkReader) -> Self {
         Self { reader, rest: None }
     }
 
@@ -62,7 +62,7 @@ pub(super) struct Upstream {
 }
 
 /// Serves one client until it or a fault ends its connection.
-pub(super) async fn serve((reader, mut writer): (Reader, Writer), client: IpAddr, me: usize, loops: &Loops) {
+pub(super) async fn serve((reader, mut writer): (LinkReader, Writer), client: IpAddr, me: usize, loops: &Loops) {
     let mut source = BufferedSource::new(reader);
     let mut exchange = Exchange::new(client, loops.settings.buffers);
     loop {

@@ -17,7 +17,7 @@ const PIECES_UNDER_WAY: usize = 16;
 
 /// Where bytes come from.
 #[derive(Debug)]
-pub(super) enum Reader {
+pub(super) enum LinkReader {
     Here(OwnedReadHalf, Buffers),
     There(mpsc::Receiver<io::Result<Buffer>>),
 }
@@ -29,7 +29,7 @@ pub(super) enum Writer {
     There(mpsc::Sender<Buffer>),
 }
 
-impl Reader {
+impl LinkReader {
     /// The next bytes; `None` at the end.
     pub(super) async fn read(&mut self) -> io::Result<Option<Buffer>> {
         match self {
@@ -74,28 +74,28 @@ impl Writer {
 }
 
 /// The halves of a connection with its socket on this loop.
-pub(super) fn here(stream: TcpStream, buffers: Buffers) -> io::Result<(Reader, Writer)> {
+pub(super) fn here(stream: TcpStream, buffers: Buffers) -> io::Result<(LinkReader, Writer)> {
     stream.set_nodelay(true)?;
     let (reader, writer) = stream.into_split();
-    Ok((Reader::Here(reader, buffers), Writer::Here(writer)))
+    Ok((LinkReader::Here(reader, buffers), Writer::Here(writer)))
 }
 
 /// Connects to the origin from this loop.
-pub(super) async fn connect(origin: SocketAddr, buffers: Buffers) -> io::Result<(Reader, Writer)> {
+pub(super) async fn connect(origin: SocketAddr, buffers: Buffers) -> io::Result<(LinkReader, Writer)> {
     here(TcpStream::connect(origin).await?, buffers)
 }
 
 /// Keeps the connection on this loop; the returned halves may be used on any other.
-pub(super) fn lend((reader, writer): (Reader, Writer)) -> (Reader, Writer) {
+pub(super) fn lend((reader, writer): (LinkReader, Writer)) -> (LinkReader, Writer) {
     let (to_other, from_here) = mpsc::channel(PIECES_UNDER_WAY);
     let (to_here, from_other) = mpsc::channel(PIECES_UNDER_WAY);
     tokio::spawn(carry_out(reader, to_other));
     tokio::spawn(carry_in(from_other, writer));
-    (Reader::There(from_here), Writer::There(to_here))
+    (LinkReader::There(from_here), Writer::There(to_here))
 }
 
 /// Sends the bytes of the socket to the other loop, until the end, a fault, or until that loop drops its receiver.
-async fn carry_out(mut reader: Reader, pieces: mpsc::Sender<io::Result<Buffer>>) {
+async fn carry_out(mut reader: LinkReader, pieces: mpsc::Sender<io::Result<Buffer>>) {
     loop {
         let read = tokio::select! {
             read = reader.read() => read,

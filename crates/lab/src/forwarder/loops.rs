@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
 use super::layer7::Upstream;
-use super::link::{self, Reader, Writer};
+use super::link::{self, LinkReader, Writer};
 use super::{Layer, Model, Settings, layer4, layer7};
 
 /// Connections that wait to be accepted; the kernel takes no more than its own limit.
@@ -41,7 +41,7 @@ pub(super) enum LoopLocation {
     There(usize),
 }
 
-type Halves = (Reader, Writer);
+type Halves = (LinkReader, Writer);
 
 /// State that all loops share.
 #[derive(Debug)]

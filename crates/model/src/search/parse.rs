@@ -15,7 +15,7 @@ pub(super) fn filter(text: &str, fields: &Fields) -> Result<Filter, FilterError>
         let reason = format!("a filter has at most {FILTER_BYTES_MAX} bytes");
         return Err(FilterError { at: text[..at].chars().count(), expected: Vec::new(), reason });
     }
-    let mut reader = Reader { text, at: 0, fields, values: 0 };
+    let mut reader = FilterReader { text, at: 0, fields, values: 0 };
     let mut terms = Vec::new();
     loop {
         reader.skip_space();
@@ -34,7 +34,7 @@ pub(super) fn filter(text: &str, fields: &Fields) -> Result<Filter, FilterError>
 }
 
 /// A place in the text.
-struct Reader<'t> {
+struct FilterReader<'t> {
     text: &'t str,
     /// In bytes.
     at: usize,
@@ -51,7 +51,7 @@ enum WrittenValue {
     Bare(String),
 }
 
-impl Reader<'_> {
+impl FilterReader<'_> {
     fn rest(&self) -> &str {
         &self.text[self.at..]
     }

@@ -28,7 +28,7 @@ pub(super) fn document(text: &str) -> Result<Document, DocumentFault> {
         let is_limit = tree.errors().any(apollo_parser::Error::is_limit);
         return Err(if is_limit { DocumentFault::TooLarge } else { line(error.index()) });
     }
-    let reader = Reader::default();
+    let reader = GraphqlTreeReader::default();
     let mut document = Document::default();
     for definition in tree.document().definitions() {
         match definition {
@@ -49,12 +49,12 @@ pub(super) fn document(text: &str) -> Result<Document, DocumentFault> {
 
 /// Reads the parts of a tree.
 #[derive(Default)]
-struct Reader {
+struct GraphqlTreeReader {
     /// Where the first part that is missing should be, in bytes.
     fault: Cell<Option<usize>>,
 }
 
-impl Reader {
+impl GraphqlTreeReader {
     /// The part, or what stands for a missing one.
     fn part<T: Default>(&self, of: &impl CstNode, part: Option<T>) -> T {
         part.unwrap_or_else(|| {

@@ -85,7 +85,7 @@ pub(crate) fn write_command(arguments: &[&[u8]], out: &mut Vec<u8>) {
 /// # Errors
 /// The bytes are no reply, or a longer one than is accepted.
 pub(crate) fn read_reply(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
-    let mut reader = Reader { bytes, at: 0 };
+    let mut reader = RespReader { bytes, at: 0 };
     match reader.value(0) {
         Ok(value) => Ok(Some((value, reader.at))),
         Err(Stop::Incomplete) if bytes.len() > REPLY_MAX_BYTES => Err(TOO_LONG),
@@ -101,12 +101,12 @@ enum Stop {
     Malformed(Malformed),
 }
 
-struct Reader<'a> {
+struct RespReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> RespReader<'a> {
     fn value(&mut self, depth: usize) -> Result<Value, Stop> {
         let malformed = |reason| Err(Stop::Malformed(Malformed(reason)));
         let kind = *self.bytes.get(self.at).ok_or(Stop::Incomplete)?;
