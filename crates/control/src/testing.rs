@@ -119,7 +119,7 @@ impl NodeHealth for Gateway {
             ip: "127.0.0.1".to_owned(),
             port: 80,
             hostname: Some("<a>".into()),
-            status: model::report::Verdict::MostlyHealthy,
+            status: model::report::NodeVerdict::MostlyHealthy,
             counter: model::report::HealthCounter { success: 1, ..Default::default() },
             reason: None,
         };
@@ -138,7 +138,7 @@ impl UpstreamNodes for Gateway {
             ejected: None,
             in_flight: 2,
             ewma_ms: Some(1.5),
-            health: Some((model::report::Verdict::Healthy, Default::default())),
+            health: Some((model::report::NodeVerdict::Healthy, Default::default())),
             protection: None,
         };
         let down = NodeTransition { at_ms: 1_767_225_661_999, cause: "a test".into() };

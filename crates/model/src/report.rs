@@ -75,7 +75,7 @@ pub struct NodeStatus {
     /// The host name it was resolved from.
     pub hostname: Option<Arc<str>>,
     /// The verdict.
-    pub status: Verdict,
+    pub status: NodeVerdict,
     /// The counts that the verdict rests on.
     pub counter: HealthCounter,
     /// Why it was last taken for down.
@@ -84,7 +84,7 @@ pub struct NodeStatus {
 
 /// The verdict on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum NodeVerdict {
     /// Up.
     Healthy,
     /// Up, with recent failures.
@@ -95,15 +95,15 @@ pub enum Verdict {
     Unhealthy,
 }
 
-impl Verdict {
+impl NodeVerdict {
     /// As the control API writes it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Verdict::Healthy => "healthy",
-            Verdict::MostlyHealthy => "mostly_healthy",
-            Verdict::MostlyUnhealthy => "mostly_unhealthy",
-            Verdict::Unhealthy => "unhealthy",
+            NodeVerdict::Healthy => "healthy",
+            NodeVerdict::MostlyHealthy => "mostly_healthy",
+            NodeVerdict::MostlyUnhealthy => "mostly_unhealthy",
+            NodeVerdict::Unhealthy => "unhealthy",
         }
     }
 }

@@ -60,7 +60,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::fields;
 use crate::shared::outages::Outages;
-use decision::Verdict;
+use decision::OpaDecision;
 use input::Input;
 
 /// The declaration of this plugin.
@@ -161,14 +161,14 @@ impl Opa {
         let question = OutboundRequest { method: Method::Post, headers, body };
         let refusal = match worker.http.send(&self.destination, &question, &self.limits).await {
             Ok(answer) => match decision::read(answer.status, &answer.body) {
-                Ok(Verdict::Pass(fields)) => match self.let_pass(exchange, &fields) {
+                Ok(OpaDecision::Pass(fields)) => match self.let_pass(exchange, &fields) {
                     Ok(()) => return Decision::Continue,
                     Err(_) => {
                         self.log(worker.now_ms(), "a value of its headers is not valid in a field");
                         Reply::status(503)
                     }
                 },
-                Ok(Verdict::Refuse(reply)) => reply,
+                Ok(OpaDecision::Refuse(reply)) => reply,
                 Err(fault) => {
                     self.log(worker.now_ms(), &fault);
                     Reply::status(503)

@@ -35,7 +35,7 @@ pub struct Probe {
 
 /// The evidence that an ended request gives of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CircuitEvidence {
     /// It works.
     Success,
     /// It does not.
@@ -176,16 +176,16 @@ impl Circuit {
         &self,
         rules: &CircuitRules,
         now_ms: u64,
-        verdict: Verdict,
+        verdict: CircuitEvidence,
         probe: Option<Probe>,
     ) -> Option<Event> {
         if let Some(probe) = probe {
             return self.end_probe(rules, now_ms, verdict, probe);
         }
-        if verdict == Verdict::Unknown {
+        if verdict == CircuitEvidence::Unknown {
             return None;
         }
-        let has_failed = verdict == Verdict::Failure;
+        let has_failed = verdict == CircuitEvidence::Failure;
         if let Some(rate) = &rules.failure_rate {
             self.window.record(now_ms, rate.window_ms, has_failed, 0);
         }
@@ -217,19 +217,19 @@ impl Circuit {
     }
 
     #[cold]
-    fn end_probe(&self, rules: &CircuitRules, now_ms: u64, verdict: Verdict, probe: Probe) -> Option<Event> {
+    fn end_probe(&self, rules: &CircuitRules, now_ms: u64, verdict: CircuitEvidence, probe: Probe) -> Option<Event> {
         let mut state = self.state.lock();
         if state.phase != Phase::HalfOpen || state.opening != probe.opening.get() {
             return None;
         }
         match verdict {
-            Verdict::Failure => Some(Event::MayOpen(Reason::ProbeFailed)),
-            Verdict::Unknown => {
+            CircuitEvidence::Failure => Some(Event::MayOpen(Reason::ProbeFailed)),
+            CircuitEvidence::Unknown => {
                 state.issued = state.issued.saturating_sub(1);
                 self.set_next_probe(now_ms);
                 None
             }
-            Verdict::Success => {
+            CircuitEvidence::Success => {
                 state.succeeded += 1;
                 if state.succeeded < rules.half_open_requests {
                     return None;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::report::{
     HealthCounter, NodeReport, NodeStatus, NodeTransition, UnusableNodes, UpstreamHealth, UpstreamReport,
-    Verdict,
+    NodeVerdict,
 };
 use net::node_health::{CheckResult, HealthSnapshot, HealthState};
 use net::node_state::Unusable;
@@ -125,18 +125,18 @@ pub fn write_status<'u>(upstreams: impl Iterator<Item = &'u Arc<Upstream>>, text
 fn up_by_address(nodes: &[NodeStatus]) -> BTreeMap<(&str, u16), bool> {
     let mut up = BTreeMap::new();
     for node in nodes {
-        let is_up = matches!(node.status, Verdict::Healthy | Verdict::MostlyHealthy);
+        let is_up = matches!(node.status, NodeVerdict::Healthy | NodeVerdict::MostlyHealthy);
         *up.entry((&*node.ip, node.port)).or_insert(true) &= is_up;
     }
     up
 }
 
-fn verdict(snapshot: HealthSnapshot) -> Verdict {
+fn verdict(snapshot: HealthSnapshot) -> NodeVerdict {
     match snapshot.state {
-        HealthState::Healthy => Verdict::Healthy,
-        HealthState::MostlyHealthy => Verdict::MostlyHealthy,
-        HealthState::MostlyUnhealthy => Verdict::MostlyUnhealthy,
-        HealthState::Unhealthy => Verdict::Unhealthy,
+        HealthState::Healthy => NodeVerdict::Healthy,
+        HealthState::MostlyHealthy => NodeVerdict::MostlyHealthy,
+        HealthState::MostlyUnhealthy => NodeVerdict::MostlyUnhealthy,
+        HealthState::Unhealthy => NodeVerdict::Unhealthy,
     }
 }
 
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn address_of_two_nodes_has_the_worse_verdict() {
-        let node = |ip: &str, status: Verdict| NodeStatus {
+        let node = |ip: &str, status: NodeVerdict| NodeStatus {
             ip: ip.into(),
             port: 80,
             hostname: None,
@@ -172,9 +172,9 @@ mod tests {
             reason: None,
         };
         let nodes = [
-            node("10.0.0.2", Verdict::MostlyUnhealthy),
-            node("10.0.0.1", Verdict::Healthy),
-            node("10.0.0.2", Verdict::Healthy),
+            node("10.0.0.2", NodeVerdict::MostlyUnhealthy),
+            node("10.0.0.1", NodeVerdict::Healthy),
+            node("10.0.0.2", NodeVerdict::Healthy),
         ];
         let expected = BTreeMap::from([(("10.0.0.1", 80), true), (("10.0.0.2", 80), false)]);
         assert_eq!(up_by_address(&nodes), expected);

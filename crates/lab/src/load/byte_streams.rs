@@ -15,7 +15,7 @@ use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 
 use super::connection::nanoseconds;
-use super::expect::Verdict;
+use super::expect::ComparisonResult;
 use super::socket;
 use super::tally::{FailureKind, Tally};
 use super::target::Target;
@@ -236,7 +236,7 @@ impl<'a> Talker<'a> {
         let now_ns = self.now_ns();
         let link = &mut self.links[number];
         let took_ns = now_ns.saturating_sub(link.since_ns);
-        self.tally.answer(now_ns, took_ns, if is_same { &Verdict::Good } else { &Verdict::Bytes });
+        self.tally.answer(now_ns, took_ns, if is_same { &ComparisonResult::Good } else { &ComparisonResult::Bytes });
         self.in_flight = self.in_flight.saturating_sub(1);
         if self.share.talk == Talk::Bulk {
             // The origin goes on by itself.

@@ -11,7 +11,7 @@ use peer::Fault;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::expect::{Comparison, Measure, Verdict};
+use super::expect::{Comparison, Measure, ComparisonResult};
 use super::reading::Reading;
 use super::socket;
 use super::tally::{FailureKind, Tally};
@@ -317,7 +317,7 @@ impl LoadConnection {
         self.answered(now_ns, &verdict, tally)
     }
 
-    fn answered(&mut self, now_ns: u64, verdict: &Verdict, tally: &mut Tally) -> EventOutcome {
+    fn answered(&mut self, now_ns: u64, verdict: &ComparisonResult, tally: &mut Tally) -> EventOutcome {
         let due_ns = self.due_ns.take().unwrap_or(now_ns);
         tally.answer(now_ns, now_ns.saturating_sub(due_ns), verdict);
         EventOutcome::Answered(now_ns)

@@ -15,7 +15,7 @@ use rustix::net::sockopt;
 use socket2::SockRef;
 
 use super::connection::{Job, nanoseconds};
-use super::expect::{Comparison, Verdict};
+use super::expect::{Comparison, ComparisonResult};
 use super::reading::Reading;
 use super::schedule::Schedule;
 use super::tally::{FailureKind, Run, Tally};
@@ -328,7 +328,7 @@ impl<'a> Crowd<'a> {
         let verdict = client.comparison.end(&self.job.measure, client.reading.status);
         self.tally.answer(now_ns, now_ns.saturating_sub(client.since_ns), &verdict);
         client.since_ns = now_ns;
-        if !client.reading.keeps || matches!(verdict, Verdict::Status(_)) {
+        if !client.reading.keeps || matches!(verdict, ComparisonResult::Status(_)) {
             self.leave(number);
         } else if self.habit == Habit::Idle {
             client.reading.begin();

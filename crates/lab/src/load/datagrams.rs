@@ -15,7 +15,7 @@ use rustix::event::epoll;
 use rustix::io::Errno;
 
 use super::connection::nanoseconds;
-use super::expect::Verdict;
+use super::expect::ComparisonResult;
 use super::socket;
 use super::tally::{FailureKind, Tally};
 use super::target::Target;
@@ -175,11 +175,11 @@ impl<'a> Sender<'a> {
                 continue;
             }
             let verdict = if came.len() != self.datagram.len() {
-                Verdict::Length { wanted: self.datagram.len() as u64, had: came.len() as u64 }
+                ComparisonResult::Length { wanted: self.datagram.len() as u64, had: came.len() as u64 }
             } else if which != Some(sent) || came[NUMBER_BYTES..] != self.datagram[NUMBER_BYTES..] {
-                Verdict::Bytes
+                ComparisonResult::Bytes
             } else {
-                Verdict::Good
+                ComparisonResult::Good
             };
             let now_ns = self.now_ns();
             self.tally.answer(now_ns, now_ns.saturating_sub(since_ns), &verdict);

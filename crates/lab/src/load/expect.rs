@@ -33,7 +33,7 @@ pub enum Check {
 
 /// The verdict on a complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ComparisonResult {
     /// As expected.
     Good,
     /// A 500 of an origin that fails on purpose; how many of them are allowed is known at the end.
@@ -150,18 +150,18 @@ impl Comparison {
     }
 
     /// The verdict on a complete response.
-    pub(super) fn end(&mut self, measure: &Measure, status: u16) -> Verdict {
+    pub(super) fn end(&mut self, measure: &Measure, status: u16) -> ComparisonResult {
         let wanted = &measure.expectation;
         if status != wanted.status {
             let allowed = status == FAILING && wanted.failing_one_in > 0;
-            return if allowed { Verdict::Failing } else { Verdict::Status(status) };
+            return if allowed { ComparisonResult::Failing } else { ComparisonResult::Status(status) };
         }
         let had = self.bytes;
         if wanted.check == Check::Status {
-            return Verdict::Good;
+            return ComparisonResult::Good;
         }
         if let Some(wanted) = wanted.bytes.filter(|wanted| *wanted != had) {
-            return Verdict::Length { wanted, had };
+            return ComparisonResult::Length { wanted, had };
         }
         let digest = Digest { bytes: had, hash: if wanted.check == Check::Bytes { self.hash } else { 0 } };
         // An empty body had no piece that could have claimed the reference.
@@ -174,13 +174,13 @@ impl Comparison {
         }
         let Some(first) = measure.first.get() else {
             measure.early.lock().unwrap_or_else(PoisonError::into_inner).push(digest);
-            return Verdict::Good;
+            return ComparisonResult::Good;
         };
         if first.digest.bytes != had {
-            return Verdict::Length { wanted: first.digest.bytes, had };
+            return ComparisonResult::Length { wanted: first.digest.bytes, had };
         }
         let digested = matches!(self.manner, Manner::Keep | Manner::Digest);
-        if self.differs || (digested && digest != first.digest) { Verdict::Bytes } else { Verdict::Good }
+        if self.differs || (digested && digest != first.digest) { ComparisonResult::Bytes } else { ComparisonResult::Good }
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
         Expectation { status: 200, bytes: None, failing_one_in: 0, check: Check::Bytes, body: None }
     }
 
-    fn verdict(measure: &Measure, status: u16, pieces: &[&str]) -> Verdict {
+    fn verdict(measure: &Measure, status: u16, pieces: &[&str]) -> ComparisonResult {
         let mut comparison = Comparison::default();
         comparison.begin(measure);
         for piece in pieces {
@@ -238,68 +238,68 @@ mod tests {
     #[test]
     fn every_response_is_compared_with_first_good() {
         let measure = Measure::new(expectation());
-        let check = |status, pieces: &[&str], wanted: Verdict| {
+        let check = |status, pieces: &[&str], wanted: ComparisonResult| {
             assert_eq!(verdict(&measure, status, pieces), wanted, "{status} {pieces:?}");
         };
-        check(502, &["bad gateway"], Verdict::Status(502));
-        check(200, &["hel", "lo"], Verdict::Good);
-        check(200, &["hello"], Verdict::Good);
-        check(200, &["h", "e", "l", "l", "o"], Verdict::Good);
-        check(200, &["hel", "la"], Verdict::Bytes);
-        check(200, &["Hello"], Verdict::Bytes);
-        check(200, &["hell"], Verdict::Length { wanted: 5, had: 4 });
-        check(200, &["hello", "!"], Verdict::Length { wanted: 5, had: 6 });
-        check(200, &[], Verdict::Length { wanted: 5, had: 0 });
-        check(500, &["hello"], Verdict::Status(500));
+        check(502, &["bad gateway"], ComparisonResult::Status(502));
+        check(200, &["hel", "lo"], ComparisonResult::Good);
+        check(200, &["hello"], ComparisonResult::Good);
+        check(200, &["h", "e", "l", "l", "o"], ComparisonResult::Good);
+        check(200, &["hel", "la"], ComparisonResult::Bytes);
+        check(200, &["Hello"], ComparisonResult::Bytes);
+        check(200, &["hell"], ComparisonResult::Length { wanted: 5, had: 4 });
+        check(200, &["hello", "!"], ComparisonResult::Length { wanted: 5, had: 6 });
+        check(200, &[], ComparisonResult::Length { wanted: 5, had: 0 });
+        check(500, &["hello"], ComparisonResult::Status(500));
     }
 
     #[test]
     fn amount_of_comparison_is_a_choice() {
-        let check = |expectation: Expectation, second: &str, wanted: Verdict| {
+        let check = |expectation: Expectation, second: &str, wanted: ComparisonResult| {
             let measure = Measure::new(expectation);
-            assert_eq!(verdict(&measure, 200, &["hello"]), Verdict::Good);
+            assert_eq!(verdict(&measure, 200, &["hello"]), ComparisonResult::Good);
             assert_eq!(verdict(&measure, 200, &[second]), wanted, "{measure:?}");
         };
-        check(Expectation { check: Check::Length, ..expectation() }, "Hello", Verdict::Good);
-        let longer = Verdict::Length { wanted: 5, had: 6 };
+        check(Expectation { check: Check::Length, ..expectation() }, "Hello", ComparisonResult::Good);
+        let longer = ComparisonResult::Length { wanted: 5, had: 6 };
         check(Expectation { check: Check::Length, ..expectation() }, "hello!", longer.clone());
-        check(Expectation { check: Check::Status, ..expectation() }, "hello!", Verdict::Good);
+        check(Expectation { check: Check::Status, ..expectation() }, "hello!", ComparisonResult::Good);
         check(Expectation { bytes: Some(5), ..expectation() }, "hello!", longer);
-        check(Expectation { body: Some(b"hello".to_vec()), ..expectation() }, "hallo", Verdict::Bytes);
+        check(Expectation { body: Some(b"hello".to_vec()), ..expectation() }, "hallo", ComparisonResult::Bytes);
     }
 
     #[test]
     fn known_length_or_body_judges_first_response() {
         let measure = Measure::new(Expectation { bytes: Some(4), ..expectation() });
-        assert_eq!(verdict(&measure, 200, &["hello"]), Verdict::Length { wanted: 4, had: 5 });
-        assert_eq!(verdict(&measure, 200, &["four"]), Verdict::Good);
+        assert_eq!(verdict(&measure, 200, &["hello"]), ComparisonResult::Length { wanted: 4, had: 5 });
+        assert_eq!(verdict(&measure, 200, &["four"]), ComparisonResult::Good);
         let measure = Measure::new(Expectation { body: Some(b"known".to_vec()), ..expectation() });
-        assert_eq!(verdict(&measure, 200, &["wrong"]), Verdict::Bytes);
-        assert_eq!(verdict(&measure, 200, &["known"]), Verdict::Good);
+        assert_eq!(verdict(&measure, 200, &["wrong"]), ComparisonResult::Bytes);
+        assert_eq!(verdict(&measure, 200, &["known"]), ComparisonResult::Good);
     }
 
     #[test]
     fn concurrent_responses_are_compared_at_the_end() {
         // The second begins while the first is kept, and ends after or before it.
-        let check = |second: &str, first_ends_first: bool, wanted: Verdict, early: u64| {
+        let check = |second: &str, first_ends_first: bool, wanted: ComparisonResult, early: u64| {
             let measure = Measure::new(expectation());
             let (mut one, mut two) = (Comparison::default(), Comparison::default());
             one.take(&measure, 200, b"hel");
             two.take(&measure, 200, second.as_bytes());
             one.take(&measure, 200, b"lo");
             if first_ends_first {
-                assert_eq!(one.end(&measure, 200), Verdict::Good);
+                assert_eq!(one.end(&measure, 200), ComparisonResult::Good);
             }
             assert_eq!(two.end(&measure, 200), wanted, "{second}");
-            assert_eq!(one.end(&measure, 200), Verdict::Good);
+            assert_eq!(one.end(&measure, 200), ComparisonResult::Good);
             assert_eq!(measure.differing_early_ones(), early, "{second}");
         };
-        check("hello", true, Verdict::Good, 0);
-        check("hallo", true, Verdict::Bytes, 0);
-        check("hello!", true, Verdict::Length { wanted: 5, had: 6 }, 0);
-        check("hello", false, Verdict::Good, 0);
-        check("hallo", false, Verdict::Good, 1);
-        check("hello!", false, Verdict::Good, 1);
+        check("hello", true, ComparisonResult::Good, 0);
+        check("hallo", true, ComparisonResult::Bytes, 0);
+        check("hello!", true, ComparisonResult::Length { wanted: 5, had: 6 }, 0);
+        check("hello", false, ComparisonResult::Good, 0);
+        check("hallo", false, ComparisonResult::Good, 1);
+        check("hello!", false, ComparisonResult::Good, 1);
     }
 
     #[test]
@@ -308,15 +308,15 @@ mod tests {
         let mut broken = Comparison::default();
         broken.take(&measure, 200, b"hel");
         broken.begin(&measure);
-        assert_eq!(verdict(&measure, 200, &["hello"]), Verdict::Good);
-        assert_eq!(verdict(&measure, 200, &["hallo"]), Verdict::Bytes);
+        assert_eq!(verdict(&measure, 200, &["hello"]), ComparisonResult::Good);
+        assert_eq!(verdict(&measure, 200, &["hallo"]), ComparisonResult::Bytes);
     }
 
     #[test]
     fn an_origin_that_fails_on_purpose() {
         let measure = Measure::new(Expectation { failing_one_in: 100, ..expectation() });
-        assert_eq!(verdict(&measure, 500, &["failed"]), Verdict::Failing);
-        assert_eq!(verdict(&measure, 502, &["failed"]), Verdict::Status(502));
+        assert_eq!(verdict(&measure, 500, &["failed"]), ComparisonResult::Failing);
+        assert_eq!(verdict(&measure, 502, &["failed"]), ComparisonResult::Status(502));
         let check = |answers, one_in, wanted| assert_eq!(allowed_failing(answers, one_in), wanted);
         check(1000, 0, 0);
         check(0, 100, 1);

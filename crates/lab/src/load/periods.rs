@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::expect::Verdict;
+use super::expect::ComparisonResult;
 use super::tally::{FailureKind, histogram, latency};
 use crate::result::{Failures, PeriodOutcome};
 use hdrhistogram::Histogram;
@@ -39,11 +39,11 @@ impl Periods {
     }
 
     /// Counts a complete response.
-    pub(super) fn answer(&mut self, due_ns: u64, took_ns: u64, verdict: &Verdict) {
+    pub(super) fn answer(&mut self, due_ns: u64, took_ns: u64, verdict: &ComparisonResult) {
         let kind = match verdict {
-            Verdict::Good | Verdict::Failing => None,
-            Verdict::Status(_) => Some(FailureKind::Status),
-            Verdict::Length { .. } | Verdict::Bytes => Some(FailureKind::Content),
+            ComparisonResult::Good | ComparisonResult::Failing => None,
+            ComparisonResult::Status(_) => Some(FailureKind::Status),
+            ComparisonResult::Length { .. } | ComparisonResult::Bytes => Some(FailureKind::Content),
         };
         self.count(due_ns, took_ns, kind);
     }
@@ -99,8 +99,8 @@ mod tests {
     fn request_counts_in_the_period_it_was_due() {
         let mut periods = periods();
         // Due before the end of the first period, answered in the second.
-        periods.answer(99 * MS, 150 * MS, &Verdict::Good);
-        periods.answer(100 * MS, 2 * MS, &Verdict::Status(502));
+        periods.answer(99 * MS, 150 * MS, &ComparisonResult::Good);
+        periods.answer(100 * MS, 2 * MS, &ComparisonResult::Status(502));
         periods.lose(299 * MS, 2299 * MS, FailureKind::Timeout);
         periods.lose(400 * MS, 401 * MS, FailureKind::Broken);
         let [first, second] = &periods.outcome()[..] else { panic!("two periods") };
@@ -115,8 +115,8 @@ mod tests {
     #[test]
     fn threads_are_summed() {
         let (mut one, mut two) = (periods(), periods());
-        one.answer(0, MS, &Verdict::Good);
-        two.answer(1, 3 * MS, &Verdict::Bytes);
+        one.answer(0, MS, &ComparisonResult::Good);
+        two.answer(1, 3 * MS, &ComparisonResult::Bytes);
         two.lose(200 * MS, 201 * MS, FailureKind::Connect);
         one.add(&two);
         let outcome = one.outcome();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::expect::{Verdict, allowed_failing};
+use super::expect::{ComparisonResult, allowed_failing};
 use super::periods::Periods;
 use crate::result::{Failures, Handshakes, Latency, LoadOutcome};
 
@@ -107,7 +107,7 @@ impl Tally {
     }
 
     /// Counts a complete response: its time, its latency, and its verdict.
-    pub(super) fn answer(&mut self, now_ns: u64, took_ns: u64, verdict: &Verdict) {
+    pub(super) fn answer(&mut self, now_ns: u64, took_ns: u64, verdict: &ComparisonResult) {
         self.requests += 1;
         self.last_ns = now_ns;
         self.latency.saturating_record(took_ns);
@@ -120,13 +120,13 @@ impl Tally {
             periods.answer(now_ns.saturating_sub(took_ns), took_ns, verdict);
         }
         match verdict {
-            Verdict::Good => {}
-            Verdict::Failing => self.failing += 1,
-            Verdict::Status(status) => self.fail(FailureKind::Status, || format!("an answer had status {status}")),
-            Verdict::Length { wanted, had } => {
+            ComparisonResult::Good => {}
+            ComparisonResult::Failing => self.failing += 1,
+            ComparisonResult::Status(status) => self.fail(FailureKind::Status, || format!("an answer had status {status}")),
+            ComparisonResult::Length { wanted, had } => {
                 self.fail(FailureKind::Content, || format!("an answer's body had {had} bytes instead of {wanted}"));
             }
-            Verdict::Bytes => {
+            ComparisonResult::Bytes => {
                 self.fail(FailureKind::Content, || {
                     "an answer's body had other bytes of the right length".to_owned()
                 });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::figure::Figure;
 use super::number;
-use super::statistics::{CONFIDENCE_PERCENT, Ratio, Spread, Verdict, unpaired};
+use super::statistics::{CONFIDENCE_PERCENT, Ratio, Spread, RatioSignificance, unpaired};
 use super::summary;
 use super::table::{Cell, TextTable, Tone, wrapped};
 use crate::result::{ContenderResult, Report, ScenarioResult};
@@ -75,7 +75,7 @@ pub fn of(before: &Report, after: &Report) -> Comparison {
 impl Comparison {
     /// How many figures were judged; of a hundred unchanged ones, one is reported as changed.
     pub fn judged(&self) -> usize {
-        self.changes().filter(|(.., change)| change.ratio.verdict != Verdict::TooFewRounds).count()
+        self.changes().filter(|(.., change)| change.ratio.verdict != RatioSignificance::TooFewRounds).count()
     }
 
     /// Scenario, contender and figure of each change to slower, of the named contenders. The baseline is never listed,
@@ -249,8 +249,8 @@ fn row(contender: &ContenderComparison) -> Vec<Cell> {
 
 fn cell(figure: Figure, change: &Change) -> Cell {
     let word = match change.ratio.verdict {
-        Verdict::WithinNoise => "≈",
-        Verdict::TooFewRounds => "?",
+        RatioSignificance::WithinNoise => "≈",
+        RatioSignificance::TooFewRounds => "?",
         verdict => figure.word(verdict),
     };
     let tone = match figure.good(change.ratio.verdict) {
@@ -298,7 +298,7 @@ mod tests {
         let told = of(&before, &after);
         assert!(told.slower(&["weir".to_owned(), "haproxy".to_owned(), "nginx".to_owned()]).is_empty());
         let nginx = told.scenarios[0].contenders.iter().find(|one| one.name == "nginx").unwrap();
-        assert_eq!((nginx.by_ratio, nginx.changes[&Figure::CpuUs].ratio.verdict), (false, Verdict::Above));
+        assert_eq!((nginx.by_ratio, nginx.changes[&Figure::CpuUs].ratio.verdict), (false, RatioSignificance::Above));
         // Without a shared baseline only the numbers themselves can be compared.
         let mut other = after.clone();
         other.scenarios[0].baseline = Some("haproxy".to_owned());

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::number;
-use super::statistics::Verdict;
+use super::statistics::RatioSignificance;
 use crate::result::Run;
 
 /// One figure of a run.
@@ -100,26 +100,26 @@ impl Figure {
     }
 
     /// The word for a verdict about this figure's ratio.
-    pub fn word(self, verdict: Verdict) -> &'static str {
+    pub fn word(self, verdict: RatioSignificance) -> &'static str {
         let more_is_better = self == Self::RequestsPerSecond;
         match (verdict, self) {
-            (Verdict::WithinNoise, _) => "within noise",
-            (Verdict::TooFewRounds, _) => "too few rounds",
-            (Verdict::Above, Self::MemoryBytes | Self::Switches) => "more",
-            (Verdict::Below, Self::MemoryBytes | Self::Switches) => "less",
-            (Verdict::Above, _) if more_is_better => "faster",
-            (Verdict::Below, _) if more_is_better => "slower",
-            (Verdict::Above, _) => "slower",
-            (Verdict::Below, _) => "faster",
+            (RatioSignificance::WithinNoise, _) => "within noise",
+            (RatioSignificance::TooFewRounds, _) => "too few rounds",
+            (RatioSignificance::Above, Self::MemoryBytes | Self::Switches) => "more",
+            (RatioSignificance::Below, Self::MemoryBytes | Self::Switches) => "less",
+            (RatioSignificance::Above, _) if more_is_better => "faster",
+            (RatioSignificance::Below, _) if more_is_better => "slower",
+            (RatioSignificance::Above, _) => "slower",
+            (RatioSignificance::Below, _) => "faster",
         }
     }
 
     /// Whether a verdict about this figure's ratio is good (`true`), bad, or neither.
-    pub fn good(self, verdict: Verdict) -> Option<bool> {
+    pub fn good(self, verdict: RatioSignificance) -> Option<bool> {
         match verdict {
-            Verdict::Above => Some(self == Self::RequestsPerSecond),
-            Verdict::Below => Some(self != Self::RequestsPerSecond),
-            Verdict::WithinNoise | Verdict::TooFewRounds => None,
+            RatioSignificance::Above => Some(self == Self::RequestsPerSecond),
+            RatioSignificance::Below => Some(self != Self::RequestsPerSecond),
+            RatioSignificance::WithinNoise | RatioSignificance::TooFewRounds => None,
         }
     }
 }
@@ -150,14 +150,14 @@ mod tests {
     #[test]
     fn words_follow_the_good_direction() {
         let rows = [
-            (Figure::RequestsPerSecond, Verdict::Above, "faster", Some(true)),
-            (Figure::RequestsPerSecond, Verdict::Below, "slower", Some(false)),
-            (Figure::CpuUs, Verdict::Above, "slower", Some(false)),
-            (Figure::P99Ms, Verdict::Below, "faster", Some(true)),
-            (Figure::MemoryBytes, Verdict::Above, "more", Some(false)),
-            (Figure::Switches, Verdict::Below, "less", Some(true)),
-            (Figure::CpuUs, Verdict::WithinNoise, "within noise", None),
-            (Figure::CpuUs, Verdict::TooFewRounds, "too few rounds", None),
+            (Figure::RequestsPerSecond, RatioSignificance::Above, "faster", Some(true)),
+            (Figure::RequestsPerSecond, RatioSignificance::Below, "slower", Some(false)),
+            (Figure::CpuUs, RatioSignificance::Above, "slower", Some(false)),
+            (Figure::P99Ms, RatioSignificance::Below, "faster", Some(true)),
+            (Figure::MemoryBytes, RatioSignificance::Above, "more", Some(false)),
+            (Figure::Switches, RatioSignificance::Below, "less", Some(true)),
+            (Figure::CpuUs, RatioSignificance::WithinNoise, "within noise", None),
+            (Figure::CpuUs, RatioSignificance::TooFewRounds, "too few rounds", None),
         ];
         for (figure, verdict, word, good) in rows {
             assert_eq!((figure.word(verdict), figure.good(verdict)), (word, good), "{figure:?} {verdict:?}");

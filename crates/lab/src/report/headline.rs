@@ -2,7 +2,7 @@
 //! origin alone are left out.
 
 use super::figure::Figure;
-use super::statistics::{Ratio, Verdict, spread};
+use super::statistics::{Ratio, RatioSignificance, spread};
 use super::summary::{self, DIRECT, Summary};
 use crate::contender::Definition;
 use crate::result::{Report, ScenarioResult};
@@ -49,7 +49,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
     let ratios: Vec<Ratio> =
         standings.iter().filter(|one| one.baseline == Some(baseline)).filter_map(|one| one.ratio).collect();
     let Some(cpu) = spread(ratios.iter().map(|ratio| ratio.median)) else { return out };
-    let told = |wanted: Verdict| ratios.iter().filter(|ratio| ratio.verdict == wanted).count();
+    let told = |wanted: RatioSignificance| ratios.iter().filter(|ratio| ratio.verdict == wanted).count();
     out.push(format!(
         "Weir takes {:.2} of the CPU per request that {baseline} takes (the median of {}; {:.2} to {:.2}): less in {}, \
          more in {}, within noise in {}.",
@@ -57,9 +57,9 @@ pub fn sentences(report: &Report) -> Vec<String> {
         scenarios(cpu.rounds),
         cpu.min,
         cpu.max,
-        told(Verdict::Below),
-        told(Verdict::Above),
-        told(Verdict::WithinNoise),
+        told(RatioSignificance::Below),
+        told(RatioSignificance::Above),
+        told(RatioSignificance::WithinNoise),
     ));
     let first = standings.iter().filter(|one| one.place == 1).count();
     out.push(match standings.len() - first {

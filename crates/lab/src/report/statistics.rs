@@ -74,12 +74,12 @@ pub struct Ratio {
     /// The interval of the true ratio at [`CONFIDENCE_PERCENT`]; `None` with fewer than [`LEAST_ROUNDS`] rounds.
     pub interval: Option<(f64, f64)>,
     /// Whether the ratio differs from one.
-    pub verdict: Verdict,
+    pub verdict: RatioSignificance,
 }
 
 /// Whether a ratio differs from one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Verdict {
+pub enum RatioSignificance {
     /// It is above one.
     Above,
     /// It is below one.
@@ -173,11 +173,11 @@ fn interval(center: f64, error: f64, freedom: f64) -> (f64, f64) {
 fn from_logarithms(sorted: &[f64], interval: Option<(f64, f64)>) -> Option<Ratio> {
     let median = middle(sorted)?.exp();
     let verdict = match interval {
-        None => Verdict::TooFewRounds,
-        Some((low, _)) if low > 1.0 && median >= 1.0 + LEAST_EFFECT => Verdict::Above,
+        None => RatioSignificance::TooFewRounds,
+        Some((low, _)) if low > 1.0 && median >= 1.0 + LEAST_EFFECT => RatioSignificance::Above,
         // The same distance as above, by the logarithm.
-        Some((_, high)) if high < 1.0 && median <= 1.0 / (1.0 + LEAST_EFFECT) => Verdict::Below,
-        Some(_) => Verdict::WithinNoise,
+        Some((_, high)) if high < 1.0 && median <= 1.0 / (1.0 + LEAST_EFFECT) => RatioSignificance::Below,
+        Some(_) => RatioSignificance::WithinNoise,
     };
     Some(Ratio { median, min: sorted[0].exp(), max: sorted[sorted.len() - 1].exp(), interval, verdict })
 }

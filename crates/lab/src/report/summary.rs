@@ -153,7 +153,7 @@ fn notes(runs: &[Run]) -> Vec<&str> {
 mod tests {
     use super::*;
     use crate::report::sample;
-    use crate::report::statistics::Verdict;
+    use crate::report::statistics::RatioSignificance;
 
     #[test]
     fn losses_and_ratios_are_taken_within_a_round() {
@@ -173,7 +173,7 @@ mod tests {
         assert!(throughput.max / throughput.min > 2.5, "{throughput:?}");
         let loss = weir.loss_percent.unwrap();
         assert!(loss.max - loss.min < 10.0, "{loss:?}");
-        assert_eq!(weir.ratios[&Figure::CpuUs].verdict, Verdict::Below);
+        assert_eq!(weir.ratios[&Figure::CpuUs].verdict, RatioSignificance::Below);
         assert!((0.8..0.9).contains(&weir.ratios[&Figure::CpuUs].median));
     }
 

@@ -4,7 +4,7 @@
 use super::figure::Figure;
 use super::libraries;
 use super::number;
-use super::statistics::{LEAST_ROUNDS, SCATTERED_SHARE, Spread, Verdict};
+use super::statistics::{LEAST_ROUNDS, SCATTERED_SHARE, Spread, RatioSignificance};
 use super::summary::{self, OWN_PERCENT, SATURATED_PERCENT, Summary};
 use super::table::{Cell, TextTable, Tone, wrapped};
 use crate::result::{Report, ScenarioResult};
@@ -153,8 +153,8 @@ fn ratio(summary: &Summary<'_>) -> Cell {
         return Cell::text(number::MISSING).toned(Tone::Faint);
     };
     let word = match ratio.verdict {
-        Verdict::WithinNoise => "≈",
-        Verdict::TooFewRounds => "?",
+        RatioSignificance::WithinNoise => "≈",
+        RatioSignificance::TooFewRounds => "?",
         verdict => Figure::CpuUs.word(verdict),
     };
     let tone = match Figure::CpuUs.good(ratio.verdict) {
@@ -184,7 +184,7 @@ pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> V
         };
         measured.iter().any(of)
     };
-    if verdict(Verdict::WithinNoise) {
+    if verdict(RatioSignificance::WithinNoise) {
         out.push(
             "≈ within noise: these rounds do not tell the two apart, or they differ by less than 1 %"
                 .to_owned(),
@@ -202,7 +202,7 @@ pub(super) fn remarks(summaries: &[Summary<'_>], measured: &[&Summary<'_>]) -> V
             SCATTERED_SHARE * 100.0
         ));
     }
-    if verdict(Verdict::TooFewRounds) {
+    if verdict(RatioSignificance::TooFewRounds) {
         out.push(format!("? too few rounds to tell: {LEAST_ROUNDS} are needed"));
     }
     if measured.iter().any(|summary| summary.unsaturated() && summary.name != summary::DIRECT) {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{HealthCounter, Verdict};
+use super::{HealthCounter, NodeVerdict};
 
 /// The upstreams in force, in objects and in configurations of plugins.
 pub trait UpstreamNodes: Send + Sync {
@@ -84,7 +84,7 @@ pub struct NodeReport {
     /// first response.
     pub ewma_ms: Option<f64>,
     /// The verdict of the health checks and its counters; none without checks.
-    pub health: Option<(Verdict, HealthCounter)>,
+    pub health: Option<(NodeVerdict, HealthCounter)>,
     /// Its circuit and requests; none without ejection, breaker and limits.
     pub protection: Option<NodeProtection>,
 }

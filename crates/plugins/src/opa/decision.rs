@@ -5,7 +5,7 @@ use jsonx::{Bounds, Object, Value};
 
 /// The decision on a request.
 #[derive(Debug)]
-pub(super) enum Verdict {
+pub(super) enum OpaDecision {
     /// The request passes; the fields are those that the policy gave.
     Pass(Fields),
     /// The client is answered with this.
@@ -20,7 +20,7 @@ pub(super) type Fields = Vec<(String, String)>;
 ///
 /// # Errors
 /// It holds no decision: the fault, in words that hold nothing of the answer.
-pub(super) fn read(status: u16, answer: &[u8]) -> Result<Verdict, String> {
+pub(super) fn read(status: u16, answer: &[u8]) -> Result<OpaDecision, String> {
     if status != 200 {
         return Err(format!("the server answered with status {status}"));
     }
@@ -36,8 +36,8 @@ pub(super) fn read(status: u16, answer: &[u8]) -> Result<Verdict, String> {
     };
     // Only the decision that was meant may let a request pass: a text such as "false" is a fault of the policy.
     Ok(match result.get("allow") {
-        Some(Value::Boolean(true)) => Verdict::Pass(fields(result)),
-        _ => Verdict::Refuse(refusal(result)),
+        Some(Value::Boolean(true)) => OpaDecision::Pass(fields(result)),
+        _ => OpaDecision::Refuse(refusal(result)),
     })
 }
 

@@ -75,7 +75,7 @@ fn question_describes_the_request() {
 #[test]
 fn answers_are_read_as_decisions() {
     let refused = |answer: Value, status: u16, fields: &[&str], body: &str| {
-        let Ok(Verdict::Refuse(reply)) = decision::read(200, answer.to_string().as_bytes()) else {
+        let Ok(OpaDecision::Refuse(reply)) = decision::read(200, answer.to_string().as_bytes()) else {
             panic!("{answer}")
         };
         let got: Vec<String> = reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
@@ -104,7 +104,7 @@ fn answers_are_read_as_decisions() {
     }
     let numbers =
         decision::read(200, br#"{"result":{"allow":true,"headers":{"A":[18446744073709551616,1.50,true]}}}"#);
-    let Ok(Verdict::Pass(fields)) = numbers else { panic!() };
+    let Ok(OpaDecision::Pass(fields)) = numbers else { panic!() };
     let values: Vec<&str> = fields.iter().map(|(_, value)| &**value).collect();
     assert_eq!(values, ["18446744073709551616", "1.50", "true"]);
     for status in [201, 204, 206, 304, 403, 500, 503] {
@@ -112,7 +112,7 @@ fn answers_are_read_as_decisions() {
         assert!(decision::read(status, answer).is_err_and(|fault| fault.contains(&status.to_string())));
     }
     let passed = decision::read(200, br#"{"result":{"allow":true,"headers":{"A":"b"}}}"#);
-    assert!(matches!(passed, Ok(Verdict::Pass(fields)) if fields == [("A".to_owned(), "b".to_owned())]));
+    assert!(matches!(passed, Ok(OpaDecision::Pass(fields)) if fields == [("A".to_owned(), "b".to_owned())]));
 }
 
 #[test]

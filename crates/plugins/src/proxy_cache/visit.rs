@@ -45,7 +45,7 @@ pub(super) struct Visit {
 }
 
 /// How an entry answers a request.
-enum Verdict {
+enum EntryUsability {
     Fresh,
     /// It may be sent although it is stale, because the client says so.
     Allowed,
@@ -114,9 +114,9 @@ impl ProxyCache {
         let found = self.zone.find(&key, &exchange.request.headers, now_s);
         if let Found::Entry(entry) = &found {
             let status = match verdict(entry, request, now_s) {
-                Verdict::Fresh => Some(Status::Hit),
-                Verdict::Allowed => Some(Status::Stale),
-                Verdict::TooOld | Verdict::Stale => None,
+                EntryUsability::Fresh => Some(Status::Hit),
+                EntryUsability::Allowed => Some(Status::Stale),
+                EntryUsability::TooOld | EntryUsability::Stale => None,
             };
             if let Some(status) = status {
                 exchange.scratch = key;
@@ -175,7 +175,7 @@ impl ProxyCache {
     ) -> Flow<'a> {
         let (stale, status, passes) = match found {
             Found::Entry(entry) => match verdict(&entry, request, now_s) {
-                Verdict::TooOld => (Some(entry), Status::Stale, false),
+                EntryUsability::TooOld => (Some(entry), Status::Stale, false),
                 _ => (Some(entry), Status::Expired, false),
             },
             Found::Passes => (None, Status::Miss, true),
@@ -233,15 +233,15 @@ impl ProxyCache {
             let mut keeps_conditions = false;
             let (stale, status) = match self.zone.find(&key, &exchange.request.headers, now_s) {
                 Found::Entry(entry) => match verdict(&entry, &request, now_s) {
-                    Verdict::Fresh | Verdict::Allowed => {
+                    EntryUsability::Fresh | EntryUsability::Allowed => {
                         exchange.state::<Visit>().status = Some(Status::Hit);
                         match self.open_or_reply(exchange, &entry, now_s).await {
                             Some(reply) => return Decision::Stored(reply),
                             None => (None, Status::Miss),
                         }
                     }
-                    Verdict::TooOld => (Some(entry), Status::Stale),
-                    Verdict::Stale => (Some(entry), Status::Expired),
+                    EntryUsability::TooOld => (Some(entry), Status::Stale),
+                    EntryUsability::Stale => (Some(entry), Status::Expired),
                 },
                 Found::Passes => {
                     (passes, keeps_conditions) = (true, true);
@@ -311,18 +311,18 @@ fn fills(exchange: &Exchange) -> bool {
     exchange.request.method != Method::Head && !exchange.request.headers.contains_known(FieldId::Range)
 }
 
-fn verdict(entry: &CacheEntry, request: &Directives, now_s: u64) -> Verdict {
+fn verdict(entry: &CacheEntry, request: &Directives, now_s: u64) -> EntryUsability {
     let times = &entry.times;
     if !times.is_fresh(now_s) {
         let allowed = request.max_stale.is_some_and(|limit_s| times.may_be_stale(now_s, limit_s));
-        return if allowed { Verdict::Allowed } else { Verdict::Stale };
+        return if allowed { EntryUsability::Allowed } else { EntryUsability::Stale };
     }
     let fresh_for_s = times.fresh_s - times.resident_s(now_s);
     let is_too_old = request.max_age.is_some_and(|limit_s| times.age_s(now_s) > limit_s);
     if is_too_old || request.min_fresh.is_some_and(|least_s| fresh_for_s < least_s) {
-        return Verdict::TooOld;
+        return EntryUsability::TooOld;
     }
-    Verdict::Fresh
+    EntryUsability::Fresh
 }
 
 /// Unix seconds now.

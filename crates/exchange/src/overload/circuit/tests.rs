@@ -1,7 +1,7 @@
 //! Tables of results and times, and what the circuit makes of them.
 
 use super::*;
-use Verdict::{Failure, Success, Unknown};
+use CircuitEvidence::{Failure, Success, Unknown};
 
 fn rules() -> CircuitRules {
     CircuitRules {
@@ -19,7 +19,7 @@ fn rate(percent: u32, min_requests: u32) -> CircuitRules {
 }
 
 /// The first reason to open among results, each at its time.
-fn first_reason(rules: &CircuitRules, results: &[(u64, Verdict)]) -> Option<Reason> {
+fn first_reason(rules: &CircuitRules, results: &[(u64, CircuitEvidence)]) -> Option<Reason> {
     let circuit = Circuit::default();
     results.iter().find_map(|(now_ms, verdict)| match circuit.note(rules, *now_ms, *verdict, None) {
         Some(Event::MayOpen(reason)) => Some(reason),
@@ -43,7 +43,7 @@ fn probe(circuit: &Circuit, rules: &CircuitRules, now_ms: u64) -> Probe {
 
 #[test]
 fn failures_in_a_row_open_it() {
-    type Case = (&'static [(u64, Verdict)], bool);
+    type Case = (&'static [(u64, CircuitEvidence)], bool);
     let cases: [Case; 4] = [
         (&[(0, Failure), (1, Failure), (2, Failure)], true),
         (&[(0, Failure), (1, Failure), (2, Success), (3, Failure)], false),

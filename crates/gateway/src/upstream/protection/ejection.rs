@@ -10,7 +10,7 @@ use net::nodes::{ResolvedNode, NodeSet};
 use stdx::published::Published;
 
 use super::{Breaker, Ejection, LatencyRule, NodeGuard, Protection, SharedProtection};
-use exchange::overload::circuit::{Event, Phase, Probe, Reason, Verdict};
+use exchange::overload::circuit::{Event, Phase, Probe, Reason, CircuitEvidence};
 use exchange::overload::{outliers, window};
 
 /// Ejected nodes are looked at again after this time at the latest, so that a node that left the set and came back is found.
@@ -35,7 +35,7 @@ impl Nodes<'_> {
         &self,
         state: &Arc<NodeState>,
         now_ms: u64,
-        verdict: Verdict,
+        verdict: CircuitEvidence,
         latency_us: Option<u64>,
         probe: Option<Probe>,
     ) {
@@ -43,7 +43,7 @@ impl Nodes<'_> {
         if let Some(latency) = &self.rules.latency
             && let Some(latency_us) = latency_us
         {
-            guard.latency.record(now_ms, latency.window_ms, verdict == Verdict::Failure, latency_us);
+            guard.latency.record(now_ms, latency.window_ms, verdict == CircuitEvidence::Failure, latency_us);
             let interval_ms = (latency.window_ms / window::SLICES).max(COMPARISON_MIN_MS);
             if is_turn(&self.protection.shared.next_comparison_ms, now_ms, interval_ms) {
                 self.compare(latency, now_ms);
@@ -149,7 +149,7 @@ pub(super) fn note_breaker(
     protection: &Protection,
     breaker: &Breaker,
     now_ms: u64,
-    verdict: Verdict,
+    verdict: CircuitEvidence,
     probe: Option<Probe>,
 ) {
     if let Some(event) = protection.shared.breaker.note(&breaker.circuit, now_ms, verdict, probe) {

@@ -8,7 +8,7 @@ use net::node_state::NodeState;
 use super::result::AttemptResult;
 use super::{NodeGuard, Protection, ejection};
 use crate::upstream::Upstream;
-use exchange::overload::circuit::{Admission, Probe, Verdict};
+use exchange::overload::circuit::{Admission, Probe, CircuitEvidence};
 
 /// A place at a node.
 pub(crate) struct NodeHold {
@@ -87,10 +87,10 @@ impl Drop for NodeHold {
         let (node_probe, breaker_probe) = self.take_probes();
         let guard = NodeGuard::of(&self.state);
         if let (Some(probe), Some(rules)) = (node_probe, &self.protection.ejection) {
-            guard.circuit.note(&rules.circuit, 1, Verdict::Unknown, Some(probe));
+            guard.circuit.note(&rules.circuit, 1, CircuitEvidence::Unknown, Some(probe));
         }
         if let (Some(probe), Some(breaker)) = (breaker_probe, &self.protection.breaker) {
-            self.protection.shared.breaker.note(&breaker.circuit, 1, Verdict::Unknown, Some(probe));
+            self.protection.shared.breaker.note(&breaker.circuit, 1, CircuitEvidence::Unknown, Some(probe));
         }
         guard.requests.leave();
         self.protection.shared.queue.wake_first();

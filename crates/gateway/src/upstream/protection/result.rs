@@ -3,7 +3,7 @@
 use exchange::Exchange;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause};
-use exchange::overload::circuit::Verdict;
+use exchange::overload::circuit::CircuitEvidence;
 
 use super::FailureStatuses;
 
@@ -36,28 +36,28 @@ impl AttemptResult {
 
     /// The latency that tells how fast the node is. None for other failures than timeouts: a refused connection or an error is
     /// often faster than a response, and beside such nodes a healthy one would look slow.
-    pub(crate) fn measured_us(&self, verdict: Verdict) -> Option<u64> {
+    pub(crate) fn measured_us(&self, verdict: CircuitEvidence) -> Option<u64> {
         let is_measured = match verdict {
-            Verdict::Success => true,
-            Verdict::Failure => self.failed.is_some_and(Cause::is_timeout),
-            Verdict::Unknown => false,
+            CircuitEvidence::Success => true,
+            CircuitEvidence::Failure => self.failed.is_some_and(Cause::is_timeout),
+            CircuitEvidence::Unknown => false,
         };
         is_measured.then_some(self.latency_us)
     }
 
     /// The verdict, with these statuses as failures.
-    pub(crate) fn verdict(&self, failures: &FailureStatuses) -> Verdict {
+    pub(crate) fn verdict(&self, failures: &FailureStatuses) -> CircuitEvidence {
         match self.failed {
             // Only an attempt on a fresh connection shows whether the node works.
-            Some(Cause::SendFailed | Cause::NoResponse) if self.is_reused => Verdict::Unknown,
-            Some(cause) if cause.blame() == Blame::Upstream => Verdict::Failure,
+            Some(Cause::SendFailed | Cause::NoResponse) if self.is_reused => CircuitEvidence::Unknown,
+            Some(cause) if cause.blame() == Blame::Upstream => CircuitEvidence::Failure,
             // A node that hangs for longer than a whole request may take. A gRPC call has this cause once the client's
             // `grpc-timeout` has passed, which may be shorter than any node needs.
-            Some(Cause::RequestTimeout) if self.status == 0 && !self.is_grpc => Verdict::Failure,
-            Some(_) if !failures.http.contains(&self.status) => Verdict::Unknown,
-            _ if failures.http.contains(&self.status) => Verdict::Failure,
-            _ if self.grpc_status.is_some_and(|status| failures.grpc.contains(&status)) => Verdict::Failure,
-            _ => Verdict::Success,
+            Some(Cause::RequestTimeout) if self.status == 0 && !self.is_grpc => CircuitEvidence::Failure,
+            Some(_) if !failures.http.contains(&self.status) => CircuitEvidence::Unknown,
+            _ if failures.http.contains(&self.status) => CircuitEvidence::Failure,
+            _ if self.grpc_status.is_some_and(|status| failures.grpc.contains(&status)) => CircuitEvidence::Failure,
+            _ => CircuitEvidence::Success,
         }
     }
 }
@@ -65,7 +65,7 @@ impl AttemptResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Verdict::{Failure, Success, Unknown};
+    use CircuitEvidence::{Failure, Success, Unknown};
 
     #[test]
     fn verdict_blames_nodes_for_their_failures_only() {

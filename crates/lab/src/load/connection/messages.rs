@@ -5,7 +5,7 @@ use std::time::Instant;
 use peer::Fault;
 
 use super::{LoadConnection, Job, Phase, EventOutcome, Upgrade, nanoseconds};
-use crate::load::expect::Verdict;
+use crate::load::expect::ComparisonResult;
 use crate::load::tally::{FailureKind, Tally};
 use crate::load::websocket::{self, Heard, HandshakeFailure};
 
@@ -59,9 +59,9 @@ impl LoadConnection {
                 Some(Heard::Message { same, bytes: had }) => {
                     let (wanted, had) = (upgrade.payload.len() as u64, had as u64);
                     let verdict = match same {
-                        true => Verdict::Good,
-                        false if had == wanted => Verdict::Bytes,
-                        false => Verdict::Length { wanted, had },
+                        true => ComparisonResult::Good,
+                        false if had == wanted => ComparisonResult::Bytes,
+                        false => ComparisonResult::Length { wanted, had },
                     };
                     self.served += 1;
                     self.phase = Phase::Idle;

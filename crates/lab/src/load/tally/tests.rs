@@ -17,10 +17,10 @@ fn run(seconds: u64) -> Run {
 fn threads_add_up_to_one_outcome() {
     let (mut one, mut two) = (Tally::new(1.0), Tally::new(1.0));
     for number in 0..600 {
-        one.answer(number * MS, 2 * MS, &Verdict::Good);
+        one.answer(number * MS, 2 * MS, &ComparisonResult::Good);
     }
     for number in 0..400 {
-        two.answer(number * MS, 8 * MS, &Verdict::Good);
+        two.answer(number * MS, 8 * MS, &ComparisonResult::Good);
     }
     two.read(5_000);
     two.leave(7);
@@ -44,10 +44,10 @@ fn threads_add_up_to_one_outcome() {
 fn failures_count_by_kind_with_first_detail() {
     let mut tally = Tally::new(1.0);
     for status in [502, 503] {
-        tally.answer(0, 0, &Verdict::Status(status));
+        tally.answer(0, 0, &ComparisonResult::Status(status));
     }
-    tally.answer(0, 0, &Verdict::Bytes);
-    tally.answer(0, 0, &Verdict::Length { wanted: 5, had: 4 });
+    tally.answer(0, 0, &ComparisonResult::Bytes);
+    tally.answer(0, 0, &ComparisonResult::Length { wanted: 5, had: 4 });
     tally.fail(FailureKind::Connect, || "refused".to_owned());
     tally.fail(FailureKind::Broken, || "reset".to_owned());
     tally.fail(FailureKind::Timeout, || "too late".to_owned());
@@ -65,7 +65,7 @@ fn failing_on_purpose_is_allowed_up_to_its_share() {
     let check = |failing: u64, wanted: u64| {
         let mut tally = Tally::new(1.0);
         for number in 0..10_000 {
-            tally.answer(0, 0, if number < failing { &Verdict::Failing } else { &Verdict::Good });
+            tally.answer(0, 0, if number < failing { &ComparisonResult::Failing } else { &ComparisonResult::Good });
         }
         assert_eq!(tally.outcome(&run(1)).failures.status, wanted, "{failing}");
     };

@@ -1,7 +1,7 @@
 //! How many rounds show a difference of 5 %: a simulation of measured rounds, the same every time. The page on the
 //! laboratory's method quotes the numbers asserted here.
 
-use super::{Verdict, paired, unpaired};
+use super::{RatioSignificance, paired, unpaired};
 
 /// The noise of a machine.
 struct Noise {
@@ -41,12 +41,12 @@ fn rounds(random: &mut fastrand::Rng, count: usize, slower: f64, noise: &Noise) 
 /// The share of runs with the verdict "slower", and the share with any verdict except "within noise".
 fn shares(count: usize, slower: f64, noise: &Noise) -> (f64, f64) {
     let mut random = fastrand::Rng::with_seed(5);
-    let verdicts: Vec<Verdict> =
+    let verdicts: Vec<RatioSignificance> =
         (0..RUNS).map(|_| paired(rounds(&mut random, count, slower, noise)).unwrap().verdict).collect();
-    let share = |wanted: &dyn Fn(&Verdict) -> bool| {
+    let share = |wanted: &dyn Fn(&RatioSignificance) -> bool| {
         verdicts.iter().filter(|verdict| wanted(verdict)).count() as f64 / f64::from(RUNS)
     };
-    (share(&|verdict| *verdict == Verdict::Below), share(&|verdict| *verdict != Verdict::WithinNoise))
+    (share(&|verdict| *verdict == RatioSignificance::Below), share(&|verdict| *verdict != RatioSignificance::WithinNoise))
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn runs_are_compared_by_ratio_to_baseline() {
         let told = (0..RUNS).filter(|_| {
             let before = rounds(&mut random, count, 1.0, &noise);
             let after = rounds(&mut random, count, slower, &noise);
-            unpaired(before, after).unwrap().verdict != Verdict::WithinNoise
+            unpaired(before, after).unwrap().verdict != RatioSignificance::WithinNoise
         });
         let share = told.count() as f64 / f64::from(RUNS);
         assert!((least..=most).contains(&share), "{count} rounds, {slower}: told in {share}");

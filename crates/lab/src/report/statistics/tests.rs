@@ -24,8 +24,8 @@ fn median_and_median_deviation() {
 
 #[test]
 fn verdicts_of_ratios_within_rounds() {
-    use Verdict::{Above, Below, TooFewRounds, WithinNoise};
-    let rows: &[(&[f64], Verdict)] = &[
+    use RatioSignificance::{Above, Below, TooFewRounds, WithinNoise};
+    let rows: &[(&[f64], RatioSignificance)] = &[
         (&[2.0], TooFewRounds),
         (&[2.0, 2.1], TooFewRounds),
         // A large difference needs few rounds, ...
@@ -51,8 +51,8 @@ fn verdicts_of_ratios_within_rounds() {
 
 #[test]
 fn verdicts_of_two_runs() {
-    use Verdict::{Above, Below, TooFewRounds, WithinNoise};
-    let rows: &[(&[f64], &[f64], Verdict)] = &[
+    use RatioSignificance::{Above, Below, TooFewRounds, WithinNoise};
+    let rows: &[(&[f64], &[f64], RatioSignificance)] = &[
         (&[1.0, 1.0], &[2.0, 2.0, 2.0], TooFewRounds),
         (&[1.0, 1.02, 0.98], &[1.0, 1.01, 1.03], WithinNoise),
         (&[10.0, 10.1, 9.9], &[20.0, 20.3, 19.8], Above),
@@ -120,8 +120,8 @@ proptest! {
         let there = paired(ratios.iter().copied()).unwrap();
         let back = paired(ratios.iter().map(|ratio| 1.0 / ratio)).unwrap();
         let expected = match there.verdict {
-            Verdict::Above => Verdict::Below,
-            Verdict::Below => Verdict::Above,
+            RatioSignificance::Above => RatioSignificance::Below,
+            RatioSignificance::Below => RatioSignificance::Above,
             other => other,
         };
         prop_assert_eq!(back.verdict, expected);
@@ -143,10 +143,10 @@ proptest! {
         let got = paired(ratios.iter().copied()).unwrap();
         prop_assert_eq!(got.interval.is_none(), ratios.len() < LEAST_ROUNDS);
         match (got.verdict, got.interval) {
-            (Verdict::Above, Some((low, _))) => prop_assert!(low > 1.0 && got.median > 1.0),
-            (Verdict::Below, Some((_, high))) => prop_assert!(high < 1.0 && got.median < 1.0),
-            (Verdict::WithinNoise, Some((low, high))) => prop_assert!(low <= high),
-            (verdict, interval) => prop_assert!(verdict == Verdict::TooFewRounds && interval.is_none()),
+            (RatioSignificance::Above, Some((low, _))) => prop_assert!(low > 1.0 && got.median > 1.0),
+            (RatioSignificance::Below, Some((_, high))) => prop_assert!(high < 1.0 && got.median < 1.0),
+            (RatioSignificance::WithinNoise, Some((low, high))) => prop_assert!(low <= high),
+            (verdict, interval) => prop_assert!(verdict == RatioSignificance::TooFewRounds && interval.is_none()),
         }
     }
 }

@@ -44,7 +44,7 @@ impl Scene {
     }
 
     fn fail(&self, index: usize, now_ms: u64) {
-        self.nodes().note(&self.state(index), now_ms, Verdict::Failure, None, None);
+        self.nodes().note(&self.state(index), now_ms, CircuitEvidence::Failure, None, None);
     }
 
     fn nodes(&self) -> Nodes<'_> {
@@ -80,12 +80,12 @@ fn fast_failures_do_not_eject_the_healthy_node() {
         for index in 1..3 {
             scene.fail(index, now_ms);
         }
-        scene.nodes().note(&scene.state(0), now_ms, Verdict::Success, Some(20_000), None);
+        scene.nodes().note(&scene.state(0), now_ms, CircuitEvidence::Success, Some(20_000), None);
     }
     assert!(!scene.is_ejected(0), "the other nodes refuse, which is faster");
     for now_ms in 1_500..2_000 {
-        scene.nodes().note(&scene.state(1), now_ms, Verdict::Success, Some(2_000), None);
-        scene.nodes().note(&scene.state(0), now_ms, Verdict::Success, Some(20_000), None);
+        scene.nodes().note(&scene.state(1), now_ms, CircuitEvidence::Success, Some(2_000), None);
+        scene.nodes().note(&scene.state(0), now_ms, CircuitEvidence::Success, Some(20_000), None);
     }
     assert!(scene.is_ejected(0), "another node is faster");
 }
