@@ -11,6 +11,6 @@ mod state;
 #[cfg(feature = "simulation")]
 pub(crate) use run::body;
 pub(crate) use run::run;
-pub(crate) use state::Parts;
+pub(crate) use state::WorkerParts;
 #[cfg(feature = "simulation")]
 pub(crate) use state::Worker;

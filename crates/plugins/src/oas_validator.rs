@@ -58,7 +58,7 @@ use crate::shared::config;
 use crate::shared::outages::Outages;
 use crate::shared::side_thread;
 use document::{Document, Operation};
-use parameters::{Parts, ParameterLocation, decoded_arguments};
+use parameters::{ParameterSources, ParameterLocation, decoded_arguments};
 use source::RemoteDocument;
 
 /// The plugin.
@@ -230,7 +230,7 @@ impl OasValidator {
         let parameters = &operation.parameters;
         let steps = RefCell::new(SchemaSteps::on_worker());
         let headers = &exchange.request.headers;
-        let parts = Parts { path, query: &query, headers, parameters, steps };
+        let parts = ParameterSources { path, query: &query, headers, parameters, steps };
         let counting = parameters.iter().filter(|parameter| counts(parameter.place));
         counting.into_iter().find_map(|parameter| parameter.fault(&parts))
     }

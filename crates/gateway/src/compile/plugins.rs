@@ -67,9 +67,9 @@ impl Compiler {
         {
             return Ok(Some(shared));
         }
-        let parts = Parts::new(self, snapshot);
+        let parts = PluginBuildContext::new(self, snapshot);
         let built = parts.instance(&owner.path(), 0, name, config);
-        let Parts { number, upstreams, .. } = parts;
+        let PluginBuildContext { number, upstreams, .. } = parts;
         self.next_instance = number.get();
         let built = match (built, extension) {
             (Err(reason), Some(name)) => {
@@ -99,7 +99,7 @@ impl Compiler {
         owner: &Key,
         source: &str,
     ) -> Result<Arc<Instance>, String> {
-        let parts = Parts::new(self, snapshot);
+        let parts = PluginBuildContext::new(self, snapshot);
         let owner = owner.path();
         let build = Build {
             owner: &owner,
@@ -140,7 +140,7 @@ impl Compiler {
         name: &str,
         config: &Value,
     ) -> Result<Option<StreamInstance>, String> {
-        let parts = Parts::new(self, snapshot);
+        let parts = PluginBuildContext::new(self, snapshot);
         let Some(instance) = parts.stream_instance(&owner.path(), name, config)? else { return Ok(None) };
         for (identity, written) in parts.upstreams.into_inner() {
             let compiled = self.compile_plugin_upstream(snapshot, &identity, &written);
@@ -163,7 +163,7 @@ impl Compiler {
         kind: &ProtocolKind,
         settings: &ProtocolSettings<'_>,
     ) -> Result<Arc<dyn StreamProtocol>, String> {
-        let (parts, owner) = (Parts::new(self, snapshot), owner.path());
+        let (parts, owner) = (PluginBuildContext::new(self, snapshot), owner.path());
         let build = Build {
             owner: &owner,
             metadata: None,
@@ -188,7 +188,7 @@ impl Compiler {
 }
 
 /// The parts of a compiler that plugins are built with, and what they register while they are built.
-struct Parts<'c> {
+struct PluginBuildContext<'c> {
     kinds: &'c FastMap<&'static str, &'static PluginKind>,
     fixed: &'c FixedExtensions,
     states: &'c StateRegistry,
@@ -204,9 +204,9 @@ struct Parts<'c> {
     upstreams: RefCell<Vec<(Arc<str>, Upstream)>>,
 }
 
-impl<'c> Parts<'c> {
-    fn new(compiler: &'c Compiler, snapshot: &'c Snapshot) -> Parts<'c> {
-        Parts {
+impl<'c> PluginBuildContext<'c> {
+    fn new(compiler: &'c Compiler, snapshot: &'c Snapshot) -> PluginBuildContext<'c> {
+        PluginBuildContext {
             kinds: &compiler.kinds,
             fixed: &compiler.fixed,
             states: &compiler.states,
@@ -318,7 +318,7 @@ impl<'c> Parts<'c> {
     }
 }
 
-impl Assembly for Parts<'_> {
+impl Assembly for PluginBuildContext<'_> {
     fn plugin(
         &self,
         owner: &str,
@@ -351,7 +351,7 @@ impl Assembly for Parts<'_> {
 }
 
 impl Prepared<'_> {
-    fn build<'b>(&'b self, parts: &'b Parts<'b>, depth: u8) -> Build<'b> {
+    fn build<'b>(&'b self, parts: &'b PluginBuildContext<'b>, depth: u8) -> Build<'b> {
         Build {
             owner: &self.owner,
             metadata: self.metadata.as_ref(),

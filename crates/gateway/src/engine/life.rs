@@ -17,7 +17,7 @@ use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::log_writer::LogWriter;
 use crate::runtime::Runtime;
 use crate::upstream::warnings::UpstreamWarnings;
-use crate::worker::{self, Parts};
+use crate::worker::{self, WorkerParts};
 use exchange::observe::metrics::{SharedSeries, WorkerMetrics};
 use exchange::options::Options;
 use exchange::overload::OverloadState;
@@ -57,7 +57,7 @@ pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>)
             log.as_ref().map(|(log, writer)| (log.clone(), LineWriter::new(writer.clone())))
         };
         let (access_log, session_log) = (log_of_worker(&seed.access_log), log_of_worker(&seed.session_log));
-        let parts = Parts {
+        let parts = WorkerParts {
             index: seed.index,
             seat: seed.seat,
             options: seed.options.clone(),

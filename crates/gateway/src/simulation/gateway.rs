@@ -24,7 +24,7 @@ use crate::context::ContextParts;
 use crate::observe::idle_counts::IdleState;
 use crate::runtime::Runtime;
 use crate::upstream::warnings::UpstreamWarnings;
-use crate::worker::{self, Parts, Worker};
+use crate::worker::{self, WorkerParts, Worker};
 use exchange::client_address::RealIpOptions;
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::options::ForwardOptions;
@@ -171,7 +171,7 @@ impl Gateway {
     }
 
     fn start(&self, index: usize, commands: Commands) -> Life {
-        let worker = Worker::new(Parts {
+        let worker = Worker::new(WorkerParts {
             index,
             seat: index,
             options: self.options.clone(),

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::accept;
 use super::endpoint;
-use super::state::{Parts, Worker};
+use super::state::{WorkerParts, Worker};
 use crate::command::Closing;
 use crate::command::{Command, Handle};
 use crate::context::WorkerContext;
@@ -36,7 +36,7 @@ const SWEEP_TURNS: u64 = 50;
 /// # Errors
 /// When the event loop cannot be made.
 pub(crate) fn run(
-    parts: Parts,
+    parts: WorkerParts,
     peers: Vec<Handle>,
     commands: &mut UnboundedReceiver<Command>,
 ) -> io::Result<()> {

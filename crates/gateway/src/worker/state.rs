@@ -37,7 +37,7 @@ pub(crate) struct Worker {
 }
 
 /// The parts that a worker is made of.
-pub(crate) struct Parts {
+pub(crate) struct WorkerParts {
     pub(crate) index: usize,
     pub(crate) seat: usize,
     pub(crate) options: Arc<Options>,
@@ -48,7 +48,7 @@ pub(crate) struct Parts {
 }
 
 impl Worker {
-    pub(crate) fn new(parts: Parts) -> Rc<Worker> {
+    pub(crate) fn new(parts: WorkerParts) -> Rc<Worker> {
         let local = Local::new(parts.index, parts.options, parts.shared);
         let context = WorkerContext::new(local, parts.context);
         inner::install(&context);

@@ -52,7 +52,7 @@ pub(super) struct Parameter {
 }
 
 /// The parts of a request that parameters are read from.
-pub(super) struct Parts<'r> {
+pub(super) struct ParameterSources<'r> {
     pub(super) path: &'r [(&'r str, &'r str)],
     /// The arguments, decoded.
     pub(super) query: &'r [(String, String)],
@@ -71,7 +71,7 @@ pub(super) fn decoded_arguments(query: &[u8]) -> Vec<(String, String)> {
 
 impl Parameter {
     /// The first fault of the parameter in a request.
-    pub(super) fn fault(&self, parts: &Parts<'_>) -> Option<String> {
+    pub(super) fn fault(&self, parts: &ParameterSources<'_>) -> Option<String> {
         let texts = self.texts(parts);
         let Some(value) = self.value(&texts, parts) else {
             return self.is_required.then(|| format!("{} is required", self.label()));
@@ -95,7 +95,7 @@ impl Parameter {
     }
 
     /// The texts under the name of the parameter.
-    fn texts<'r>(&self, parts: &Parts<'r>) -> Vec<Cow<'r, str>> {
+    fn texts<'r>(&self, parts: &ParameterSources<'r>) -> Vec<Cow<'r, str>> {
         match self.place {
             ParameterLocation::Path => {
                 let values = parts.path.iter().filter(|(name, _)| *name == &*self.name);
@@ -132,7 +132,7 @@ impl Parameter {
     }
 
     /// The value; none if the request has none.
-    fn value(&self, texts: &[Cow<'_, str>], parts: &Parts<'_>) -> Option<Result<Value, String>> {
+    fn value(&self, texts: &[Cow<'_, str>], parts: &ParameterSources<'_>) -> Option<Result<Value, String>> {
         let types = self.schema.as_ref().map(|schema| &schema.types);
         let of_object = types.filter(|types| types.properties.is_some());
         match (self.style, of_object) {
@@ -178,7 +178,7 @@ impl Parameter {
     }
 
     /// The value of a text. One that may be several things is the first of them that the schema accepts.
-    fn single(&self, texts: &[Cow<'_, str>], types: &Types, parts: &Parts<'_>) -> Result<Value, String> {
+    fn single(&self, texts: &[Cow<'_, str>], types: &Types, parts: &ParameterSources<'_>) -> Result<Value, String> {
         if texts.len() > 1 {
             return Err(DOUBLED.to_owned());
         }
@@ -263,7 +263,7 @@ fn pairs(text: &str, types: &Types) -> Result<Value, String> {
 
 /// An object of which each property is an argument of its own. If the schema names no property, the arguments that are no
 /// other parameter are the properties.
-fn exploded(types: &Types, parts: &Parts<'_>) -> Result<Option<Value>, String> {
+fn exploded(types: &Types, parts: &ParameterSources<'_>) -> Result<Option<Value>, String> {
     let names_some = types.properties.iter().flatten().next().is_some();
     let is_other = |name: &str| {
         let in_query = parts.parameters.iter().filter(|parameter| parameter.place == ParameterLocation::Query);

@@ -114,7 +114,7 @@ impl<'d> Schemas<'d> {
         if let Some(known) = self.compiled.get(&key) {
             return Ok(known.clone());
         }
-        let mut parts = Parts { open: Vec::new(), known: Map::new() };
+        let mut parts = SchemaReferences { open: Vec::new(), known: Map::new() };
         let body = self.translate(written, place, 0, &mut parts)?;
         let mut alone = match body {
             Value::Bool(false) => json!({ "not": {} }),
@@ -149,7 +149,7 @@ impl<'d> Schemas<'d> {
         written: &'d Value,
         place: &str,
         level: usize,
-        parts: &mut Parts<'d>,
+        parts: &mut SchemaReferences<'d>,
     ) -> Result<Value, String> {
         if level > LEVELS_MAX {
             return Err(fault(place, &format!("the schema has more than {LEVELS_MAX} levels")));
@@ -202,12 +202,12 @@ impl<'d> Schemas<'d> {
 }
 
 /// The parts that a schema refers to, found one by one.
-struct Parts<'d> {
+struct SchemaReferences<'d> {
     open: Vec<(String, &'d Value)>,
     known: Map<String, Value>,
 }
 
-impl<'d> Parts<'d> {
+impl<'d> SchemaReferences<'d> {
     fn note(&mut self, pointer: &str, target: &'d Value, place: &str) -> Result<(), String> {
         if self.known.insert(pointer.to_owned(), Value::Null).is_some() {
             return Ok(());

@@ -33,7 +33,7 @@ pub fn check_uri(uri: &str) -> Result<(), String> {
 }
 
 /// The parts of a URI.
-pub(super) struct Parts {
+pub(super) struct UriParts {
     pub(super) is_tls: bool,
     pub(super) host: Box<str>,
     pub(super) port: u16,
@@ -41,7 +41,7 @@ pub(super) struct Parts {
     target: Box<str>,
 }
 
-pub(super) fn read(text: &str) -> Result<Parts, String> {
+pub(super) fn read(text: &str) -> Result<UriParts, String> {
     let uri: Uri = text.parse().map_err(|error| format!("{text} is not a URI: {error}"))?;
     let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
         return Err(format!(
@@ -60,7 +60,7 @@ pub(super) fn read(text: &str) -> Result<Parts, String> {
     }
     let port = port(text, authority, if is_tls { PORT_OF_HTTPS } else { PORT_OF_HTTP })?;
     let target = uri.path_and_query().map_or("/", |target| target.as_str());
-    Ok(Parts {
+    Ok(UriParts {
         is_tls,
         host: authority.host().trim_matches(['[', ']']).into(),
         port,
@@ -99,7 +99,7 @@ impl Destination {
         resolver: &Resolver,
         policy: Arc<OutboundPolicy>,
     ) -> Result<Destination, String> {
-        let Parts { is_tls, host, port, authority, target } = read(uri)?;
+        let UriParts { is_tls, host, port, authority, target } = read(uri)?;
         let tls = if is_tls { Some(identities.intern(tls.identity(ALPN_HTTP1))?) } else { None };
         let connecting = Connecting { tls, protocol: Protocol::Http1, keep_alive };
         let addresses = Addresses::follow(uri, &host, port, connecting, resolver, policy);

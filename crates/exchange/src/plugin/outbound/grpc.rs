@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::adapter::Adapter;
 use super::addresses::{Addresses, Connecting};
 use super::client::more_telling;
-use super::destination::{self, Parts};
+use super::destination::{self, UriParts};
 use super::error::{OutboundCause, OutboundError};
 use super::open::{Failed, open, within};
 use super::tls::OutboundTls;
@@ -31,7 +31,7 @@ use net::tls::identity::{ALPN_HTTP2, ClientIdentities};
 pub struct GrpcDestination {
     addresses: Addresses,
     uri: Box<str>,
-    parts: Parts,
+    parts: UriParts,
     connection: Mutex<Option<SendRequest<Full<Bytes>>>>,
 }
 

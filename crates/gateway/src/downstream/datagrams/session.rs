@@ -68,7 +68,7 @@ pub(super) struct DatagramSession {
     responses: u64,
     sent_bytes: u64,
     limits: DatagramOptions,
-    parts: Box<Parts>,
+    parts: Box<DatagramSessionParts>,
 }
 
 enum DatagramSessionState {
@@ -80,7 +80,7 @@ enum DatagramSessionState {
     AtNode(NodeSocket, Option<Version>),
 }
 
-struct Parts {
+struct DatagramSessionParts {
     route: Arc<StreamRoute>,
     /// None while the decision of plugins has it.
     record: Option<SessionRecord>,
@@ -112,7 +112,7 @@ impl DatagramSession {
             responses: 0,
             sent_bytes: 0,
             limits: route.datagrams,
-            parts: Box::new(Parts {
+            parts: Box::new(DatagramSessionParts {
                 route,
                 record,
                 upstream: None,
@@ -266,7 +266,7 @@ impl DatagramSession {
         context: &Rc<WorkerContext>,
         error: &io::Error,
     ) -> Result<(), SessionEnd> {
-        let Parts { held, upstream, record, tried, .. } = &mut *self.parts;
+        let DatagramSessionParts { held, upstream, record, tried, .. } = &mut *self.parts;
         let cause = connect_cause(error);
         if let Some(mut held) = held.take() {
             held.note_answer(Some(cause));
@@ -294,7 +294,7 @@ impl DatagramSession {
     fn connect(&mut self, seam: Seam<'_>, token: u64) -> Result<(), SessionEnd> {
         let context = seam.context;
         let asks = self.port.open.listener.wanted().protocols.proxy_protocol_to_nodes;
-        let Parts { route, record, upstream, held, place, tried } = &mut *self.parts;
+        let DatagramSessionParts { route, record, upstream, held, place, tried } = &mut *self.parts;
         let Some(record) = record else { return Err(SessionEnd::Stopped) };
         let header = route.sends_proxy.version(asks);
         if header == Some(Version::V1) {

@@ -22,7 +22,7 @@ fn check(parameter: &Parameter, input: &str, expected: Option<&str>) {
     }
     let path = [("p", input)];
     let steps = RefCell::new(SchemaSteps::on_worker());
-    let parts = Parts { path: &path, query: &query, headers: &headers, parameters: &[], steps };
+    let parts = ParameterSources { path: &path, query: &query, headers: &headers, parameters: &[], steps };
     let fault = parameter.fault(&parts);
     match expected {
         None => assert_eq!(fault, None, "{input}"),
