@@ -34,7 +34,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::result::{LoadOutcome, PeriodOutcome};
 use asker::{Asker, Limits, RequestSource};
-use connection::{Job, Upgrade};
+use connection::{LoadJob, Upgrade};
 use crowd::Crowd;
 use expect::Measure;
 use periods::Periods;
@@ -147,7 +147,7 @@ pub fn run_in_periods(
 /// Sends all requests; returns the sum of the tallies, how long it took, and the CPU time of it.
 fn send(
     plan: &Plan,
-    job: &Arc<Job>,
+    job: &Arc<LoadJob>,
     ends: Option<&[Duration]>,
     stop: &AtomicBool,
     during: impl FnOnce(Instant),
@@ -240,7 +240,7 @@ impl Plan {
     }
 
     /// The bytes sent on every connection.
-    fn job(&self) -> anyhow::Result<Job> {
+    fn job(&self) -> anyhow::Result<LoadJob> {
         let websocket = (self.manner == Manner::Websocket).then(|| Upgrade {
             handshake: websocket::handshake(&self.target.host, &self.target.path),
             payload: pattern(self.body_bytes),
@@ -253,7 +253,7 @@ impl Plan {
             true => Some((self.tls, Client::new(self.tls, &self.target.host)?)),
             false => None,
         };
-        Ok(Job {
+        Ok(LoadJob {
             target: self.target.clone(),
             request,
             last_request,
@@ -296,7 +296,7 @@ impl Plan {
     }
 
     /// The asker of one thread, with its share.
-    fn asker<'a>(&self, job: &'a Job, thread: usize, periods: Option<Periods>) -> anyhow::Result<Asker<'a>> {
+    fn asker<'a>(&self, job: &'a LoadJob, thread: usize, periods: Option<Periods>) -> anyhow::Result<Asker<'a>> {
         let (threads, end_ns) = (usize::from(self.threads), self.end_ns());
         let limits = Limits {
             connections: self.share(u64::from(self.connections), thread) as usize,

@@ -15,11 +15,11 @@ use net::env;
 const SWEEP_MS: u64 = 1_000;
 
 /// Starts tasks on the thread; it may call [`env::spawn`].
-type Job = Box<dyn FnOnce(Rc<HttpClient>) + Send>;
+type ServiceJob = Box<dyn FnOnce(Rc<HttpClient>) + Send>;
 
 /// A running service thread; dropping it ends the thread and what runs on it.
 pub(super) struct ServiceThread {
-    jobs: UnboundedSender<Job>,
+    jobs: UnboundedSender<ServiceJob>,
 }
 
 impl ServiceThread {
@@ -41,7 +41,7 @@ impl ServiceThread {
     }
 }
 
-async fn run(jobs: Arc<Mutex<UnboundedReceiver<Job>>>) {
+async fn run(jobs: Arc<Mutex<UnboundedReceiver<ServiceJob>>>) {
     // One run at a time has them; a run that has panicked has let go of them.
     let mut jobs = jobs.lock().await;
     let client = Rc::new(HttpClient::default());

@@ -13,14 +13,14 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 
-use super::connection::{LoadConnection, Job, Phase, EventOutcome, nanoseconds};
+use super::connection::{LoadConnection, LoadJob, Phase, EventOutcome, nanoseconds};
 use super::schedule::Schedule;
 use super::tally::{FailureKind, Tally};
 use super::timer::Timer;
 
 /// The state of one thread of the load generator.
 pub(super) struct Asker<'a> {
-    job: &'a Job,
+    job: &'a LoadJob,
     limits: Limits,
     source: RequestSource,
     epoll: OwnedFd,
@@ -57,7 +57,7 @@ pub(super) enum RequestSource {
 
 impl<'a> Asker<'a> {
     /// Allocates the resources of the run; connects nothing yet.
-    pub(super) fn new(job: &'a Job, limits: Limits, source: RequestSource, tally: Tally) -> anyhow::Result<Self> {
+    pub(super) fn new(job: &'a LoadJob, limits: Limits, source: RequestSource, tally: Tally) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
         let timer = match source {
             RequestSource::Open(_) => Some(Timer::new(&epoll, TIMER).context("no timer to be had")?),

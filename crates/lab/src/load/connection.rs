@@ -22,7 +22,7 @@ use super::wire::{Wire, WireError};
 
 /// The bytes sent on every connection of a run, and the expected response.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct LoadJob {
     pub(super) target: Target,
     /// The bytes of a request, or of a message in WebSocket.
     pub(super) request: Vec<u8>,
@@ -106,7 +106,7 @@ pub(super) enum EventOutcome {
 }
 
 impl LoadConnection {
-    pub(super) fn new(job: &Job) -> LoadConnection {
+    pub(super) fn new(job: &LoadJob) -> LoadConnection {
         LoadConnection {
             wire: None,
             client: job.tls.as_ref().map(|(tls, first)| first.another(*tls)),
@@ -128,7 +128,7 @@ impl LoadConnection {
     /// Begins to connect.
     pub(super) fn open(
         &mut self,
-        job: &Job,
+        job: &LoadJob,
         epoll: &OwnedFd,
         number: u64,
         now_ns: u64,
@@ -142,7 +142,7 @@ impl LoadConnection {
     }
 
     /// Sends the request on an open connection.
-    pub(super) fn ask(&mut self, job: &Job, now_ns: u64) -> EventOutcome {
+    pub(super) fn ask(&mut self, job: &LoadJob, now_ns: u64) -> EventOutcome {
         (self.phase, self.since_ns, self.sent) = (Phase::Asking, now_ns, 0);
         if job.websocket.is_none() {
             self.reading.begin();
@@ -170,7 +170,7 @@ impl LoadConnection {
     /// Handles an event of its socket.
     pub(super) fn event(
         &mut self,
-        job: &Job,
+        job: &LoadJob,
         flags: EventFlags,
         buffer: &mut [u8],
         tally: &mut Tally,
@@ -195,7 +195,7 @@ impl LoadConnection {
     }
 
     /// The bytes to send in this phase.
-    fn saying<'a>(&self, job: &'a Job) -> &'a [u8] {
+    fn saying<'a>(&self, job: &'a LoadJob) -> &'a [u8] {
         match (&job.websocket, self.phase) {
             (Some(upgrade), Phase::Upgrading) => &upgrade.handshake,
             (None, _) if self.served + 1 >= job.per_connection => &job.last_request,
@@ -203,20 +203,20 @@ impl LoadConnection {
         }
     }
 
-    fn has_unsent(&self, job: &Job) -> bool {
+    fn has_unsent(&self, job: &LoadJob) -> bool {
         let is_encrypted_unsent = self.wire.as_ref().is_some_and(Wire::has_unsent);
         self.sent < self.saying(job).len() || !self.owed.is_empty() || is_encrypted_unsent
     }
 
     /// Sends as many bytes as the kernel takes. A pending pong is sent before or after a message, never inside it.
-    fn push(&mut self, job: &Job) -> EventOutcome {
+    fn push(&mut self, job: &LoadJob) -> EventOutcome {
         let Some(mut wire) = self.wire.take() else { return EventOutcome::Wait };
         let step = wire.flush().map_or_else(broken, |()| self.push_to(&mut wire, job));
         self.wire = Some(wire);
         step
     }
 
-    fn push_to(&mut self, wire: &mut Wire, job: &Job) -> EventOutcome {
+    fn push_to(&mut self, wire: &mut Wire, job: &LoadJob) -> EventOutcome {
         let saying = self.saying(job);
         loop {
             let is_pong = !self.owed.is_empty() && (self.sent == 0 || self.sent == saying.len());
@@ -241,7 +241,7 @@ impl LoadConnection {
     /// Reads the arrived part of a response.
     fn receive(
         &mut self,
-        job: &Job,
+        job: &LoadJob,
         flags: EventFlags,
         buffer: &mut [u8],
         tally: &mut Tally,
@@ -273,7 +273,7 @@ impl LoadConnection {
 
     fn take_answer(
         &mut self,
-        job: &Job,
+        job: &LoadJob,
         flags: EventFlags,
         bytes: &[u8],
         tally: &mut Tally,
@@ -300,7 +300,7 @@ impl LoadConnection {
     }
 
     /// Handles a complete response: judges it and decides about the connection.
-    fn whole(&mut self, job: &Job, is_over: bool, tally: &mut Tally, clock: &Instant) -> EventOutcome {
+    fn whole(&mut self, job: &LoadJob, is_over: bool, tally: &mut Tally, clock: &Instant) -> EventOutcome {
         let now_ns = nanoseconds(clock);
         let verdict = self.comparison.end(&job.measure, self.reading.status);
         // A server that answers before it has read the request cannot be sent another after the rest of the body.
@@ -323,7 +323,7 @@ impl LoadConnection {
         EventOutcome::Answered(now_ns)
     }
 
-    fn closed_by_peer(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> EventOutcome {
+    fn closed_by_peer(&mut self, job: &LoadJob, tally: &mut Tally, clock: &Instant) -> EventOutcome {
         if self.phase == Phase::Asking && job.websocket.is_none() && self.reading.take_end() {
             return self.whole(job, true, tally, clock);
         }
@@ -336,7 +336,7 @@ impl LoadConnection {
     }
 
     /// Handles an event of a connection without a request: usually the server closed it, as it may.
-    fn disturbed(&mut self, job: &Job, buffer: &mut [u8]) -> EventOutcome {
+    fn disturbed(&mut self, job: &LoadJob, buffer: &mut [u8]) -> EventOutcome {
         let Some(wire) = &mut self.wire else { return EventOutcome::Wait };
         match wire.receive(buffer) {
             Ok(None) => EventOutcome::Wait,

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use socket2::SockRef;
 
-use super::connection::{Job, nanoseconds};
+use super::connection::{LoadJob, nanoseconds};
 use super::expect::{Comparison, ComparisonResult};
 use super::reading::Reading;
 use super::schedule::Schedule;
@@ -46,7 +46,7 @@ pub enum Habit {
 
 /// All clients of one thread.
 pub(super) struct Crowd<'a> {
-    job: &'a Job,
+    job: &'a LoadJob,
     habit: Habit,
     /// Bytes that are sent quickly, before the slow part; `slow` is the slow part.
     quick: Vec<u8>,
@@ -90,7 +90,7 @@ enum CrowdStage {
 }
 
 impl<'a> Crowd<'a> {
-    pub(super) fn new(job: &'a Job, habit: Habit, plan: &Plan) -> anyhow::Result<Self> {
+    pub(super) fn new(job: &'a LoadJob, habit: Habit, plan: &Plan) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
         let (quick, slow) = said(job, habit);
         let client = || Client {
@@ -365,7 +365,7 @@ impl Turns {
 
 impl Client {
     /// Resets the client before a request's first byte.
-    fn restart(&mut self, job: &Job) {
+    fn restart(&mut self, job: &LoadJob) {
         self.sent = 0;
         self.reading.begin();
         self.comparison.begin(&job.measure);
@@ -382,7 +382,7 @@ impl Habit {
 }
 
 /// The quick and the slow part of a client's bytes.
-fn said(job: &Job, habit: Habit) -> (Vec<u8>, Vec<u8>) {
+fn said(job: &LoadJob, habit: Habit) -> (Vec<u8>, Vec<u8>) {
     let head_bytes = memchr::memmem::find(&job.request, b"\r\n\r\n").map_or(0, |at| at + 2);
     match habit {
         Habit::Idle | Habit::Readers { .. } => (job.request.clone(), Vec::new()),
@@ -415,7 +415,7 @@ fn invited(all: usize, ramp_up: Duration, now_ns: u64) -> usize {
 
 /// Opens a connection. A reader's has the segments of a network and a small buffer, so that a large response does not
 /// fit into this side's kernel and the server sees a slow reader.
-fn connect(job: &Job, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<OwnedFd, Errno> {
+fn connect(job: &LoadJob, habit: Habit, epoll: &OwnedFd, number: usize) -> Result<OwnedFd, Errno> {
     let socket = socket::open(job.target.address)?;
     if matches!(habit, Habit::Readers { .. }) {
         sockopt::set_socket_recv_buffer_size(&socket, READER_BUFFER_BYTES)?;

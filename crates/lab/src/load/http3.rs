@@ -17,7 +17,7 @@ use quinn::{ClientConfig, ReadError, RecvStream, SendStream};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{JoinHandle, spawn_local};
 
-use super::connection::{Job, nanoseconds};
+use super::connection::{LoadJob, nanoseconds};
 use super::expect::Comparison;
 use super::tally::{FailureKind, Tally};
 use super::tls;
@@ -40,7 +40,7 @@ pub(super) struct Http3Share {
 /// resource.
 pub(super) fn run(
     share: Http3Share,
-    job: &Arc<Job>,
+    job: &Arc<LoadJob>,
     tally: Tally,
     stop: &AtomicBool,
     barrier: &Barrier,
@@ -75,7 +75,7 @@ pub(super) fn run(
 /// The data that all clients of a thread have in common.
 struct Http3ThreadState {
     share: Http3Share,
-    job: Arc<Job>,
+    job: Arc<LoadJob>,
     quic: ClientConfig,
     /// The name of the server in TLS.
     server: String,
@@ -91,7 +91,7 @@ struct Http3ThreadState {
 }
 
 impl Http3ThreadState {
-    fn new(share: Http3Share, job: &Arc<Job>, tally: Tally) -> anyhow::Result<Rc<Self>> {
+    fn new(share: Http3Share, job: &Arc<LoadJob>, tally: Tally) -> anyhow::Result<Rc<Self>> {
         let (server, tls) = tls::for_quic(&job.target.host)?;
         let mut shared = Self {
             share,

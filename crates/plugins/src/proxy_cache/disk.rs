@@ -40,7 +40,7 @@ const TEMPORARY: &str = "weir-incomplete";
 const LOG_INTERVAL_MS: u64 = 10_000;
 
 /// Work for a thread of a zone.
-type Job = Box<dyn FnOnce() + Send>;
+type DiskJob = Box<dyn FnOnce() + Send>;
 
 /// The part of a zone that is on disk.
 pub(super) struct DiskStore {
@@ -57,8 +57,8 @@ pub(super) struct DiskStore {
 }
 
 struct Threads {
-    writer: Sender<Job>,
-    readers: [Sender<Job>; READERS],
+    writer: Sender<DiskJob>,
+    readers: [Sender<DiskJob>; READERS],
 }
 
 impl DiskStore {
@@ -213,7 +213,7 @@ fn is_hex(text: &str, length: usize) -> bool {
 impl Threads {
     fn start() -> Result<Threads, String> {
         let thread = |name: &str| {
-            let (jobs, handed_in) = channel::<Job>();
+            let (jobs, handed_in) = channel::<DiskJob>();
             let run = move || handed_in.into_iter().for_each(|job| job());
             let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
             started.map(|_| jobs).map_err(|error| format!("cannot start a thread: {error}"))

@@ -15,11 +15,11 @@ const JOBS_MAX: usize = 1_024;
 /// Copies of bodies that jobs hold, all together, in bytes: two of the longest that a plugin checks by default.
 const BYTES_MAX: usize = 128 * 1024 * 1024;
 
-type Job = Box<dyn FnOnce() + Send>;
+type SideThreadJob = Box<dyn FnOnce() + Send>;
 
 /// A thread with the jobs that wait for it.
 struct SideThread {
-    jobs: Sender<Job>,
+    jobs: Sender<SideThreadJob>,
     waiting: Arc<AtomicUsize>,
 }
 
@@ -37,7 +37,7 @@ impl SideThread {
     }
 
     /// Hands a job in, if fewer than `jobs_max` wait.
-    fn hand_in(&self, job: Job, jobs_max: usize) -> Result<(), &'static str> {
+    fn hand_in(&self, job: SideThreadJob, jobs_max: usize) -> Result<(), &'static str> {
         let more = |waiting: usize| (waiting < jobs_max).then_some(waiting + 1);
         self.waiting
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
@@ -46,7 +46,7 @@ impl SideThread {
     }
 }
 
-fn work(jobs: &Receiver<Job>, waiting: &AtomicUsize) {
+fn work(jobs: &Receiver<SideThreadJob>, waiting: &AtomicUsize) {
     while let Ok(job) = jobs.recv() {
         waiting.fetch_sub(1, Ordering::Relaxed);
         // A job that panics ends with its result missing; the thread serves others.

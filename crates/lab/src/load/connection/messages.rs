@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use peer::Fault;
 
-use super::{LoadConnection, Job, Phase, EventOutcome, Upgrade, nanoseconds};
+use super::{LoadConnection, LoadJob, Phase, EventOutcome, Upgrade, nanoseconds};
 use crate::load::expect::ComparisonResult;
 use crate::load::tally::{FailureKind, Tally};
 use crate::load::websocket::{self, Heard, HandshakeFailure};
 
 impl LoadConnection {
-    pub(super) fn take_handshake(&mut self, job: &Job, bytes: &[u8], clock: &Instant) -> EventOutcome {
+    pub(super) fn take_handshake(&mut self, job: &LoadJob, bytes: &[u8], clock: &Instant) -> EventOutcome {
         self.came.extend_from_slice(bytes);
         match websocket::check_handshake(&self.came) {
             Ok(None) => EventOutcome::Wait,
@@ -28,7 +28,7 @@ impl LoadConnection {
 
     pub(super) fn take_frames(
         &mut self,
-        job: &Job,
+        job: &LoadJob,
         upgrade: &Upgrade,
         mut bytes: &[u8],
         tally: &mut Tally,
@@ -72,7 +72,7 @@ impl LoadConnection {
         answered
     }
 
-    pub(super) fn ping_while_idle(&mut self, job: &Job, mut bytes: &[u8]) -> EventOutcome {
+    pub(super) fn ping_while_idle(&mut self, job: &LoadJob, mut bytes: &[u8]) -> EventOutcome {
         while !bytes.is_empty() {
             match self.frames.take(bytes, &[]) {
                 Ok((used, None)) => bytes = &bytes[used..],

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use rustls::HandshakeKind;
 
-use super::{LoadConnection, Job, Phase, EventOutcome, broken, nanoseconds};
+use super::{LoadConnection, LoadJob, Phase, EventOutcome, broken, nanoseconds};
 use crate::load::socket;
 use crate::load::tally::{FailureKind, Tally};
 use crate::load::websocket::Echo;
 
 impl LoadConnection {
-    pub(super) fn connected(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> EventOutcome {
+    pub(super) fn connected(&mut self, job: &LoadJob, tally: &mut Tally, clock: &Instant) -> EventOutcome {
         let Some(wire) = &self.wire else { return EventOutcome::Wait };
         if let Err(error) = wire.connected() {
             return EventOutcome::Failed(FailureKind::Connect, socket::cannot_connect(error));
@@ -23,7 +23,7 @@ impl LoadConnection {
     }
 
     /// Goes on with the TLS handshake.
-    pub(super) fn secure(&mut self, job: &Job, tally: &mut Tally, clock: &Instant) -> EventOutcome {
+    pub(super) fn secure(&mut self, job: &LoadJob, tally: &mut Tally, clock: &Instant) -> EventOutcome {
         let Some(wire) = &mut self.wire else { return EventOutcome::Wait };
         match wire.secure() {
             Ok(None) => return EventOutcome::Wait,
@@ -46,7 +46,7 @@ impl LoadConnection {
     }
 
     /// The connection can carry requests, after the handshake of WebSocket if there is one.
-    fn begin(&mut self, job: &Job, clock: &Instant) -> EventOutcome {
+    fn begin(&mut self, job: &LoadJob, clock: &Instant) -> EventOutcome {
         self.sent = 0;
         if job.websocket.is_some() {
             self.phase = Phase::Upgrading;
@@ -59,7 +59,7 @@ impl LoadConnection {
     }
 
     /// The connection is established; sends the request if it was opened for one.
-    pub(super) fn stands(&mut self, job: &Job, clock: &Instant) -> EventOutcome {
+    pub(super) fn stands(&mut self, job: &LoadJob, clock: &Instant) -> EventOutcome {
         self.phase = Phase::Idle;
         if self.due_ns.is_some() { self.ask(job, nanoseconds(clock)) } else { EventOutcome::Ready }
     }

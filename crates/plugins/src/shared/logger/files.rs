@@ -27,22 +27,22 @@ const REFUSED_FOLDERS: [&str; 3] = ["/dev", "/proc", "/sys"];
 /// Files there that may be written all the same.
 const STANDARD_STREAMS: [&str; 2] = ["/dev/stdout", "/dev/stderr"];
 
-struct Job {
+struct AppendJob {
     path: PathBuf,
     lines: Vec<u8>,
     done: oneshot::Sender<io::Result<()>>,
 }
 
 /// None where the thread cannot be started.
-static THREAD: LazyLock<Option<SyncSender<Job>>> = LazyLock::new(|| {
+static THREAD: LazyLock<Option<SyncSender<AppendJob>>> = LazyLock::new(|| {
     let (writes, handed_in) = sync_channel(WRITES_MAX);
     std::thread::Builder::new().name("log-files".to_owned()).spawn(move || run(&handed_in)).ok()?;
     Some(writes)
 });
 
-fn run(writes: &Receiver<Job>) {
+fn run(writes: &Receiver<AppendJob>) {
     let mut files = Files::default();
-    while let Ok(Job { path, lines, done }) = writes.recv() {
+    while let Ok(AppendJob { path, lines, done }) = writes.recv() {
         let written = files.append(&path, &lines, reopening::count(), Instant::now());
         // The queue may have gone meanwhile.
         let _ = done.send(written);
@@ -58,7 +58,7 @@ pub(crate) async fn append(path: &Path, lines: Vec<u8>) -> io::Result<()> {
     let (done, written) = oneshot::channel();
     let thread =
         THREAD.as_ref().ok_or_else(|| io::Error::other("the thread that writes files cannot be started"))?;
-    thread.try_send(Job { path: path.to_owned(), lines, done }).map_err(|_| behind())?;
+    thread.try_send(AppendJob { path: path.to_owned(), lines, done }).map_err(|_| behind())?;
     written.await.unwrap_or_else(|_| Err(behind()))
 }
 

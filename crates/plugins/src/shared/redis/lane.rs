@@ -40,7 +40,7 @@ struct LanesOfNode {
 
 #[derive(Default)]
 struct Lane {
-    jobs: RefCell<VecDeque<Job>>,
+    jobs: RefCell<VecDeque<LaneJob>>,
     wake: Notify,
     /// Whether commands of it are on their way.
     is_busy: Cell<bool>,
@@ -49,7 +49,7 @@ struct Lane {
 }
 
 /// Commands that are sent together, of which the last reply counts.
-struct Job {
+struct LaneJob {
     bytes: Vec<u8>,
     replies: usize,
     done: oneshot::Sender<Result<Value, RedisError>>,
@@ -64,7 +64,7 @@ pub(super) async fn call(
 ) -> Result<Value, RedisError> {
     let lane = worker.resource(Lanes::default).lane(node);
     let (done, reply) = oneshot::channel();
-    lane.push(node, Job { bytes, replies, done })?;
+    lane.push(node, LaneJob { bytes, replies, done })?;
     let timing = node.timing;
     let limit_ms = timing.connect_timeout_ms + QUEUE_WAIT_REPLIES * timing.reply_timeout_ms;
     tokio::select! {
@@ -105,7 +105,7 @@ impl Lane {
         !self.is_busy.get() && self.jobs.borrow().is_empty()
     }
 
-    fn push(self: &Rc<Lane>, node: &Arc<RedisNode>, job: Job) -> Result<(), RedisError> {
+    fn push(self: &Rc<Lane>, node: &Arc<RedisNode>, job: LaneJob) -> Result<(), RedisError> {
         let mut jobs = self.jobs.borrow_mut();
         if jobs.len() >= QUEUE_MAX {
             return Err(RedisError::Busy);
@@ -121,7 +121,7 @@ impl Lane {
     }
 
     /// The commands to send next; nothing if none came for `idle_ms`.
-    async fn next_batch(&self, idle_ms: u64) -> Option<VecDeque<Job>> {
+    async fn next_batch(&self, idle_ms: u64) -> Option<VecDeque<LaneJob>> {
         loop {
             let batch = self.take_batch();
             if !batch.is_empty() {
@@ -135,7 +135,7 @@ impl Lane {
         }
     }
 
-    fn take_batch(&self) -> VecDeque<Job> {
+    fn take_batch(&self) -> VecDeque<LaneJob> {
         let mut jobs = self.jobs.borrow_mut();
         let mut batch = VecDeque::new();
         let mut bytes = 0;
@@ -175,7 +175,7 @@ async fn drive(node: Arc<RedisNode>, lane: Rc<Lane>) {
 }
 
 /// Sends a batch and hands its replies out; after a failure the connection is closed.
-async fn serve(node: &RedisNode, connection: &mut Option<RedisConnection>, mut batch: VecDeque<Job>) {
+async fn serve(node: &RedisNode, connection: &mut Option<RedisConnection>, mut batch: VecDeque<LaneJob>) {
     let whole = batch.len();
     let was_kept = connection.is_some();
     let mut outcome = attempt(node, connection, &mut batch).await;
@@ -200,7 +200,7 @@ async fn serve(node: &RedisNode, connection: &mut Option<RedisConnection>, mut b
 async fn attempt(
     node: &RedisNode,
     connection: &mut Option<RedisConnection>,
-    batch: &mut VecDeque<Job>,
+    batch: &mut VecDeque<LaneJob>,
 ) -> Result<(), RedisError> {
     if connection.as_mut().is_some_and(RedisConnection::has_surplus) {
         *connection = None;
