@@ -16,7 +16,7 @@ use super::plan::{Faults, Plan, client_address, node_address, proxy_address};
 use super::wire::{Broken, Peer};
 use exchange::options::Limits;
 use exchange::options::Timeouts;
-use net::env::memory::{Link, connect_from, set_link, simulate, sleep_ns};
+use net::env::memory::{LinkBehavior, connect_from, set_link, simulate, sleep_ns};
 use net::env::{self, Listener};
 
 /// Response field with the request that the response was made for: its method and canonical path.
@@ -146,7 +146,7 @@ type Shared = Rc<RefCell<Account>>;
 
 async fn scene(script: Rc<Script>, account: Shared) {
     // Each write arrives as one piece and all take equally long, so that only the script decides on cuts.
-    let link = Link { latency_ns: (20_000, 20_000), ..Link::default() };
+    let link = LinkBehavior { latency_ns: (20_000, 20_000), ..LinkBehavior::default() };
     set_link(proxy_address(), link.clone());
     set_link(node_address(0), link);
     let ledger = Rc::new(Ledger::new());
@@ -181,8 +181,8 @@ fn plan() -> Plan {
             ..Limits::default()
         },
         timeouts: Timeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000, tunnel_idle_ms: 3_000 },
-        client_link: Link::default(),
-        node_link: Link::default(),
+        client_link: LinkBehavior::default(),
+        node_link: LinkBehavior::default(),
         faults: Faults::default(),
         second_listener: false,
         changes: 0,

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use exchange::options::Limits;
 use exchange::options::Timeouts;
-use net::env::memory::{Link, Random};
+use net::env::memory::{LinkBehavior, Random};
 
 /// Parameters of one run.
 #[derive(Clone, Debug)]
@@ -22,8 +22,8 @@ pub(crate) struct Plan {
     pub(crate) routes: usize,
     pub(crate) limits: Limits,
     pub(crate) timeouts: Timeouts,
-    pub(crate) client_link: Link,
-    pub(crate) node_link: Link,
+    pub(crate) client_link: LinkBehavior,
+    pub(crate) node_link: LinkBehavior,
     pub(crate) faults: Faults,
     /// Whether the gateway has a second listener, which may be removed and added again.
     pub(crate) second_listener: bool,
@@ -172,13 +172,13 @@ fn limits(random: &mut Random) -> Limits {
     }
 }
 
-fn link(random: &mut Random) -> Link {
-    Link {
+fn link(random: &mut Random) -> LinkBehavior {
+    LinkBehavior {
         latency_ns: (0, *random.pick(&[1_000, 100_000, 1_000_000, 5_000_000])),
         room_bytes: *random.pick(&[(65_536, 65_536), (1_048_576, 1_048_576), (4_000, 20_000), (300, 3_000)]),
         pieces_percent: *random.pick(&[0, 0, 10, 50]),
         lag_percent: *random.pick(&[0, 10, 50]),
-        ..Link::default()
+        ..LinkBehavior::default()
     }
 }
 

@@ -12,7 +12,7 @@ use super::ledger::Ledger;
 use super::names::Names;
 use super::plan::{Plan, client_address, node_address, proxy_address};
 use super::wire::{Body, Broken, Peer};
-use net::env::memory::{Link, Random, connect_from, set_link, simulate};
+use net::env::memory::{LinkBehavior, Random, connect_from, set_link, simulate};
 use net::env::{self, Listener};
 
 /// Number of networks that each play runs over.
@@ -28,7 +28,7 @@ where
         let ran = simulate(seed, false, 60_000, async move {
             let plan = Rc::new(plan(seed, change));
             let link =
-                Link { latency_ns: (0, 300_000), lag_percent: 20, pieces_percent: 20, ..Link::default() };
+                LinkBehavior { latency_ns: (0, 300_000), lag_percent: 20, pieces_percent: 20, ..LinkBehavior::default() };
             set_link(proxy_address(), link.clone());
             set_link(node_address(0), link);
             let listener = Listener::attach(env::bind(node_address(0), false).unwrap()).unwrap();
@@ -271,7 +271,7 @@ fn half_closed_client_is_closed_soon() {
 /// Sets how long a connection to the node takes; `hang_percent` of the connections are never established.
 fn set_node_link(connect_ms: u64, hang_percent: u64) {
     let latency_ns = (connect_ms * 1_000_000, connect_ms * 1_000_000);
-    set_link(node_address(0), Link { latency_ns, hang_percent, ..Link::default() });
+    set_link(node_address(0), LinkBehavior { latency_ns, hang_percent, ..LinkBehavior::default() });
 }
 
 fn waits_long_for_connections(plan: &mut Plan) {
@@ -319,7 +319,7 @@ fn client_that_left_is_given_up_at_next_node() {
     async fn client(mut peer: Peer, gateway: Rc<Gateway>) {
         // Neither node accepts a connection; the client leaves just before the attempt at the first node times out.
         set_node_link(0, 100);
-        set_link(node_address(1), Link { hang_percent: 100, ..Link::default() });
+        set_link(node_address(1), LinkBehavior { hang_percent: 100, ..LinkBehavior::default() });
         gateway.publish(ObjectKind::Route, "1", Some(&route_to(&[1, 1])));
         peer.write(GET).await.unwrap();
         env::sleep_ms(1_400).await;
@@ -336,7 +336,7 @@ fn client_that_left_is_given_up_at_next_node() {
 fn response_in_flight_survives_cut_of_the_next() {
     async fn client(_: Peer, _: Rc<Gateway>) {
         // A long latency, so that the first response is in flight when the second is cut.
-        let far = Link { latency_ns: (5_000_000, 10_000_000), ..Link::default() };
+        let far = LinkBehavior { latency_ns: (5_000_000, 10_000_000), ..LinkBehavior::default() };
         set_link(proxy_address(), far);
         let mut peer = Peer::new(connect_from(client_address(0, 1), proxy_address()).await.unwrap(), 1_000);
         peer.write(&[GET, GET].concat()).await.unwrap();

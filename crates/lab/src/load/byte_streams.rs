@@ -19,7 +19,7 @@ use super::expect::ComparisonResult;
 use super::socket;
 use super::tally::{FailureKind, Tally};
 use super::target::Target;
-use link::{Link, Phase, Taken};
+use link::{ByteStreamLink, Phase, Taken};
 
 /// The exchange on every connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) fn run(
 struct Talker<'a> {
     share: ByteStreamShare<'a>,
     epoll: OwnedFd,
-    links: Vec<Link>,
+    links: Vec<ByteStreamLink>,
     /// Messages that are not sent yet.
     left: u64,
     in_flight: usize,
@@ -85,7 +85,7 @@ impl<'a> Talker<'a> {
     fn new(share: ByteStreamShare<'a>, tally: Tally) -> anyhow::Result<Self> {
         Ok(Self {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?,
-            links: (0..share.connections).map(|_| Link::default()).collect(),
+            links: (0..share.connections).map(|_| ByteStreamLink::default()).collect(),
             left: share.requests,
             in_flight: 0,
             begun: false,
@@ -105,7 +105,7 @@ impl<'a> Talker<'a> {
         for first in (0..self.links.len()).step_by(CONNECTING_AT_ONCE) {
             let batch = first..(first + CONNECTING_AT_ONCE).min(self.links.len());
             batch.clone().for_each(|number| self.open(number));
-            let opening = |link: &Link| link.phase == Phase::Connecting;
+            let opening = |link: &ByteStreamLink| link.phase == Phase::Connecting;
             while self.links[batch.clone()].iter().any(opening) && !stop.load(Ordering::Relaxed) {
                 self.turn(&mut events);
             }

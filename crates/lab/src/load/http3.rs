@@ -21,7 +21,7 @@ use super::connection::{LoadJob, nanoseconds};
 use super::expect::Comparison;
 use super::tally::{FailureKind, Tally};
 use super::tls;
-use link::Link;
+use link::Http3Link;
 
 /// The share of one thread.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub(super) fn run(
         wait(clients, stop).await;
         // Every connection is told that it is closed; otherwise servers would hold it until its idle timeout.
         shared.is_over.set(true);
-        shared.links.borrow().iter().for_each(Link::end);
+        shared.links.borrow().iter().for_each(Http3Link::end);
         tokio::time::sleep(FAREWELL).await;
     });
     Ok(shared.tally.replace(Tally::new(0.0)))
@@ -86,7 +86,7 @@ struct Http3ThreadState {
     clock: Cell<Instant>,
     tally: RefCell<Tally>,
     /// The connections that stand.
-    links: RefCell<Vec<Link>>,
+    links: RefCell<Vec<Http3Link>>,
     is_over: Cell<bool>,
 }
 
@@ -146,7 +146,7 @@ impl Http3ThreadState {
 }
 
 /// Opens all connections, each tried once.
-async fn connect(shared: &Rc<Http3ThreadState>) -> Vec<Option<Link>> {
+async fn connect(shared: &Rc<Http3ThreadState>) -> Vec<Option<Http3Link>> {
     let opening: Vec<_> = (0..shared.share.connections)
         .map(|_| {
             let shared = Rc::clone(shared);
@@ -160,8 +160,8 @@ async fn connect(shared: &Rc<Http3ThreadState>) -> Vec<Option<Link>> {
     links
 }
 
-async fn open(shared: &Http3ThreadState) -> Option<Link> {
-    match Link::connect(shared).await {
+async fn open(shared: &Http3ThreadState) -> Option<Http3Link> {
+    match Http3Link::connect(shared).await {
         Ok(link) => {
             shared.tally.borrow_mut().handshake(false);
             shared.links.borrow_mut().push(link.clone());
@@ -191,7 +191,7 @@ async fn wait(clients: Vec<JoinHandle<()>>, stop: &AtomicBool) {
 }
 
 /// One client: its streams, and another connection when one was lost.
-async fn client(shared: Rc<Http3ThreadState>, mut link: Option<Link>) {
+async fn client(shared: Rc<Http3ThreadState>, mut link: Option<Http3Link>) {
     while shared.goes_on() {
         let Some(present) = link.take() else {
             link = open(&shared).await;
@@ -212,7 +212,7 @@ async fn client(shared: Rc<Http3ThreadState>, mut link: Option<Link>) {
 }
 
 /// Sends one request after another, as long as the connection stands.
-async fn stream(shared: Rc<Http3ThreadState>, link: Link) {
+async fn stream(shared: Rc<Http3ThreadState>, link: Http3Link) {
     let mut comparison = Comparison::default();
     let mut head = ResponseHead::new();
     while shared.goes_on() {
@@ -255,7 +255,7 @@ enum Ended {
 /// One request and its response; returns the status.
 async fn exchange(
     shared: &Http3ThreadState,
-    link: &Link,
+    link: &Http3Link,
     comparison: &mut Comparison,
     head: &mut ResponseHead,
     now_ms: u64,
@@ -293,7 +293,7 @@ async fn exchange(
 /// Reads what came of a response.
 fn read(
     shared: &Http3ThreadState,
-    link: &Link,
+    link: &Http3Link,
     reader: &mut RequestReader,
     mut chunk: Bytes,
     comparison: &mut Comparison,
@@ -318,7 +318,7 @@ fn read(
     Ok(())
 }
 
-fn faulty(link: &Link, fault: Fault) -> Ended {
+fn faulty(link: &Http3Link, fault: Fault) -> Ended {
     let words = format!("an answer is no HTTP/3: {}", fault.reason());
     if let Fault::Connection(error) = fault {
         link::close(&link.quic, error);

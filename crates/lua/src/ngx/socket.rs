@@ -8,7 +8,7 @@ use exchange::plugin::outbound::{DatagramDestination, OutboundCause, OutboundErr
 use mlua::{Error, IntoLuaMulti, Lua, LuaString, UserData, UserDataRef, Value};
 
 use super::Adder;
-use super::socket_pool::Link;
+use super::socket_pool::SocketConnection;
 use super::texts::text_of;
 use crate::runtime::limits::RECEIVED_MAX_BYTES;
 use crate::runtime::state::InterpreterState;
@@ -25,7 +25,7 @@ const READ_BYTES: usize = 16 * 1024;
 /// A socket of a script.
 #[derive(Default)]
 struct Socket {
-    link: Option<Link>,
+    link: Option<SocketConnection>,
     /// Bytes that have arrived and were not received.
     buffer: Vec<u8>,
     host: String,
@@ -267,7 +267,7 @@ fn connect(
         let lua = upgrade(&weak)?;
         match opened {
             Ok(stream) => {
-                socket.0.borrow_mut().link = Some(Link::new(stream, held));
+                socket.0.borrow_mut().link = Some(SocketConnection::new(stream, held));
                 1.into_lua_multi(&lua)
             }
             Err(error) => (Value::Nil, outbound_reason(&error)).into_lua_multi(&lua),
@@ -314,7 +314,7 @@ fn handshake(
         let lua = upgrade(&weak)?;
         match opened {
             Ok(stream) => {
-                socket.0.borrow_mut().link = Some(Link::new(stream, held));
+                socket.0.borrow_mut().link = Some(SocketConnection::new(stream, held));
                 true.into_lua_multi(&lua)
             }
             Err(error) => (Value::Nil, outbound_reason(&error)).into_lua_multi(&lua),

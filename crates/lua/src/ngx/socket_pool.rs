@@ -19,7 +19,7 @@ pub(crate) struct Sockets {
 }
 
 /// An open connection, which counts.
-pub(super) struct Link {
+pub(super) struct SocketConnection {
     pub(super) stream: OutboundStream,
     pub(super) reused: u32,
     _place: ConnectionSlot,
@@ -31,7 +31,7 @@ pub(super) struct ConnectionSlot(Rc<Cell<usize>>);
 /// A connection that waits to be used again.
 struct Kept {
     pool: String,
-    link: Link,
+    link: SocketConnection,
     ends_ns: u64,
 }
 
@@ -41,9 +41,9 @@ impl Drop for ConnectionSlot {
     }
 }
 
-impl Link {
-    pub(super) fn new(stream: OutboundStream, place: ConnectionSlot) -> Link {
-        Link { stream, reused: 0, _place: place }
+impl SocketConnection {
+    pub(super) fn new(stream: OutboundStream, place: ConnectionSlot) -> SocketConnection {
+        SocketConnection { stream, reused: 0, _place: place }
     }
 }
 
@@ -89,7 +89,7 @@ impl Sockets {
     }
 
     /// A connection of `pool` that can be used again.
-    pub(super) fn checkout(&self, pool: &str) -> Option<Link> {
+    pub(super) fn checkout(&self, pool: &str) -> Option<SocketConnection> {
         let now_ns = env::monotonic_ns();
         let mut kept = self.kept.borrow_mut();
         kept.retain(|one| one.ends_ns > now_ns);
@@ -104,7 +104,7 @@ impl Sockets {
     }
 
     /// Keeps a connection for later sockets of `pool`, of which at most `most` wait.
-    pub(super) fn checkin(&self, pool: &str, link: Link, idle_ms: u64, most: usize) {
+    pub(super) fn checkin(&self, pool: &str, link: SocketConnection, idle_ms: u64, most: usize) {
         let mut kept = self.kept.borrow_mut();
         let is_full = |kept: &VecDeque<Kept>| kept.iter().filter(|one| one.pool == pool).count() >= most;
         if is_full(&kept) {

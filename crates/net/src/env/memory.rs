@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-pub use connection::Link;
+pub use connection::LinkBehavior;
 pub use executor::{Group, Planted};
 pub use local::{LocalStream, connect_local};
 pub use network::{BoundSocket, Listener, bind, connect};
@@ -187,7 +187,7 @@ pub fn streams_of(group: Group) -> usize {
 }
 
 /// Says how `address` is reached from now on.
-pub fn set_link(address: std::net::SocketAddr, link: Link) {
+pub fn set_link(address: std::net::SocketAddr, link: LinkBehavior) {
     world().network.set_link(address, link);
 }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use http2::ErrorCode;
 
-use super::link::Link;
+use super::link::DownstreamH2Link;
 use crate::downstream::h1::connection::H1Connection;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::idle_clock::{IdleClock, deadline_after, must_drain};
@@ -119,7 +119,7 @@ impl Lifecycle {
         cx: &mut Context<'_>,
         connection: &mut H1Connection,
         timer: &ConnectionTimer,
-        link: &Link,
+        link: &DownstreamH2Link,
         load: Load,
     ) -> Poll<Ended> {
         let in_flight = load.in_flight;
@@ -152,7 +152,7 @@ impl Lifecycle {
     }
 
     /// Begins to drain if the connection is to end, and goes on with it.
-    fn drain(&mut self, connection: &H1Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
+    fn drain(&mut self, connection: &H1Connection, timer: &ConnectionTimer, link: &DownstreamH2Link, now_ms: u64) {
         match self.stage {
             H2LifecycleStage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
                 self.announce(link, now_ms);
@@ -165,14 +165,14 @@ impl Lifecycle {
         }
     }
 
-    fn announce(&mut self, link: &Link, now_ms: u64) {
+    fn announce(&mut self, link: &DownstreamH2Link, now_ms: u64) {
         self.stage = H2LifecycleStage::Announced(now_ms + DRAIN_STEP_MS);
         link.engine().shutdown();
     }
 
     /// Ends at once for another client. A request that is on its way is not taken, which GOAWAY tells its client.
     #[cold]
-    fn give_way(&mut self, cx: &mut Context<'_>, connection: &mut H1Connection, link: &Link) -> Poll<Ended> {
+    fn give_way(&mut self, cx: &mut Context<'_>, connection: &mut H1Connection, link: &DownstreamH2Link) -> Poll<Ended> {
         let mut engine = link.engine();
         engine.shutdown();
         engine.shutdown();
@@ -184,7 +184,7 @@ impl Lifecycle {
     }
 
     /// Notes since when a head or the output waits.
-    fn look_at_frames(&mut self, link: &Link, now_ms: u64, is_written: bool) {
+    fn look_at_frames(&mut self, link: &DownstreamH2Link, now_ms: u64, is_written: bool) {
         let unfinished = link.engine().unfinished();
         self.unfinished = match (unfinished, self.unfinished) {
             (Some(number), Some((known, from_ms))) if number == known => Some((known, from_ms)),
@@ -200,7 +200,7 @@ impl Lifecycle {
     }
 
     /// Ends what has waited too long.
-    fn expire(&mut self, timer: &ConnectionTimer, link: &Link, now_ms: u64) -> Option<Ended> {
+    fn expire(&mut self, timer: &ConnectionTimer, link: &DownstreamH2Link, now_ms: u64) -> Option<Ended> {
         let is_over = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| now_ms >= at_ms);
         if is_over(self.blocked_until(timer)) {
             // Exchanges that wait for the same client have ended by their own timeouts, or end now.
@@ -223,7 +223,7 @@ impl Lifecycle {
     }
 
     /// Sets the deadline for what expires first.
-    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &Link, load: Load, now_ms: u64) {
+    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &DownstreamH2Link, load: Load, now_ms: u64) {
         let step_until = match self.stage {
             H2LifecycleStage::Announced(at_ms) => Some(at_ms),
             _ => None,
@@ -235,7 +235,7 @@ impl Lifecycle {
         self.idle.arm(cx, timer, next_ms, now_ms);
     }
 
-    fn idle_until(&self, timer: &ConnectionTimer, link: &Link) -> Option<u64> {
+    fn idle_until(&self, timer: &ConnectionTimer, link: &DownstreamH2Link) -> Option<u64> {
         self.idle.idle_until(timer, link.engine().peer_settings().has_arrived)
     }
 

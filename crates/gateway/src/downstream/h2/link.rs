@@ -10,18 +10,18 @@ use crate::context::WorkerContext;
 use crate::h2::windows::{WindowSizer, Windows};
 
 /// See the module. No borrow of the engine outlasts one call, because streams are polled by the same task.
-pub(super) struct Link {
+pub(super) struct DownstreamH2Link {
     engine: RefCell<Connection>,
     windows: RefCell<WindowSizer>,
     pub(super) context: Rc<WorkerContext>,
 }
 
-impl Link {
+impl DownstreamH2Link {
     /// The link of a connection that was just accepted.
-    pub(super) fn new(context: &Rc<WorkerContext>) -> Rc<Link> {
+    pub(super) fn new(context: &Rc<WorkerContext>) -> Rc<DownstreamH2Link> {
         let windows = sizer(context);
         let engine = Connection::server(config(context, windows.windows()));
-        Rc::new(Link {
+        Rc::new(DownstreamH2Link {
             engine: RefCell::new(engine),
             windows: RefCell::new(windows),
             context: context.clone(),

@@ -10,7 +10,7 @@ use http2::{Event, Limits, StreamKey};
 use stdx::pooled::PooledBox;
 
 use super::lifecycle::{Ended, Lifecycle, Load};
-use super::link::Link;
+use super::link::DownstreamH2Link;
 use super::served::{self, Arrival};
 use crate::downstream::h1::connection::H1Connection;
 use crate::downstream::h1::linger::linger;
@@ -48,7 +48,7 @@ pub(crate) async fn serve(connection: Box<H1Connection>, timer: ConnectionTimer)
 struct Serving {
     // First, so that exchanges end while there is a connection.
     streams: Streams,
-    link: Rc<Link>,
+    link: Rc<DownstreamH2Link>,
     lifecycle: Lifecycle,
     connection: Box<H1Connection>,
     timer: ConnectionTimer,
@@ -57,7 +57,7 @@ struct Serving {
 
 impl Serving {
     fn new(mut connection: Box<H1Connection>, timer: ConnectionTimer) -> Serving {
-        let link = Link::new(&timer.context);
+        let link = DownstreamH2Link::new(&timer.context);
         let input = connection.input.take();
         let mut serving = Serving {
             streams: Streams::default(),
@@ -226,7 +226,7 @@ mod tests {
         let bytes = size_of_future(serve)
             + size_of::<Serving>().next_power_of_two()
             + size_of::<H1Connection>()
-            + size_of::<Link>();
+            + size_of::<DownstreamH2Link>();
         assert!(bytes <= 2 * 1024, "{bytes} bytes besides HPACK tables and slots");
     }
 }

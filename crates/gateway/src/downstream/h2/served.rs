@@ -6,7 +6,7 @@ use http2::StreamKey;
 use message::Version;
 use stdx::pooled::PooledBox;
 
-use super::link::Link;
+use super::link::DownstreamH2Link;
 use super::stream::H2Stream;
 
 use crate::downstream::extended_connect;
@@ -27,7 +27,7 @@ pub(super) enum Arrival {
 }
 
 /// Serves the request on `key`.
-pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: ConnectionContext, arrival: Arrival) {
+pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection: ConnectionContext, arrival: Arrival) {
     let context = link.context.clone();
     let local = &context.local;
     let mut exchange = context.exchanges.checkout();
@@ -74,7 +74,7 @@ pub(super) async fn serve(link: Rc<Link>, key: StreamKey, connection: Connection
 
 /// Logs the malformed requests of a connection; their streams were reset.
 #[cold]
-pub(super) fn log_refused(link: &Link, connection: &ConnectionContext) {
+pub(super) fn log_refused(link: &DownstreamH2Link, connection: &ConnectionContext) {
     let context = &link.context;
     loop {
         let mut exchange = context.exchanges.checkout();

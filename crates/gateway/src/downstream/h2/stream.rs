@@ -10,7 +10,7 @@ use message::{FieldId, Headers, Method, ResponseHead};
 use stdx::buffer::SMALL_BYTES;
 
 use super::encode;
-use super::link::Link;
+use super::link::DownstreamH2Link;
 use crate::body::{
     BodyEvent, BodyLength, Capacity, INTERIM_WAITING_MAX_BYTES, RequestBody, ResponseProgress, ResponseSink,
 };
@@ -27,7 +27,7 @@ const ROOMY_WINDOW_BYTES: usize = 32 * 1024;
 
 /// See the module.
 pub(super) struct H2Stream {
-    link: Rc<Link>,
+    link: Rc<DownstreamH2Link>,
     key: StreamKey,
     length: BodyLength,
     /// Bytes of the request body that were taken from the engine, and how many of them were consumed.
@@ -56,7 +56,7 @@ pub(super) struct H2Stream {
 impl H2Stream {
     /// Creates the stream of the request on `key`. `info` describes its head and is none if the head was too large.
     pub(super) fn new(
-        link: Rc<Link>,
+        link: Rc<DownstreamH2Link>,
         key: StreamKey,
         info: Option<RequestInfo>,
         exchange: &Exchange,
@@ -171,7 +171,7 @@ impl Drop for H2Stream {
         if !self.is_ended || self.aborted.is_some() {
             let code = match self.aborted {
                 Some(Blame::Client) => ErrorCode::CANCEL,
-                // A panic or a stop drops it as it is.
+                // A panic or a stop drops it is.
                 Some(Blame::Upstream | Blame::Gateway) | None => ErrorCode::INTERNAL_ERROR,
             };
             engine.reset(self.key, code);

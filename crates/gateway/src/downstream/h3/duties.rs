@@ -11,7 +11,7 @@ use http3::{ErrorCode, UniState, UniStream};
 use quinn::{ReadError, RecvStream, SendStream};
 use stdx::pooled::PooledBox;
 
-use super::link::{Link, number};
+use super::link::{H3Link, number};
 use net::quic::Guarded;
 
 /// Most bytes of a unidirectional stream that are read at once: longer frames of the control stream come in parts.
@@ -20,7 +20,7 @@ const READ_BYTES: usize = 4096;
 const READS_MAX: usize = 16;
 
 /// Takes streams that the client opens until the connection is lost.
-pub(super) async fn accept(link: Rc<Link>) {
+pub(super) async fn accept(link: Rc<H3Link>) {
     if let Some(quic) = link.quic.call_ref(quinn::Connection::clone) {
         let mut taking = link.quic.another(PooledBox::pin(take_streams(link.clone(), quic)));
         let mut failed = pin!(link.health().failed());
@@ -34,7 +34,7 @@ pub(super) async fn accept(link: Rc<Link>) {
 }
 
 /// The caller's guard covers this future, so that the connection needs none of its own.
-async fn take_streams(link: Rc<Link>, quic: quinn::Connection) {
+async fn take_streams(link: Rc<H3Link>, quic: quinn::Connection) {
     let (mut requests, mut others) = (pin!(quic.accept_bi()), pin!(quic.accept_uni()));
     poll_fn(|cx| {
         while let Poll::Ready(accepted) = requests.as_mut().poll(cx) {
@@ -53,7 +53,7 @@ async fn take_streams(link: Rc<Link>, quic: quinn::Connection) {
 }
 
 /// Opens the control stream and writes to it. The connection's task marks this future when there is something to write.
-pub(super) async fn write_control(link: Rc<Link>) {
+pub(super) async fn write_control(link: Rc<H3Link>) {
     let Some(quic) = link.quic.call_ref(quinn::Connection::clone) else { return };
     let mut opening = link.quic.another(PooledBox::pin(async move { quic.open_uni().await }));
     let opened = poll_fn(|cx| {
@@ -95,7 +95,7 @@ fn poll_write(stream: &mut Guarded<SendStream>, cx: &mut Context<'_>, left: &mut
 }
 
 /// Reads a unidirectional stream of the client to its end.
-pub(super) async fn read_unidirectional(link: Rc<Link>, mut stream: Guarded<RecvStream>) {
+pub(super) async fn read_unidirectional(link: Rc<H3Link>, mut stream: Guarded<RecvStream>) {
     let mut uni = UniStream::new();
     poll_fn(|cx| {
         for _ in 0..READS_MAX {

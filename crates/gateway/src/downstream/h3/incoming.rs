@@ -11,7 +11,7 @@ use http3::{ErrorCode, Fault, RequestEvent, RequestInfo, RequestReader};
 use message::{Headers, RequestHead};
 use quinn::{ReadError, RecvStream};
 
-use super::link::{Link, number};
+use super::link::{H3Link, number};
 use net::quic::Guarded;
 
 /// Most bytes that are read from the transport at once.
@@ -52,7 +52,7 @@ pub(super) enum RequestPart {
 
 /// See the module.
 pub(super) struct Incoming {
-    link: Rc<Link>,
+    link: Rc<H3Link>,
     stream: Guarded<RecvStream>,
     reader: RequestReader,
     /// Received bytes that were not read.
@@ -64,7 +64,7 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(link: Rc<Link>, stream: Guarded<RecvStream>, reader: RequestReader) -> Incoming {
+    pub(super) fn new(link: Rc<H3Link>, stream: Guarded<RecvStream>, reader: RequestReader) -> Incoming {
         Incoming { link, stream, reader, chunk: Bytes::new(), end: None, read_bytes: 0 }
     }
 

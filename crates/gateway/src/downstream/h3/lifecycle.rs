@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use http3::ErrorCode;
 
 use super::connection::H3Connection;
-use super::link::Link;
+use super::link::H3Link;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::idle_clock::{IdleClock, must_drain};
 
@@ -50,7 +50,7 @@ impl Lifecycle {
         cx: &mut Context<'_>,
         connection: &H3Connection,
         timer: &ConnectionTimer,
-        link: &Link,
+        link: &H3Link,
         in_flight: usize,
     ) -> Poll<()> {
         if link.is_lost() {
@@ -77,7 +77,7 @@ impl Lifecycle {
     }
 
     /// Begins to drain if the connection is to end, and goes on with it.
-    fn drain(&mut self, connection: &H3Connection, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
+    fn drain(&mut self, connection: &H3Connection, timer: &ConnectionTimer, link: &H3Link, now_ms: u64) {
         match self.stage {
             H3LifecycleStage::Open if must_drain(timer, connection.is_closing(now_ms), connection.requests) => {
                 self.announce(link, now_ms);
@@ -90,13 +90,13 @@ impl Lifecycle {
         }
     }
 
-    fn announce(&mut self, link: &Link, now_ms: u64) {
+    fn announce(&mut self, link: &H3Link, now_ms: u64) {
         self.stage = H3LifecycleStage::Announced(now_ms + DRAIN_STEP_MS);
         link.engine().shutdown();
     }
 
     /// Sets the deadline for what expires first.
-    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &Link, now_ms: u64) {
+    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &H3Link, now_ms: u64) {
         let step_until = match self.stage {
             H3LifecycleStage::Open => self.idle_until(timer, link),
             H3LifecycleStage::Announced(at_ms) | H3LifecycleStage::Draining(at_ms) => Some(at_ms).filter(|at_ms| *at_ms > now_ms),
@@ -106,7 +106,7 @@ impl Lifecycle {
         self.idle.arm(cx, timer, next_ms, now_ms);
     }
 
-    fn idle_until(&self, timer: &ConnectionTimer, link: &Link) -> Option<u64> {
+    fn idle_until(&self, timer: &ConnectionTimer, link: &H3Link) -> Option<u64> {
         self.idle.idle_until(timer, link.engine().peer_settings().has_arrived)
     }
 }

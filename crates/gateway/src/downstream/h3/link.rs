@@ -17,7 +17,7 @@ use net::quic::{Guarded, Health};
 pub(super) type RequestStream = (Guarded<SendStream>, Guarded<RecvStream>);
 
 /// See the module. No borrow of the engine outlasts one call, because streams are polled by the same task.
-pub(super) struct Link {
+pub(super) struct H3Link {
     engine: RefCell<http3::Connection>,
     pub(super) quic: Guarded<quinn::Connection>,
     pub(super) context: Rc<WorkerContext>,
@@ -27,10 +27,10 @@ pub(super) struct Link {
     is_lost: Cell<bool>,
 }
 
-impl Link {
+impl H3Link {
     /// The link of a connection that has ended its handshake.
-    pub(super) fn new(quic: Guarded<quinn::Connection>, context: &Rc<WorkerContext>) -> Rc<Link> {
-        Rc::new(Link {
+    pub(super) fn new(quic: Guarded<quinn::Connection>, context: &Rc<WorkerContext>) -> Rc<H3Link> {
+        Rc::new(H3Link {
             engine: RefCell::new(http3::Connection::server(config(context))),
             quic,
             context: context.clone(),

@@ -11,7 +11,7 @@ use http3::ErrorCode;
 use quinn::{SendStream, WriteError};
 use stdx::pooled::PooledBox;
 
-use super::link::{Link, number};
+use super::link::{H3Link, number};
 use exchange::deadline::Deadline;
 use net::quic::Guarded;
 
@@ -38,7 +38,7 @@ pub(super) struct Stopped;
 
 /// See the module.
 pub(super) struct Outgoing {
-    link: Rc<Link>,
+    link: Rc<H3Link>,
     send: Guarded<SendStream>,
     /// Output that was not passed to the transport, the older part first.
     left: Bytes,
@@ -54,7 +54,7 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(link: Rc<Link>, send: Guarded<SendStream>) -> Outgoing {
+    pub(super) fn new(link: Rc<H3Link>, send: Guarded<SendStream>) -> Outgoing {
         Outgoing {
             link,
             send,

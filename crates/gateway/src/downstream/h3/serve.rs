@@ -12,7 +12,7 @@ use stdx::pooled::PooledBox;
 use super::connection::H3Connection;
 use super::duties;
 use super::lifecycle::Lifecycle;
-use super::link::{Link, RequestStream, number};
+use super::link::{H3Link, RequestStream, number};
 use super::served;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::stream_counts::{Http3, StreamCounts};
@@ -42,7 +42,7 @@ struct Serving {
     // First, so that exchanges end while there is a connection.
     streams: Streams,
     duties: Streams,
-    link: Rc<Link>,
+    link: Rc<H3Link>,
     lifecycle: Lifecycle,
     connection: Box<H3Connection>,
     timer: ConnectionTimer,
@@ -58,7 +58,7 @@ const CONTROL_SLOT: usize = 1;
 
 impl Serving {
     fn new(connection: Box<H3Connection>, timer: ConnectionTimer) -> Serving {
-        let link = Link::new(connection.quic.duplicate(), &timer.context);
+        let link = H3Link::new(connection.quic.duplicate(), &timer.context);
         let mut duties = Streams::default();
         duties.begin(0, PooledBox::new(duties::accept(link.clone())).into_dyn_future());
         duties.begin(CONTROL_SLOT, PooledBox::new(duties::write_control(link.clone())).into_dyn_future());
@@ -204,7 +204,7 @@ mod tests {
         let bytes = size_of_future(serve)
             + size_of::<Serving>().next_power_of_two()
             + size_of::<H3Connection>()
-            + size_of::<Link>();
+            + size_of::<H3Link>();
         assert!(bytes <= 4 * 1024, "{bytes} bytes besides the transport's");
     }
 }

@@ -10,7 +10,7 @@ use message::Version;
 use stdx::pooled::PooledBox;
 
 use super::incoming::{Incoming, RequestPart};
-use super::link::{Link, RequestStream};
+use super::link::{H3Link, RequestStream};
 use super::stream::H3Stream;
 use crate::body::ResponseSink;
 use crate::context::WorkerContext;
@@ -24,7 +24,7 @@ use exchange::failure::{Blame, Cause, Failure};
 
 /// Serves the request on a stream.
 pub(super) async fn serve(
-    link: Rc<Link>,
+    link: Rc<H3Link>,
     stream: RequestStream,
     reader: RequestReader,
     connection: ConnectionContext,

@@ -12,7 +12,7 @@ use quinn::SendStream;
 
 use super::encode;
 use super::incoming::{Incoming, RequestPart, Reset};
-use super::link::Link;
+use super::link::H3Link;
 use super::outgoing::{Outgoing, Stopped};
 use crate::body::{
     BodyEvent, BodyLength, Capacity, INTERIM_WAITING_MAX_BYTES, RequestBody, ResponseProgress, ResponseSink,
@@ -39,7 +39,7 @@ const FLUSH_BYTES: usize = 16 * 1024;
 
 /// See the module.
 pub(super) struct H3Stream {
-    link: Rc<Link>,
+    link: Rc<H3Link>,
     pub(super) incoming: Incoming,
     outgoing: Outgoing,
     length: BodyLength,
@@ -61,7 +61,7 @@ pub(super) struct H3Stream {
 
 impl H3Stream {
     /// A stream of which no request was read.
-    pub(super) fn new(link: Rc<Link>, incoming: Incoming, send: Guarded<SendStream>) -> H3Stream {
+    pub(super) fn new(link: Rc<H3Link>, incoming: Incoming, send: Guarded<SendStream>) -> H3Stream {
         H3Stream {
             outgoing: Outgoing::new(link.clone(), send),
             link,

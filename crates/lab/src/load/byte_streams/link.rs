@@ -12,7 +12,7 @@ use crate::load::tally::FailureKind;
 
 /// A connection and its message.
 #[derive(Debug, Default)]
-pub(super) struct Link {
+pub(super) struct ByteStreamLink {
     socket: Option<OwnedFd>,
     pub(super) phase: Phase,
     /// When the phase, or the message, began.
@@ -49,7 +49,7 @@ pub(super) enum Taken {
     Fault(FailureKind, &'static str),
 }
 
-impl Link {
+impl ByteStreamLink {
     pub(super) fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }

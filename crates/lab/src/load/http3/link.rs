@@ -14,7 +14,7 @@ use super::Http3ThreadState;
 
 /// A connection, shared by the tasks of its requests.
 #[derive(Clone)]
-pub(super) struct Link {
+pub(super) struct Http3Link {
     pub(super) quic: quinn::Connection,
     pub(super) engine: Rc<RefCell<Connection>>,
     endpoint: Endpoint,
@@ -22,7 +22,7 @@ pub(super) struct Link {
     _control: Rc<SendStream>,
 }
 
-impl Link {
+impl Http3Link {
     /// Connects from a socket of its own, as another client would. Fails with the reason.
     pub(super) async fn connect(shared: &Http3ThreadState) -> Result<Self, String> {
         let address = shared.job.target.address;

@@ -13,7 +13,7 @@ use super::random::Random;
 
 /// How the network between two places behaves.
 #[derive(Clone, Debug)]
-pub struct Link {
+pub struct LinkBehavior {
     /// From sending to arrival, in nanoseconds, drawn for each piece; pieces never overtake each other.
     pub latency_ns: (u64, u64),
     /// Bytes that may be on their way or unread in one direction, drawn for each connection and direction.
@@ -40,10 +40,10 @@ pub struct Link {
     pub harm_within_ns: u64,
 }
 
-impl Default for Link {
+impl Default for LinkBehavior {
     /// Quick, roomy and faultless.
-    fn default() -> Link {
-        Link {
+    fn default() -> LinkBehavior {
+        LinkBehavior {
             latency_ns: (10_000, 200_000),
             room_bytes: (64 * 1024, 64 * 1024),
             pieces_percent: 0,
@@ -140,7 +140,7 @@ impl End {
 pub(super) struct MemoryConnection {
     pub(super) id: u64,
     random: Random,
-    link: Link,
+    link: LinkBehavior,
     ends: [End; 2],
     /// Nothing arrives between these times.
     stall_ns: (u64, u64),
@@ -154,7 +154,7 @@ impl MemoryConnection {
     pub(super) fn new(
         id: u64,
         mut random: Random,
-        link: Link,
+        link: LinkBehavior,
         addresses: [SocketAddr; 2],
         owners: [Group; 2],
     ) -> MemoryConnection {

@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use super::connection::{MemoryConnection, Link};
+use super::connection::{MemoryConnection, LinkBehavior};
 use super::executor::WORLD;
 use super::random::Random;
 use super::stream::{SharedConnection, Stream, lock, schedule};
@@ -33,7 +33,7 @@ pub struct Harm {
 pub(super) struct Network {
     random: RefCell<Random>,
     places: RefCell<BTreeMap<SocketAddr, Vec<Arc<Mutex<Queue>>>>>,
-    links: RefCell<BTreeMap<SocketAddr, Link>>,
+    links: RefCell<BTreeMap<SocketAddr, LinkBehavior>>,
     harms: RefCell<Vec<Harm>>,
     next_port: RefCell<u16>,
 }
@@ -61,7 +61,7 @@ impl Network {
         }
     }
 
-    pub(super) fn set_link(&self, address: SocketAddr, link: Link) {
+    pub(super) fn set_link(&self, address: SocketAddr, link: LinkBehavior) {
         self.links.borrow_mut().insert(address, link);
     }
 
@@ -243,7 +243,7 @@ enum Doom {
 }
 
 impl Doom {
-    fn draw(link: &Link, random: &mut Random) -> Option<Doom> {
+    fn draw(link: &LinkBehavior, random: &mut Random) -> Option<Doom> {
         let after_ns = random.below(link.harm_within_ns);
         let for_ns = random.between(link.stall_ns.0, link.stall_ns.1);
         if random.chance(link.reset_percent) {

@@ -13,13 +13,13 @@ fn place() -> SocketAddr {
     PLACE.parse().unwrap()
 }
 
-fn rough() -> Link {
-    Link {
+fn rough() -> LinkBehavior {
+    LinkBehavior {
         latency_ns: (0, 3_000_000),
         room_bytes: (1, 500),
         pieces_percent: 60,
         lag_percent: 30,
-        ..Link::default()
+        ..LinkBehavior::default()
     }
 }
 
@@ -57,7 +57,7 @@ async fn write_all(stream: &mut Stream, mut data: &[u8]) -> io::Result<()> {
 }
 
 /// Both ends of a connection: the one that asked for it first.
-async fn pair(link: Link) -> (Stream, Stream) {
+async fn pair(link: LinkBehavior) -> (Stream, Stream) {
     set_link(place(), link);
     let listener = Listener::attach(bind(place(), false).unwrap()).unwrap();
     let client = connect(place()).await.unwrap();
@@ -95,7 +95,7 @@ fn bytes_arrive_whole_and_in_order() {
 #[test]
 fn room_is_waited_for_until_a_third_is_free() {
     run(1, async {
-        let (mut client, mut server) = pair(Link { room_bytes: (300, 300), ..Link::default() }).await;
+        let (mut client, mut server) = pair(LinkBehavior { room_bytes: (300, 300), ..LinkBehavior::default() }).await;
         assert_eq!(client.send_buffer_bytes().unwrap(), 300);
         write_all(&mut client, &text(200)).await.unwrap();
         poll_fn(|cx| client.poll_third_free(cx)).await.unwrap();
@@ -120,7 +120,7 @@ fn room_is_waited_for_until_a_third_is_free() {
 #[test]
 fn what_was_looked_at_is_still_there() {
     run(1, async {
-        let (mut client, mut server) = pair(Link::default()).await;
+        let (mut client, mut server) = pair(LinkBehavior::default()).await;
         write_all(&mut client, b"twice").await.unwrap();
         let mut seen = [0; 64];
         let count = poll_fn(|cx| server.poll_peek(cx, &mut seen)).await.unwrap();
@@ -170,7 +170,7 @@ fn close_with_unread_data_resets() {
     let mut lost = 0;
     for seed in 0..200 {
         let (got, end) = run(seed, async {
-            let (mut client, mut server) = pair(Link::default()).await;
+            let (mut client, mut server) = pair(LinkBehavior::default()).await;
             write_all(&mut client, b"one request, and another").await.unwrap();
             sleep_ms(1).await;
             let mut room = [0; 4];
@@ -189,7 +189,7 @@ fn close_with_unread_data_resets() {
 #[test]
 fn orderly_close_loses_nothing_late_write_is_reset() {
     let (got, write, late) = run(1, async {
-        let (mut client, mut server) = pair(Link::default()).await;
+        let (mut client, mut server) = pair(LinkBehavior::default()).await;
         write_all(&mut server, b"answer").await.unwrap();
         drop(server);
         sleep_ms(1).await;
