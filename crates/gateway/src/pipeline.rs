@@ -67,7 +67,7 @@ use exchange::plugin::Phase;
 use exchange::plugin::chain::Chain;
 use router::RequestView;
 
-use client_certificate::{Admission, Pending};
+use client_certificate::{Admission, PendingCertificateCheck};
 use journey::Journey;
 use phases::{Chains, LocalReply};
 pub(crate) use run::Outcome;
@@ -156,8 +156,8 @@ fn serve<'a, 'j: 'a, S: DownstreamStream>(
             pattern = find_route(generation, journey.exchange)?;
         }
         let admission = match pending {
-            Pending::Nothing => Admission::Served,
-            Pending::Route => {
+            PendingCertificateCheck::Nothing => Admission::Served,
+            PendingCertificateCheck::Route => {
                 let exchange = &mut *journey.exchange;
                 let pattern = pattern.or_else(|| fitting_host(generation, exchange));
                 client_certificate::check_route(generation, exchange, pattern, options.mutual_tls_over_http)?

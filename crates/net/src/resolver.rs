@@ -67,12 +67,12 @@ pub struct LookupAnswer {
 }
 
 /// A lookup under way.
-pub type Pending = Pin<Box<dyn Future<Output = Result<LookupAnswer, String>> + Send>>;
+pub type LookupFuture = Pin<Box<dyn Future<Output = Result<LookupAnswer, String>> + Send>>;
 
 /// A way to look names up.
 pub trait Lookup: Send + Sync + 'static {
     /// Looks `name` up; the error is a sentence for the log.
-    fn lookup(&self, name: &str) -> Pending;
+    fn lookup(&self, name: &str) -> LookupFuture;
 }
 
 /// See the module. Dropping it ends the background work.
@@ -222,7 +222,7 @@ impl Name {
 /// A name that is being asked for.
 struct PendingLookup {
     name: Box<str>,
-    pending: Pending,
+    pending: LookupFuture,
 }
 
 /// The background loop: asks for what is due, takes answers in, sleeps until the next is due.

@@ -100,7 +100,7 @@ struct Mirror {
 
 /// The copy of a request that is yet to be sent.
 #[derive(Default)]
-struct Pending {
+struct PendingCopy {
     target: Option<String>,
     /// It is sent after the response, with the body.
     waits_for_body: bool,
@@ -200,13 +200,13 @@ impl Plugin for ProxyMirror {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         if self.sample_ratio >= 1.0 || fastrand::f64() < self.sample_ratio {
             let target = self.target(exchange);
-            exchange.state::<Pending>().target = Some(target);
+            exchange.state::<PendingCopy>().target = Some(target);
         }
         Flow::Continue
     }
 
     fn wants_request_body(&self, exchange: &Exchange) -> BodyNeed {
-        let is_copied = exchange.peek_state::<Pending>().is_some_and(|pending| pending.target.is_some());
+        let is_copied = exchange.peek_state::<PendingCopy>().is_some_and(|pending| pending.target.is_some());
         if is_copied && has_body(exchange) {
             BodyNeed::Copy { limit_bytes: BODY_MAX_BYTES }
         } else {
@@ -216,7 +216,7 @@ impl Plugin for ProxyMirror {
 
     fn before_proxy<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let waits = has_body(exchange) && exchange.body.whole().is_none();
-        let pending = exchange.state::<Pending>();
+        let pending = exchange.state::<PendingCopy>();
         pending.waits_for_body = waits;
         if !waits && let Some(target) = pending.target.take() {
             self.send(exchange, target, exchange.body.whole().unwrap_or_default());
@@ -227,7 +227,7 @@ impl Plugin for ProxyMirror {
     // Not in the log phase, because `data-mask` changes the request before it.
     fn request_ended(&self, exchange: &Exchange) {
         // Without `waits_for_body` the request was answered before it was forwarded.
-        let Some(Pending { target: Some(target), waits_for_body: true }) = exchange.peek_state::<Pending>()
+        let Some(PendingCopy { target: Some(target), waits_for_body: true }) = exchange.peek_state::<PendingCopy>()
         else {
             return;
         };

@@ -16,7 +16,7 @@ use net::tls::server::site::{Site, SiteState};
 
 /// The remaining judgement of a request with a known host and no route yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pending {
+pub(super) enum PendingCertificateCheck {
     /// None: the connection is right for the host, or no site has rules.
     Nothing,
     /// The host pattern of the route may belong to a site with rules.
@@ -39,24 +39,24 @@ pub(super) enum Admission {
 /// 400 without a valid certificate; 421 (RFC 9110 section 15.5.20) where the connection was made for another name, or under
 /// a policy that has changed since.
 #[inline]
-pub(super) fn check(generation: &Generation, exchange: &Exchange) -> Result<Pending, Failure> {
+pub(super) fn check(generation: &Generation, exchange: &Exchange) -> Result<PendingCertificateCheck, Failure> {
     match &exchange.connection.tls {
         Some(tls) => check_tls(&generation.sites, exchange, tls),
-        None if generation.sites.restricts_requests() => Ok(Pending::Route),
-        None => Ok(Pending::Nothing),
+        None if generation.sites.restricts_requests() => Ok(PendingCertificateCheck::Route),
+        None => Ok(PendingCertificateCheck::Nothing),
     }
 }
 
-fn check_tls(sites: &SiteTable, exchange: &Exchange, tls: &TlsContext) -> Result<Pending, Failure> {
+fn check_tls(sites: &SiteTable, exchange: &Exchange, tls: &TlsContext) -> Result<PendingCertificateCheck, Failure> {
     // That of the handshake first: a Host that no site has must not lead around it.
     if tls.site.client.is_some() && !tls.site.is_exempt(&exchange.target.path) {
         verified(tls)?;
     }
     if !sites.restricts_requests() {
-        return Ok(Pending::Nothing);
+        return Ok(PendingCertificateCheck::Nothing);
     }
     let host = host_of(exchange);
-    let Some(site) = sites.restricting(&host, None) else { return Ok(Pending::Route) };
+    let Some(site) = sites.restricting(&host, None) else { return Ok(PendingCertificateCheck::Route) };
     let server_name = tls.facts.server_name.as_deref();
     if server_name != Some(&*host) && is_demanded(site, exchange)? {
         let detail = format!(
@@ -65,7 +65,7 @@ fn check_tls(sites: &SiteTable, exchange: &Exchange, tls: &TlsContext) -> Result
         );
         return Err(Failure::new(Cause::Misdirected, detail));
     }
-    check_site(site, exchange, tls).map(|()| Pending::Nothing)
+    check_site(site, exchange, tls).map(|()| PendingCertificateCheck::Nothing)
 }
 
 /// Judges the request by the host pattern of its route, for which [`check`] has left something.

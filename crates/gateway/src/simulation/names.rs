@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use net::env;
-use net::resolver::{LookupAnswer, Lookup, Pending, TtlBounds};
+use net::resolver::{LookupAnswer, Lookup, LookupFuture, TtlBounds};
 
 /// Time to live of an answer, in milliseconds.
 const TTL_MS: u64 = 100;
@@ -64,7 +64,7 @@ impl Names {
 }
 
 impl Lookup for Names {
-    fn lookup(&self, name: &str) -> Pending {
+    fn lookup(&self, name: &str) -> LookupFuture {
         let (names, name) = (self.clone(), name.to_owned());
         Box::pin(async move {
             env::sleep_ms(env::random_u64() % LATE_MS).await;

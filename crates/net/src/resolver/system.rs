@@ -17,7 +17,7 @@ use hickory_resolver::system_conf::read_system_conf;
 use stdx::address_family::{AddressChoice, AddressFamily};
 
 use super::hosts::HostsFile;
-use super::{LookupAnswer, Lookup, Pending};
+use super::{LookupAnswer, Lookup, LookupFuture};
 use crate::route::has_route;
 
 /// The hosts file of the system.
@@ -120,7 +120,7 @@ fn server(address: &SocketAddr) -> NameServerConfig {
 }
 
 impl Lookup for SystemLookup {
-    fn lookup(&self, name: &str) -> Pending {
+    fn lookup(&self, name: &str) -> LookupFuture {
         let (lookups, name) = (self.0.clone(), name.to_owned());
         Box::pin(async move { lookups.find(&name).await })
     }

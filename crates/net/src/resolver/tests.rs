@@ -10,7 +10,7 @@ use crate::nodes::{AddressRule, PlannedNode};
 struct Script(Mutex<VecDeque<Result<LookupAnswer, String>>>);
 
 impl Lookup for Script {
-    fn lookup(&self, _name: &str) -> Pending {
+    fn lookup(&self, _name: &str) -> LookupFuture {
         let mut answers = self.0.lock();
         let answer = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
         Box::pin(async move { answer.unwrap_or_else(|| Err("the script is at its end".to_owned())) })
@@ -73,7 +73,7 @@ fn addresses_need_no_lookup_and_names_are_settled() {
 fn nodes_stay_until_new_names_are_resolved() {
     struct Never;
     impl Lookup for Never {
-        fn lookup(&self, _name: &str) -> Pending {
+        fn lookup(&self, _name: &str) -> LookupFuture {
             Box::pin(std::future::pending())
         }
     }
@@ -194,7 +194,7 @@ fn name_that_was_never_asked_for_comes_before_a_retry() {
 fn new_names_settle_while_old_ones_never_answer() {
     struct OneAnswers;
     impl Lookup for OneAnswers {
-        fn lookup(&self, name: &str) -> Pending {
+        fn lookup(&self, name: &str) -> LookupFuture {
             if name == "good.test" {
                 return Box::pin(async { answer(&["10.0.0.1"]) });
             }

@@ -41,7 +41,7 @@ pub(super) struct Delayed {
     failures: Arc<Failures>,
     unfinished: UnfinishedWork,
     table: KeyTable<Window>,
-    pending: Mutex<Pending>,
+    pending: Mutex<PendingSyncs>,
     wake: Notify,
 }
 
@@ -50,7 +50,7 @@ type DueKey = (Arc<[u8]>, bool);
 
 /// The keys to synchronise.
 #[derive(Default)]
-struct Pending {
+struct PendingSyncs {
     at_once: Vec<Arc<[u8]>>,
     later: Vec<Arc<[u8]>>,
     /// Whether the task that synchronises runs, on some worker.

@@ -14,7 +14,7 @@ use super::OpenidConnect;
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::Discovery;
-use super::session::{Pending, Session};
+use super::session::{PendingLogin, Session};
 use crate::shared::api_call;
 use crate::shared::uri::{encode_path, encode_uri};
 
@@ -83,18 +83,18 @@ impl OpenidConnect {
         self.with_session(exchange, reply, &mut session).await
     }
 
-    fn new_login(&self, exchange: &Exchange, now_s: u64) -> Result<Pending, BrowserFault> {
+    fn new_login(&self, exchange: &Exchange, now_s: u64) -> Result<PendingLogin, BrowserFault> {
         let config = &self.config;
         let state = HEXLOWER.encode(&random::<16>()?);
         let nonce = if config.use_nonce { Some(HEXLOWER.encode(&random::<16>()?)) } else { None };
         let verifier = if config.use_pkce { Some(BASE64URL_NOPAD.encode(&random::<32>()?)) } else { None };
-        Ok(Pending { state, nonce, verifier, original: original(exchange), begun_s: now_s })
+        Ok(PendingLogin { state, nonce, verifier, original: original(exchange), begun_s: now_s })
     }
 
     fn parameters(
         &self,
         exchange: &Exchange,
-        pending: &Pending,
+        pending: &PendingLogin,
         prompt: Option<&str>,
     ) -> Vec<(String, String)> {
         let challenge = pending

@@ -16,7 +16,7 @@ use super::authorization::{now_s, redirect};
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::Discovery;
-use super::session::{Login, Pending, Session};
+use super::session::{Login, PendingLogin, Session};
 use crate::shared::api_call;
 use message::query::{arguments, decode};
 
@@ -107,7 +107,7 @@ impl OpenidConnect {
         local: &Rc<Local>,
         arguments: &Arguments,
         code: &str,
-        pending: &Pending,
+        pending: &PendingLogin,
     ) -> Result<Login, BrowserFault> {
         let discovery = self.provider.discovery(local, &self.client.calls).await?;
         if arguments.iss.as_ref().is_some_and(|iss| *iss != discovery.issuer) {

@@ -32,7 +32,7 @@ pub(super) struct Session {
     #[serde(rename = "l", default, skip_serializing_if = "Option::is_none")]
     pub(super) login: Option<Login>,
     #[serde(rename = "p", default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) pending: Vec<Pending>,
+    pub(super) pending: Vec<PendingLogin>,
     /// The URL of the latest login, for a callback that matches none under way.
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     pub(super) original: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Session {
 
 /// A login under way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Pending {
+pub(super) struct PendingLogin {
     #[serde(rename = "s")]
     pub(super) state: String,
     #[serde(rename = "n", default, skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ impl Session {
     }
 
     /// Notes a login under way.
-    pub(super) fn begin(&mut self, mut pending: Pending) {
+    pub(super) fn begin(&mut self, mut pending: PendingLogin) {
         if pending.original.len() > ORIGINAL_BYTES_MAX {
             let path = pending.original.split('?').next().unwrap_or_default();
             pending.original = if path.len() > ORIGINAL_BYTES_MAX { "/".to_owned() } else { path.to_owned() };
@@ -107,8 +107,8 @@ impl Session {
     }
 
     /// Takes the login under way with this `state`, which is used up by it.
-    pub(super) fn take_pending(&mut self, state: &str, now_s: u64) -> Option<Pending> {
-        let is_it = |pending: &Pending| {
+    pub(super) fn take_pending(&mut self, state: &str, now_s: u64) -> Option<PendingLogin> {
+        let is_it = |pending: &PendingLogin| {
             verify_slices_are_equal(pending.state.as_bytes(), state.as_bytes()).is_ok()
                 && now_s.saturating_sub(pending.begun_s) < PENDING_SECONDS
         };
@@ -185,9 +185,9 @@ impl Lifetimes {
 mod tests {
     use super::*;
 
-    fn pending(state: &str, begun_s: u64) -> Pending {
+    fn pending(state: &str, begun_s: u64) -> PendingLogin {
         let original = format!("/{state}?q");
-        Pending { state: state.to_owned(), nonce: None, verifier: None, original, begun_s }
+        PendingLogin { state: state.to_owned(), nonce: None, verifier: None, original, begun_s }
     }
 
     #[test]
@@ -218,7 +218,7 @@ mod tests {
     fn long_original_url_is_cut_to_its_path() {
         let mut session = Session::new(0);
         let begin = |session: &mut Session, original: String| {
-            session.begin(Pending { original, ..pending("s", 0) });
+            session.begin(PendingLogin { original, ..pending("s", 0) });
             session.original.clone().unwrap()
         };
         let query = "q".repeat(ORIGINAL_BYTES_MAX);

@@ -40,7 +40,7 @@ fn target(config: Value, target: &str) -> Option<String> {
     let plugin = scene.build(&KIND, &all);
     let mut exchange = scene.exchange(format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
     assert!(decide(plugin.rewrite(&mut exchange)).is_none());
-    exchange.peek_state::<Pending>().and_then(|pending| pending.target.clone())
+    exchange.peek_state::<PendingCopy>().and_then(|pending| pending.target.clone())
 }
 
 #[test]
@@ -70,5 +70,5 @@ fn whole_body_over_the_limit_is_not_copied() {
     assert!(decide(plugin.rewrite(&mut exchange)).is_none());
     exchange.body.keep_whole(vec![0; BODY_MAX_BYTES + 1], None);
     assert!(decide(plugin.before_proxy(&mut exchange)).is_none());
-    assert!(exchange.peek_state::<Pending>().unwrap().target.is_none());
+    assert!(exchange.peek_state::<PendingCopy>().unwrap().target.is_none());
 }

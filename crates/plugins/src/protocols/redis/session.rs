@@ -43,14 +43,14 @@ struct Commands {
     key_delay_ms: Option<u64>,
     /// The delay of the bytes that were read last.
     delay_ms: u64,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingCommand>,
     lines_bytes: usize,
     /// The client has subscribed to channels.
     is_subscribed: bool,
 }
 
 /// A command without a reply.
-struct Pending {
+struct PendingCommand {
     name: Box<str>,
     line: Box<[u8]>,
     began_ns: u64,
@@ -141,7 +141,7 @@ impl Arguments for Commands {
         let line: Box<[u8]> = if fits { self.line.as_slice().into() } else { Box::default() };
         self.lines_bytes += line.len();
         // The caller looks at the limit after each read, so that it is passed by one read at most.
-        self.pending.push_back(Pending {
+        self.pending.push_back(PendingCommand {
             name: self.name.as_str().into(),
             line,
             began_ns: env::monotonic_ns(),
@@ -180,7 +180,7 @@ impl Commands {
         }
     }
 
-    fn end(&mut self, pending: Pending, now_ns: u64, ended: &mut dyn FnMut(ProtocolCall)) {
+    fn end(&mut self, pending: PendingCommand, now_ns: u64, ended: &mut dyn FnMut(ProtocolCall)) {
         let us = now_ns.saturating_sub(pending.began_ns) / 1_000;
         if let Some(counts) = &mut self.counts {
             counts.count(&pending.name, us);

@@ -9,14 +9,14 @@ use testkit::{Origin, Reply, Signal, Step};
 use super::*;
 use crate::plugin::outbound::{OutboundPolicy, OutboundTls};
 use net::endpoint::KeepAlive;
-use net::resolver::{LookupAnswer, Lookup, Pending, Resolver, TtlBounds};
+use net::resolver::{LookupAnswer, Lookup, LookupFuture, Resolver, TtlBounds};
 use net::tls::identity::ClientIdentities;
 
 /// Knows one name, `peer.test`, with these addresses.
 struct Names(Vec<IpAddr>);
 
 impl Lookup for Names {
-    fn lookup(&self, name: &str) -> Pending {
+    fn lookup(&self, name: &str) -> LookupFuture {
         let addresses = if name == "peer.test" { self.0.clone() } else { Vec::new() };
         Box::pin(async move { Ok(LookupAnswer { addresses, ttl: Duration::from_secs(60), failure: None }) })
     }
