@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::identity::Claims;
-use super::read::Candidate;
+use super::read::ObjectCandidate;
 use super::{Applied, Object, Policy, Snapshot, reference};
 use crate::catalog::Catalog;
 use crate::check::Checked;
@@ -57,7 +57,7 @@ impl Snapshot {
         let Admitted(Checked { resource, warnings }) = admitted;
         let key = written.key.clone();
         let object = Object::new(written, resource, Box::default(), warnings);
-        let read = vec![(key, Candidate::Good(Arc::new(object)))];
+        let read = vec![(key, ObjectCandidate::Good(Arc::new(object)))];
         if read[0].0.kind == ObjectKind::Extension {
             let (catalog, read) = self.with_extensions_of(catalog, read, &[]);
             return self.apply_read(&catalog, read, revision, Policy::Lenient);

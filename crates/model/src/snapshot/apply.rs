@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::identity::Claims;
 use super::queue::Queue;
-use super::read::{self, Candidate};
+use super::read::{self, ObjectCandidate};
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage};
@@ -31,7 +31,7 @@ impl Snapshot {
     pub(super) fn apply_read(
         &self,
         catalog: &Catalog,
-        changes: Vec<(Key, Candidate)>,
+        changes: Vec<(Key, ObjectCandidate)>,
         revision: u64,
         policy: Policy,
     ) -> Applied {
@@ -54,7 +54,7 @@ fn has_extension(changes: &[Change]) -> bool {
 }
 
 /// The last candidate of each key.
-fn last_of_each(read: Vec<(Key, Candidate)>) -> Vec<(Key, Candidate)> {
+fn last_of_each(read: Vec<(Key, ObjectCandidate)>) -> Vec<(Key, ObjectCandidate)> {
     let mut seen = HashSet::new();
     let mut last: Vec<_> = read.into_iter().rev().filter(|(key, _)| seen.insert(key.clone())).collect();
     last.reverse();
@@ -74,24 +74,24 @@ struct Work<'a> {
     /// The objects that were touched, as they were before; what was touched again has a later entry, too.
     before: Vec<(Key, Before)>,
     /// Keys with references that are still to be looked at, referred objects first.
-    queue: Queue<Candidate>,
+    queue: Queue<ObjectCandidate>,
     /// Keys that were looked at because something they refer to appeared or went.
     woken: HashSet<Key>,
 }
 
 impl Work<'_> {
     /// Decides what is in force under a key.
-    fn resolve(&mut self, key: &Key, candidate: Option<Candidate>) {
+    fn resolve(&mut self, key: &Key, candidate: Option<ObjectCandidate>) {
         let present = self.next.get(key).cloned();
         let before = Before { object: present.clone(), closed: self.closed(key) };
         self.before.push((key.clone(), before));
         let old = self.relations(key);
         match candidate {
-            Some(Candidate::Deleted) => {
+            Some(ObjectCandidate::Deleted) => {
                 self.next.faulty.remove(key);
                 self.next.table_mut(key.kind).remove(key);
             }
-            Some(Candidate::Bad(written, refusal, closed)) => {
+            Some(ObjectCandidate::Bad(written, refusal, closed)) => {
                 // A place that is held already is not given up because a later text is harder to read.
                 let held = || self.next.faulty_at(key).and_then(|faulty| faulty.closed.clone());
                 let closed = closed.or_else(held);
@@ -99,7 +99,7 @@ impl Work<'_> {
                 self.next.faulty.insert(key.clone(), Arc::new(faulty));
             }
             // A good form that runs the plugin goes before a form without it.
-            Some(Candidate::Good(object))
+            Some(ObjectCandidate::Good(object))
                 if !object.skipped().is_empty()
                     && present.as_ref().is_some_and(|present| present.skipped().is_empty()) =>
             {
@@ -107,7 +107,7 @@ impl Work<'_> {
                 let faulty = Faulty { written: object.written.clone(), refusal, waiting: None, closed: None };
                 self.next.faulty.insert(key.clone(), Arc::new(faulty));
             }
-            Some(Candidate::Good(object)) => self.settle(key, object),
+            Some(ObjectCandidate::Good(object)) => self.settle(key, object),
             None => {
                 let waiting = self.next.faulty_at(key).map(|faulty| faulty.waiting.clone());
                 match (waiting, present.clone()) {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::read::{self, Candidate};
+use super::read::{self, ObjectCandidate};
 use super::{Change, Snapshot};
 use crate::catalog::{Catalog, CatalogPlugin, Subsystem};
 use crate::fault::{Findings, CheckStage};
@@ -22,9 +22,9 @@ impl Snapshot {
     pub(super) fn with_extensions_of(
         &self,
         catalog: &Catalog,
-        mut read: Vec<(Key, Candidate)>,
+        mut read: Vec<(Key, ObjectCandidate)>,
         changes: &[Change],
-    ) -> (Catalog, Vec<(Key, Candidate)>) {
+    ) -> (Catalog, Vec<(Key, ObjectCandidate)>) {
         if read.is_empty() {
             let catalog = self.catalog(catalog);
             read = read::all(&catalog, changes);
@@ -34,9 +34,9 @@ impl Snapshot {
         let mut quoted = Vec::new();
         for (key, candidate) in &read {
             match candidate {
-                Candidate::Good(object) => extensions.set(key.own_id(), plugin(&object.resource)),
-                Candidate::Deleted => extensions.set(key.own_id(), None),
-                Candidate::Bad(..) => continue,
+                ObjectCandidate::Good(object) => extensions.set(key.own_id(), plugin(&object.resource)),
+                ObjectCandidate::Deleted => extensions.set(key.own_id(), None),
+                ObjectCandidate::Bad(..) => continue,
             }
             quoted.push(format!("\"{}\"", key.own_id()));
         }

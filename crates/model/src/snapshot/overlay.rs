@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::read::{self, Candidate};
+use super::read::{self, ObjectCandidate};
 use super::{Applied, Change, Policy, Snapshot};
 use crate::catalog::Catalog;
 use crate::{Key, WrittenObject};
@@ -12,7 +12,7 @@ use crate::{Key, WrittenObject};
 /// Objects that were read once, to be laid over each snapshot that comes into force.
 #[derive(Default)]
 pub struct Overlay {
-    objects: BTreeMap<Key, Candidate>,
+    objects: BTreeMap<Key, ObjectCandidate>,
 }
 
 impl Overlay {
@@ -47,11 +47,11 @@ impl std::fmt::Debug for Overlay {
     }
 }
 
-fn text(candidate: &Candidate) -> Option<&Arc<str>> {
+fn text(candidate: &ObjectCandidate) -> Option<&Arc<str>> {
     match candidate {
-        Candidate::Good(object) => Some(&object.written.text),
-        Candidate::Bad(written, ..) => Some(&written.text),
-        Candidate::Deleted => None,
+        ObjectCandidate::Good(object) => Some(&object.written.text),
+        ObjectCandidate::Bad(written, ..) => Some(&written.text),
+        ObjectCandidate::Deleted => None,
     }
 }
 

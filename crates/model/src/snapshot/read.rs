@@ -14,7 +14,7 @@ use crate::{ConfigFault, Id, Key, ObjectKind, ObjectRefusal, WrittenObject, chec
 
 /// The value that a key is to get.
 #[derive(Clone)]
-pub(super) enum Candidate {
+pub(super) enum ObjectCandidate {
     /// Nothing.
     Deleted,
     /// An object that is good on its own.
@@ -24,7 +24,7 @@ pub(super) enum Candidate {
 }
 
 /// Checks every change on its own, in order; many of them on several threads.
-pub(super) fn all(catalog: &Catalog, changes: &[Change]) -> Vec<(Key, Candidate)> {
+pub(super) fn all(catalog: &Catalog, changes: &[Change]) -> Vec<(Key, ObjectCandidate)> {
     let threads = threads_for(changes.len());
     if threads < 2 {
         return some(catalog, changes);
@@ -43,28 +43,28 @@ pub(super) fn all(catalog: &Catalog, changes: &[Change]) -> Vec<(Key, Candidate)
     })
 }
 
-fn some(catalog: &Catalog, changes: &[Change]) -> Vec<(Key, Candidate)> {
+fn some(catalog: &Catalog, changes: &[Change]) -> Vec<(Key, ObjectCandidate)> {
     changes.iter().map(|change| (change.key.clone(), one(catalog, change))).collect()
 }
 
-fn one(catalog: &Catalog, change: &Change) -> Candidate {
-    let Some(written) = &change.written else { return Candidate::Deleted };
+fn one(catalog: &Catalog, change: &Change) -> ObjectCandidate {
+    let Some(written) = &change.written else { return ObjectCandidate::Deleted };
     let value = match parse(written) {
         Ok(value) => value,
         Err(refusal) => {
             let known = written.json_behind_reason().and_then(|json| serde_json::from_str(json).ok());
             let closed = closed::form(catalog, written, &known.unwrap_or_default());
-            return Candidate::Bad(written.clone(), refusal, closed);
+            return ObjectCandidate::Bad(written.clone(), refusal, closed);
         }
     };
     match read(catalog, &written.key, &value) {
         Ok((Checked { resource, warnings }, skipped)) => {
             let written = written.clone();
-            Candidate::Good(Arc::new(Object::new(written, resource, skipped, warnings)))
+            ObjectCandidate::Good(Arc::new(Object::new(written, resource, skipped, warnings)))
         }
         Err(refusal) => {
             let closed = closed::form(catalog, written, &value);
-            Candidate::Bad(written.clone(), refusal, closed)
+            ObjectCandidate::Bad(written.clone(), refusal, closed)
         }
     }
 }

@@ -93,9 +93,9 @@ const MQTT_NAMES: &[&[u8]] = &[b"\0\x04MQTT", b"\0\x06MQIsdp"];
 const MQTT_LENGTH_MAX_BYTES: usize = 4;
 
 /// A protocol with the look that finds it. The looks exclude each other, so that the first answer is the one.
-type Candidate = (FirstProtocol, fn(&[u8]) -> Look<()>);
+type ProtocolCandidate = (FirstProtocol, fn(&[u8]) -> Look<()>);
 
-const CANDIDATES: &[Candidate] = &[
+const CANDIDATES: &[ProtocolCandidate] = &[
     (FirstProtocol::Tls, tls),
     (FirstProtocol::Http2, |bytes| prefix(bytes, HTTP2_PREFACE)),
     (FirstProtocol::Ssh, |bytes| prefix(bytes, SSH)),

@@ -19,7 +19,7 @@ pub static KIND: BalancerKind = BalancerKind {
 
 /// A member as it is compared.
 #[derive(Clone, Copy)]
-struct Candidate {
+struct HeapMember {
     /// Requests in flight with one more, for the weight.
     load: f64,
     /// The number of the last choice of it: of equal members, the one that waits longest is chosen.
@@ -34,7 +34,7 @@ struct Candidate {
 /// The state of one worker.
 pub struct LeastConnections {
     /// By member.
-    candidates: Vec<Candidate>,
+    candidates: Vec<HeapMember>,
     /// The members, each no worse than the two at twice its place plus one and two.
     heap: Vec<u32>,
     turn: u64,
@@ -54,7 +54,7 @@ impl LeastConnections {
         for member in 0..count {
             let weight = group.weight_whole(member);
             let load = load(start.loads.active(group.node(member)), weight);
-            candidates.push(Candidate { load, turn: 0, weight, place: member as u32, is_waiting: false });
+            candidates.push(HeapMember { load, turn: 0, weight, place: member as u32, is_waiting: false });
         }
         for (turn, member) in (0..).zip(&order) {
             // Members without a turn come first. The distances between turns stay, for members that wait.

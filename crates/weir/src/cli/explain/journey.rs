@@ -57,11 +57,11 @@ struct Destination {
     id: String,
     #[serde(rename = "type")]
     method: String,
-    candidates: Vec<Candidate>,
+    candidates: Vec<NodeCandidate>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Candidate {
+struct NodeCandidate {
     address: String,
     state: String,
     share: f64,
@@ -125,7 +125,7 @@ impl Destination {
     fn render(&self, share: &str, text: &mut String, paint: Paint) {
         let _ = writeln!(text, "\n{} {} ({}){share}", paint.faint("upstream "), self.id, self.method);
         let width = self.candidates.iter().map(|one| one.address.len()).max().unwrap_or(0);
-        for Candidate { address, state, share } in &self.candidates {
+        for NodeCandidate { address, state, share } in &self.candidates {
             let state = if matches!(state.as_str(), "usable" | "allowed") {
                 format!("{state:<9}")
             } else {

@@ -32,7 +32,7 @@ pub(super) struct Record {
     closed: Option<String>,
     /// Every candidate, in the order in which the router tried them.
     #[serde(default)]
-    considered: Vec<Candidate>,
+    considered: Vec<RouteCandidate>,
     /// Routes outside the table, because their match is faulty.
     #[serde(default)]
     unplaced: Vec<Unplaced>,
@@ -65,7 +65,7 @@ struct Matched {
 }
 
 #[derive(Debug, Deserialize)]
-struct Candidate {
+struct RouteCandidate {
     id: String,
     name: Option<String>,
     path: String,
@@ -142,7 +142,7 @@ impl Record {
             text.push_str("\nNo route has a path that fits.\n");
             return;
         }
-        let rows: Vec<[&str; 4]> = self.considered.iter().map(Candidate::cells).collect();
+        let rows: Vec<[&str; 4]> = self.considered.iter().map(RouteCandidate::cells).collect();
         let width = |column: usize| {
             let cells = rows.iter().map(|row| row[column].chars().count());
             cells.chain([HEADINGS[column].len()]).max().unwrap_or(0)
@@ -162,7 +162,7 @@ impl Record {
     }
 }
 
-impl Candidate {
+impl RouteCandidate {
     fn cells(&self) -> [&str; 4] {
         [&self.id, self.name.as_deref().unwrap_or("-"), self.host.as_deref().unwrap_or("-"), &self.path]
     }

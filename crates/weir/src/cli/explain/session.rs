@@ -20,7 +20,7 @@ pub(super) struct SessionRecord {
     awaits: Vec<String>,
     /// Every stream route, the most precise first.
     #[serde(default)]
-    considered: Vec<Candidate>,
+    considered: Vec<StreamRouteCandidate>,
     /// The destination.
     #[serde(flatten)]
     journey: Journey,
@@ -37,7 +37,7 @@ struct Matched {
 }
 
 #[derive(Debug, Deserialize)]
-struct Candidate {
+struct StreamRouteCandidate {
     id: String,
     name: Option<String>,
     verdict: String,
@@ -99,11 +99,11 @@ impl SessionRecord {
             text.push_str("\nThere are no stream routes.\n");
             return;
         }
-        let width = |heading: &str, cell: fn(&Candidate) -> &str| {
+        let width = |heading: &str, cell: fn(&StreamRouteCandidate) -> &str| {
             let cells = self.considered.iter().map(|one| cell(one).chars().count());
             cells.chain([heading.len()]).max().unwrap_or(0)
         };
-        let (id, name) = (width("STREAM ROUTE", |one| &one.id), width("NAME", Candidate::shown_name));
+        let (id, name) = (width("STREAM ROUTE", |one| &one.id), width("NAME", StreamRouteCandidate::shown_name));
         let heading = format!("{:<id$}  {:<name$}  VERDICT", "STREAM ROUTE", "NAME");
         let _ = writeln!(text, "\n{}", paint.faint(&heading));
         for candidate in &self.considered {
@@ -114,7 +114,7 @@ impl SessionRecord {
     }
 }
 
-impl Candidate {
+impl StreamRouteCandidate {
     fn shown_name(&self) -> &str {
         self.name.as_deref().unwrap_or("-")
     }
