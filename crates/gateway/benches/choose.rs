@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use gateway::upstream::balance::{ALL, BalancerKind, Choice, Start, Uses};
 use gateway::upstream::loads::Loads;
-use gateway::upstream::select::group::Group;
+use gateway::upstream::select::group::NodeGroup;
 use net::endpoint::Endpoint;
 use net::node_state::NodeStates;
 use net::nodes::{ResolvedNode, NodeSet};
@@ -35,13 +35,13 @@ fn set(count: usize, weight: impl Fn(usize) -> u32, kind: &BalancerKind) -> Node
 const SUBSET_PART: usize = 10;
 
 /// The group of every `step`th node of `set`.
-fn group_of(set: &NodeSet, step: usize) -> Group {
+fn group_of(set: &NodeSet, step: usize) -> NodeGroup {
     let nodes = set.nodes.iter().map(|node| f64::from(node.weight)).enumerate();
-    Group::new(set, 0, nodes.step_by(step))
+    NodeGroup::new(set, 0, nodes.step_by(step))
 }
 
 /// Nanoseconds of one choice among the nodes of `group`.
-fn choice_ns(kind: &BalancerKind, set: &NodeSet, group: &Group) -> f64 {
+fn choice_ns(kind: &BalancerKind, set: &NodeSet, group: &NodeGroup) -> f64 {
     let mut loads = Loads::new(set.nodes.len());
     let start = Start { set, group, loads: &loads, stagger: 0, turns: &[] };
     let mut balancer = (kind.make)(&start);
@@ -85,7 +85,7 @@ fn rebuild_us(kind: &BalancerKind, set: &NodeSet) -> f64 {
     let loads = Loads::new(set.nodes.len());
     let began = Instant::now();
     for _ in 0..100 {
-        let group = Group::whole(set);
+        let group = NodeGroup::whole(set);
         let start = Start { set, group: &group, loads: &loads, stagger: 0, turns: &[] };
         black_box((kind.make)(&start).turns());
     }

@@ -6,5 +6,5 @@ mod group;
 pub mod guard;
 mod tree;
 
-pub use group::{Ended, Group, Start};
+pub use group::{Ended, ProcessGroup, Start};
 pub use tree::{Cpu, Memory, Switches, Tree};

@@ -69,7 +69,7 @@ use crate::shared::limits::store::refusal_reply;
 use crate::shared::redis::Redis;
 use crate::shared::redis::settings::{RedisFields, RedisSettings, SentinelFields, add_to_schema};
 use delayed::Delayed;
-use group::Group;
+use group::LimitCountGroup;
 use rule::{Rule, rules_of};
 use shared_windows::SharedWindows;
 use window::{Counters, Quota, Taken, WindowType};
@@ -176,7 +176,7 @@ struct LimitCount {
     failures: Arc<Failures>,
     show_quota: bool,
     /// Keeps the group known while one of its routes exists.
-    _group: Option<Arc<Group>>,
+    _group: Option<Arc<LimitCountGroup>>,
 }
 
 /// Where requests are counted.
@@ -260,7 +260,7 @@ fn compile(plugin: &'static str, build: &Build<'_>, config: &Value) -> Result<Li
     let failures = Arc::new(Failures::new(build, plugin, parsed.allow_degradation, reply));
     let store = || store(plugin, build, config, &parsed, settings.as_ref(), &failures);
     let group = match &parsed.group {
-        Some(name) => Some(Group::join(build.states, plugin, name, &config::identity(config), store)?),
+        Some(name) => Some(LimitCountGroup::join(build.states, plugin, name, &config::identity(config), store)?),
         None => None,
     };
     Ok(LimitCount {

@@ -32,7 +32,7 @@ use exchange::options::Options;
 use exchange::overload::OverloadState;
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
-use net::env::memory::{self, Group, end_worker, note, spawn_worker, streams_of, tasks_of};
+use net::env::memory::{self, TaskGroup, end_worker, note, spawn_worker, streams_of, tasks_of};
 use net::listener::{self, ListenerSet, Protocols, Wanted};
 use net::resolver::Resolver;
 
@@ -62,7 +62,7 @@ struct Control {
 /// A worker and the tasks that run it.
 struct Life {
     worker: Rc<Worker>,
-    group: Group,
+    group: TaskGroup,
     commands: Commands,
 }
 

@@ -13,7 +13,7 @@ pub mod round_robin;
 use net::nodes::{Derive, NodeSet};
 
 use super::loads::Loads;
-use super::select::group::Group;
+use super::select::group::NodeGroup;
 
 /// All balancing methods. A method is a file of this folder and a line here.
 pub static ALL: &[&BalancerKind] = &[
@@ -60,7 +60,7 @@ pub struct Start<'a> {
     /// The whole set.
     pub set: &'a NodeSet,
     /// The nodes of it that may be chosen.
-    pub group: &'a Group,
+    pub group: &'a NodeGroup,
     /// The state of all nodes of the set.
     pub loads: &'a Loads,
     /// The worker's number, so that not all workers begin with the same node.
@@ -74,7 +74,7 @@ pub struct Choice<'a> {
     /// The set that the group belongs to.
     pub set: &'a NodeSet,
     /// The nodes that may be chosen; the balancer was built for them.
-    pub group: &'a Group,
+    pub group: &'a NodeGroup,
     /// The state of all nodes of the set.
     pub loads: &'a Loads,
     /// The hash of the request's key, for methods that use one.
@@ -155,7 +155,7 @@ mod tests {
             for (busy, part, expected) in [(0, 0.1, 110), (0, 0.5, 526), (0, 1.0, 1_000), (40, 0.5, 526)] {
                 let mut bench = testing::Bench::new(kind, testing::set(&[1; COUNT]));
                 let weight = |node: usize| (node, if node == 9 { part } else { 1.0 });
-                bench.group = Group::new(&bench.set, 0, (0..COUNT).map(weight));
+                bench.group = NodeGroup::new(&bench.set, 0, (0..COUNT).map(weight));
                 bench.rebuild(kind);
                 let (mut random, mut chosen, mut active) = (7, 0, std::collections::VecDeque::new());
                 for _ in 0..10_000 {
@@ -205,7 +205,7 @@ pub(super) mod testing {
     /// A group of a set with its balancer, and the input of the next choice. The id of an endpoint is its index.
     pub(in crate::upstream) struct Bench {
         pub(in crate::upstream) set: NodeSet,
-        pub(in crate::upstream) group: Group,
+        pub(in crate::upstream) group: NodeGroup,
         pub(in crate::upstream) loads: Loads,
         pub(in crate::upstream) balancer: Box<dyn Balancer>,
         pub(in crate::upstream) key_hash: u32,
@@ -219,7 +219,7 @@ pub(super) mod testing {
         }
 
         pub(in crate::upstream) fn staggered(kind: &BalancerKind, set: NodeSet, stagger: usize) -> Bench {
-            let (group, loads) = (Group::whole(&set), Loads::new(set.nodes.len()));
+            let (group, loads) = (NodeGroup::whole(&set), Loads::new(set.nodes.len()));
             let start = Start { set: &set, group: &group, loads: &loads, stagger, turns: &[] };
             let balancer = (kind.make)(&start);
             Bench { set, group, loads, balancer, key_hash: 0, random: 1 << 40, now_ms: 0 }
@@ -229,7 +229,7 @@ pub(super) mod testing {
         pub(in crate::upstream) fn of_group(kind: &BalancerKind, set: NodeSet, nodes: &[usize]) -> Bench {
             let mut bench = Bench::new(kind, set);
             let weighted = nodes.iter().map(|node| (*node, f64::from(bench.set.nodes[*node].weight)));
-            bench.group = Group::new(&bench.set, bench.set.nodes[nodes[0]].priority, weighted);
+            bench.group = NodeGroup::new(&bench.set, bench.set.nodes[nodes[0]].priority, weighted);
             bench.rebuild(kind);
             bench
         }

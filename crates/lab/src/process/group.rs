@@ -30,7 +30,7 @@ pub struct Start<'a> {
 
 /// A running program. All its processes end when this is dropped.
 #[derive(Debug)]
-pub struct Group {
+pub struct ProcessGroup {
     name: String,
     guard: Child,
     /// Held open as long as the program is to run.
@@ -58,7 +58,7 @@ const START_PAUSE: Duration = Duration::from_millis(1);
 /// Lines of output that a message quotes.
 const QUOTED_LINES: usize = 12;
 
-impl Group {
+impl ProcessGroup {
     /// Starts it. Fails if the guard itself cannot be started; a program that cannot be started shows as one that has
     /// ended.
     pub fn start(start: &Start<'_>) -> anyhow::Result<Self> {
@@ -86,7 +86,7 @@ impl Group {
         Tree::beneath(Pid::from_child(&self.guard).as_raw_nonzero().get())
     }
 
-    /// Stops its processes until [`Group::go_on`], as soon as there are any. The list of processes is stored then, so
+    /// Stops its processes until [`ProcessGroup::go_on`], as soon as there are any. The list of processes is stored then, so
     /// that continuing and stopping again cost one system call each. Processes started later are not stopped.
     pub fn hold(&mut self) {
         while self.held.is_empty() && self.is_running() {
@@ -178,7 +178,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.end();
     }

@@ -8,7 +8,7 @@ use super::summary::DIRECT;
 
 /// A heading, in the order of the page.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Group {
+pub enum ScenarioGroup {
     /// Small answers on kept connections.
     Small,
     /// One request a connection.
@@ -47,7 +47,7 @@ pub enum Group {
     ThreadModels,
 }
 
-impl Group {
+impl ScenarioGroup {
     /// The group of a scenario.
     pub fn of(scenario: &Scenario) -> Self {
         let load = &scenario.load;
@@ -106,10 +106,10 @@ impl Group {
 }
 
 /// The groups that a run has, each with the indexes of its scenarios in the order of the run.
-pub fn groups(report: &Report) -> Vec<(Group, Vec<usize>)> {
-    let mut groups: Vec<(Group, Vec<usize>)> = Vec::new();
-    let of = |(index, result): (usize, &ScenarioResult)| (Group::of(&result.scenario), index);
-    let mut indexes: Vec<(Group, usize)> = report.scenarios.iter().enumerate().map(of).collect();
+pub fn groups(report: &Report) -> Vec<(ScenarioGroup, Vec<usize>)> {
+    let mut groups: Vec<(ScenarioGroup, Vec<usize>)> = Vec::new();
+    let of = |(index, result): (usize, &ScenarioResult)| (ScenarioGroup::of(&result.scenario), index);
+    let mut indexes: Vec<(ScenarioGroup, usize)> = report.scenarios.iter().enumerate().map(of).collect();
     indexes.sort_unstable();
     for (group, index) in indexes {
         match groups.last_mut() {
@@ -132,44 +132,44 @@ mod tests {
 
     #[test]
     fn each_shipped_scenario_has_its_group() {
-        let rows: &[(&str, Group)] = &[
-            ("small", Group::Small),
-            ("connections-1000", Group::Small),
-            ("stripped-prefix", Group::Small),
-            ("ten-plugins", Group::Small),
-            ("tracing", Group::Small),
-            ("short-connections", Group::NewConnections),
-            ("page", Group::Downloads),
-            ("down-10mb", Group::Downloads),
-            ("up-1kb", Group::Uploads),
-            ("tls-handshake-full", Group::Tls),
-            ("http2-small", Group::Http2),
-            ("h2c-c32-m10", Group::Http2),
-            ("h2-rate-16000", Group::Http2),
-            ("grpc-unary-c32-m10", Group::Grpc),
-            ("h3-1mb", Group::Http3),
-            ("websocket", Group::WebSocket),
-            ("tcp-messages", Group::Layer4),
-            ("udp-datagrams", Group::Layer4),
-            ("tls-by-name", Group::Layer4),
-            ("routes-1", Group::Routes),
-            ("changes", Group::Changes),
-            ("changes-10000-routes", Group::Changes),
-            ("idle-10000", Group::Beside),
-            ("slow-clients-500", Group::Beside),
-            ("slow-origin-20", Group::Origins),
-            ("failing-origin", Group::Origins),
-            ("open-loop-half", Group::Rate),
-            ("ab-50000-200-page", Group::Published),
-            ("wrk-12-100", Group::Published),
-            ("all-at-once", Group::Together),
-            ("thread-models-layer-4", Group::ThreadModels),
+        let rows: &[(&str, ScenarioGroup)] = &[
+            ("small", ScenarioGroup::Small),
+            ("connections-1000", ScenarioGroup::Small),
+            ("stripped-prefix", ScenarioGroup::Small),
+            ("ten-plugins", ScenarioGroup::Small),
+            ("tracing", ScenarioGroup::Small),
+            ("short-connections", ScenarioGroup::NewConnections),
+            ("page", ScenarioGroup::Downloads),
+            ("down-10mb", ScenarioGroup::Downloads),
+            ("up-1kb", ScenarioGroup::Uploads),
+            ("tls-handshake-full", ScenarioGroup::Tls),
+            ("http2-small", ScenarioGroup::Http2),
+            ("h2c-c32-m10", ScenarioGroup::Http2),
+            ("h2-rate-16000", ScenarioGroup::Http2),
+            ("grpc-unary-c32-m10", ScenarioGroup::Grpc),
+            ("h3-1mb", ScenarioGroup::Http3),
+            ("websocket", ScenarioGroup::WebSocket),
+            ("tcp-messages", ScenarioGroup::Layer4),
+            ("udp-datagrams", ScenarioGroup::Layer4),
+            ("tls-by-name", ScenarioGroup::Layer4),
+            ("routes-1", ScenarioGroup::Routes),
+            ("changes", ScenarioGroup::Changes),
+            ("changes-10000-routes", ScenarioGroup::Changes),
+            ("idle-10000", ScenarioGroup::Beside),
+            ("slow-clients-500", ScenarioGroup::Beside),
+            ("slow-origin-20", ScenarioGroup::Origins),
+            ("failing-origin", ScenarioGroup::Origins),
+            ("open-loop-half", ScenarioGroup::Rate),
+            ("ab-50000-200-page", ScenarioGroup::Published),
+            ("wrk-12-100", ScenarioGroup::Published),
+            ("all-at-once", ScenarioGroup::Together),
+            ("thread-models-layer-4", ScenarioGroup::ThreadModels),
         ];
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/scenarios");
         for (name, expected) in rows {
             let text = std::fs::read_to_string(folder.join(format!("{name}.yaml"))).unwrap();
             let scenario = Scenario::parse(name, &text).unwrap();
-            assert_eq!(Group::of(&scenario), *expected, "{name}");
+            assert_eq!(ScenarioGroup::of(&scenario), *expected, "{name}");
         }
     }
 

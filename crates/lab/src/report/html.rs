@@ -21,7 +21,7 @@ mod svg;
 pub use charts::charts;
 use svg::escape;
 
-use super::group::{Group, groups};
+use super::group::{ScenarioGroup, groups};
 use super::headline;
 use super::number;
 use super::statistics::{CONFIDENCE_PERCENT, LEAST_EFFECT};
@@ -89,7 +89,7 @@ pub fn page(report: &Report) -> String {
     )
 }
 
-fn index_entries(report: &Report, group: Group, members: &[usize], anchors: &[String]) -> String {
+fn index_entries(report: &Report, group: ScenarioGroup, members: &[usize], anchors: &[String]) -> String {
     let entry = |member: &usize| {
         let asked = &report.scenarios[*member].scenario;
         let (name, title) = (escape(&asked.name), escape(&asked.title));

@@ -7,13 +7,13 @@ use anyhow::{Context, bail};
 
 use super::interrupt::Interrupt;
 use super::stage::RunningContender;
-use crate::process::{Group, Start};
+use crate::process::{ProcessGroup, Start};
 use crate::scenario::Scenario;
 
 /// All activity beside the load; ended when dropped.
 #[derive(Debug)]
 pub(super) struct Beside {
-    crowds: Vec<Group>,
+    crowds: Vec<ProcessGroup>,
     changes: Option<Changes>,
 }
 
@@ -23,7 +23,7 @@ struct Changes {
     next: Instant,
     program: PathBuf,
     cores: Vec<usize>,
-    under_way: Option<Group>,
+    under_way: Option<ProcessGroup>,
     done: u64,
     failed: u64,
     last_failure: String,
@@ -51,7 +51,7 @@ impl Beside {
             command.extend(habit.iter().map(|&word| word.to_owned()));
             command.extend(["--connections".to_owned(), connections.to_string()]);
             command.push(format!("http://{}/checked-out", running.address));
-            let group = Group::start(&Start {
+            let group = ProcessGroup::start(&Start {
                 guard: program,
                 name,
                 command: &command,

@@ -10,7 +10,7 @@ use super::beside::Beside;
 use super::stage::{RunningContender, RunningPrograms};
 use crate::load::tools::{self, ToolRun};
 use crate::process::cores::Ticks;
-use crate::process::{Cpu, Group, Memory, Start, Switches, Tree};
+use crate::process::{Cpu, ProcessGroup, Memory, Start, Switches, Tree};
 use crate::result::{LoadOutcome, Run, Usage};
 use crate::scenario::Scenario;
 
@@ -23,7 +23,7 @@ const LATE_SECONDS: f64 = 20.0;
 #[derive(Debug)]
 pub(super) struct Measurement {
     scenario: Scenario,
-    load: Group,
+    load: ProcessGroup,
     beside: Beside,
     tree: Tree,
     cores: Vec<usize>,
@@ -53,7 +53,7 @@ impl Measurement {
         let command = command(scenario, running, seconds, &program)?;
         let tree = running.group.tree();
         let (cpu_before, switches_before) = (tree.cpu(), tree.switches());
-        let load = Group::start(&Start {
+        let load = ProcessGroup::start(&Start {
             guard: &program,
             name: "load",
             command: &command,

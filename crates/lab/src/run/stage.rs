@@ -21,7 +21,7 @@ use crate::contender::Definition;
 use crate::files::Files;
 use crate::placement::Placement;
 use crate::ports::Ports;
-use crate::process::{Group, Start};
+use crate::process::{ProcessGroup, Start};
 use crate::scenario::{KeyKind, Protocol, Scenario};
 
 /// Parameters with which contenders are started; scenarios with the same setup share the running ones.
@@ -55,7 +55,7 @@ pub struct RunningContender {
     /// Its name.
     pub name: String,
     /// Its processes.
-    pub group: Group,
+    pub group: ProcessGroup,
     /// Its address.
     pub address: SocketAddr,
     /// Whether it has had load for a while since its start.
@@ -81,7 +81,7 @@ pub struct RunningPrograms {
     interrupt: Interrupt,
     setup: Option<Setup>,
     placement: Placement,
-    origin: Option<(Group, SocketAddr)>,
+    origin: Option<(ProcessGroup, SocketAddr)>,
     running: BTreeMap<String, RunningContender>,
     started: u64,
 }
@@ -156,7 +156,7 @@ impl RunningPrograms {
         };
         let command: Vec<String> =
             std::iter::once(program).chain(words.iter().map(|&word| word.to_owned())).collect();
-        let group = Group::start(&Start {
+        let group = ProcessGroup::start(&Start {
             guard: &self.program,
             name: "origin",
             command: &command,
@@ -215,7 +215,7 @@ impl RunningPrograms {
         set("CONNECTIONS", CONNECTIONS.to_owned());
         environment.extend(more);
         environment.extend(definition.environment.clone());
-        let group = Group::start(&Start {
+        let group = ProcessGroup::start(&Start {
             guard: &self.program,
             name: &definition.name,
             command: &shell(&script, &["run"]),
@@ -266,7 +266,7 @@ impl RunningPrograms {
         let script = self.files.start_script(definition);
         let mut environment = self.basic_environment(definition);
         environment.extend(definition.environment.clone());
-        let mut group = Group::start(&Start {
+        let mut group = ProcessGroup::start(&Start {
             guard: &self.program,
             name: &format!("{}-{word}", definition.name),
             command: &shell(&script, &[word]),
@@ -302,7 +302,7 @@ impl RunningPrograms {
         ]
     }
 
-    fn wait_for_answers(&self, group: &Group, protocol: Protocol, address: SocketAddr) -> anyhow::Result<()> {
+    fn wait_for_answers(&self, group: &ProcessGroup, protocol: Protocol, address: SocketAddr) -> anyhow::Result<()> {
         let mut last = String::new();
         let answered = self.interrupt.wait(START_LIMIT, || {
             group.check_running()?;

@@ -23,7 +23,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 pub use connection::LinkBehavior;
-pub use executor::{Group, Planted};
+pub use executor::{TaskGroup, Planted};
 pub use local::{LocalStream, connect_local};
 pub use network::{BoundSocket, Listener, bind, connect};
 pub use network::{Harm, connect_from};
@@ -167,22 +167,22 @@ pub fn wait_while<T>(
 }
 
 /// Runs a worker's body: its tasks are a group that ends with it.
-pub fn spawn_worker(body: impl Future<Output = ()> + 'static) -> Group {
+pub fn spawn_worker(body: impl Future<Output = ()> + 'static) -> TaskGroup {
     world().executor().spawn_root(body)
 }
 
 /// Ends a worker's tasks wherever they are, as a panic of its loop does.
-pub fn end_worker(group: Group) {
+pub fn end_worker(group: TaskGroup) {
     world().executor().end_group(group);
 }
 
 /// Tasks of a group that have not ended.
-pub fn tasks_of(group: Group) -> usize {
+pub fn tasks_of(group: TaskGroup) -> usize {
     world().executor().tasks_of(group)
 }
 
 /// Open streams that a group holds.
-pub fn streams_of(group: Group) -> usize {
+pub fn streams_of(group: TaskGroup) -> usize {
     world().ends_of(group)
 }
 

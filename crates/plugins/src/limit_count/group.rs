@@ -9,7 +9,7 @@ use super::{NAME, Store};
 use crate::shared::config;
 
 /// Routes that share their counters.
-pub(super) struct Group {
+pub(super) struct LimitCountGroup {
     identity: String,
     pub(super) store: Store,
 }
@@ -22,7 +22,7 @@ pub(super) fn check(states: &StateRegistry, config: &Value) -> Result<(), String
 /// As [`check`], for groups of the plugin `plugin`.
 pub(super) fn check_of(plugin: &str, states: &StateRegistry, config: &Value) -> Result<(), String> {
     let Some(name) = config.get("group").and_then(Value::as_str) else { return Ok(()) };
-    let running = states.held::<Group>(&key(plugin, name));
+    let running = states.held::<LimitCountGroup>(&key(plugin, name));
     running.map_or(Ok(()), |running| running.admits(&config::identity(config)))
 }
 
@@ -31,7 +31,7 @@ fn key(plugin: &str, name: &str) -> String {
     format!("{plugin} group {name}")
 }
 
-impl Group {
+impl LimitCountGroup {
     /// The group `name` of the plugin `plugin`: the one that running routes have, or a new one with `store`.
     ///
     /// # Errors
@@ -42,13 +42,13 @@ impl Group {
         name: &str,
         identity: &str,
         store: impl FnOnce() -> Result<Store, String>,
-    ) -> Result<Arc<Group>, String> {
+    ) -> Result<Arc<LimitCountGroup>, String> {
         let key = key(plugin, name);
-        let group = match states.held::<Group>(&key) {
+        let group = match states.held::<LimitCountGroup>(&key) {
             Some(group) => group,
             None => {
                 let store = store()?;
-                states.keep(&key, || Group { identity: identity.to_owned(), store })
+                states.keep(&key, || LimitCountGroup { identity: identity.to_owned(), store })
             }
         };
         group.admits(identity)?;

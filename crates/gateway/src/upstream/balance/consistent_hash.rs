@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use stdx::hash::{crc32, crc32_continue};
 
-use super::super::select::group::Group;
+use super::super::select::group::NodeGroup;
 use super::{Balancer, BalancerKind, Choice, Start, Uses};
 use net::nodes::{ResolvedNode, NodeSet};
 
@@ -61,7 +61,7 @@ impl Ring {
     }
 
     /// The points of the members of `group`.
-    fn part(&self, group: &Group) -> Ring {
+    fn part(&self, group: &NodeGroup) -> Ring {
         let is_member = |(_, node): &&(u32, u32)| group.member(*node as usize).is_some();
         Ring { points: self.points.iter().filter(is_member).copied().collect() }
     }

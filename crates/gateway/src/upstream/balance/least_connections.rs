@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::super::select::group::{Group, STARTED_PART};
+use super::super::select::group::{NodeGroup, STARTED_PART};
 use super::{Balancer, BalancerKind, Choice, Start, Uses};
 
 /// The node with the fewest requests in flight for its weight.
@@ -77,7 +77,7 @@ impl LeastConnections {
     }
 
     /// Makes a member that was chosen at the turn `since` wait for its next; the heap must be put in order.
-    fn wait(&mut self, group: &Group, member: usize, since: u64) {
+    fn wait(&mut self, group: &NodeGroup, member: usize, since: u64) {
         let due = since + (group.weight_total() / group.weight(member)) as u64;
         let candidate = &mut self.candidates[member];
         if due > self.turn && !candidate.is_waiting {

@@ -20,7 +20,7 @@ pub(super) struct Schedule {
     due: BinaryHeap<Reverse<(u64, Id)>>,
     /// Targets with the group of each; bounded by the nodes of all upstreams.
     targets: HashMap<Id, Id>,
-    groups: HashMap<Id, Group>,
+    groups: HashMap<Id, CheckGroup>,
     /// Targets with a check in flight or that wait for that of another target, and its beginning.
     in_flight: HashMap<Id, InFlight>,
     /// Of them, those with a check of their own.
@@ -34,7 +34,7 @@ struct InFlight {
 }
 
 /// The targets of one upstream.
-struct Group {
+struct CheckGroup {
     concurrency: usize,
     in_flight: usize,
     /// Due targets that wait until fewer are in flight.
@@ -45,7 +45,7 @@ impl Schedule {
     /// Adds a group of which at most `concurrency` targets are asked at a time.
     pub(super) fn add_group(&mut self, group: Id, concurrency: u32) {
         let group_state =
-            Group { concurrency: concurrency.max(1) as usize, in_flight: 0, waiting: VecDeque::new() };
+            CheckGroup { concurrency: concurrency.max(1) as usize, in_flight: 0, waiting: VecDeque::new() };
         self.groups.insert(group, group_state);
     }
 

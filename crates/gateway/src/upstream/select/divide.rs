@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use net::nodes::NodeSet;
 
-use super::group::Group;
+use super::group::NodeGroup;
 use super::overflow;
 use super::policies::Policies;
 use super::share::WHOLE;
@@ -12,7 +12,7 @@ use crate::upstream::availability::Availability;
 
 /// A group, and its share of the first attempts out of [`WHOLE`].
 pub(crate) struct GroupShare {
-    pub(crate) group: Group,
+    pub(crate) group: NodeGroup,
     /// Whether these are the nodes outside the zone of this instance.
     pub(crate) is_remote: bool,
     pub(crate) share: u32,
@@ -117,9 +117,9 @@ fn tiers(set: &NodeSet, availability: &Availability, is_in: &dyn Fn(usize) -> bo
     tiers.into_values().rev().collect()
 }
 
-fn group(set: &NodeSet, availability: &Availability, tier: &Tier, is_in: &dyn Fn(usize) -> bool) -> Group {
+fn group(set: &NodeSet, availability: &Availability, tier: &Tier, is_in: &dyn Fn(usize) -> bool) -> NodeGroup {
     let nodes = tier.nodes.iter().copied().filter(|node| is_in(*node));
-    Group::new(set, tier.priority, nodes.map(|node| (node, availability.weight(node))))
+    NodeGroup::new(set, tier.priority, nodes.map(|node| (node, availability.weight(node))))
 }
 
 /// The usable nodes of a tier: those in the zone of this instance first, if they are preferred.
@@ -186,7 +186,7 @@ mod tests {
         }
         let availability = Availability::of(&set, policies, 0, 0);
         let division = divide(&set, &availability, policies, &|_| true);
-        let nodes = |group: &Group| (0..group.len()).map(|member| group.node(member)).collect();
+        let nodes = |group: &NodeGroup| (0..group.len()).map(|member| group.node(member)).collect();
         let parts = division.parts.iter().map(|part| (nodes(&part.group), part.share)).collect();
         (parts, division.is_in_panic)
     }

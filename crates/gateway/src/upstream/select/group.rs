@@ -10,7 +10,7 @@ pub(crate) const STARTED_PART: f64 = 0.999;
 
 /// The nodes among which a balancer chooses.
 #[derive(Clone, Debug, Default)]
-pub struct Group {
+pub struct NodeGroup {
     /// The priority of all its members.
     pub priority: i64,
     members: Vec<Member>,
@@ -32,10 +32,10 @@ struct Member {
     weight: f64,
 }
 
-impl Group {
+impl NodeGroup {
     /// The group of these nodes of `set`, which have one priority, with their weights; nodes without a weight are left out.
-    pub fn new(set: &NodeSet, priority: i64, nodes: impl Iterator<Item = (usize, f64)>) -> Group {
-        let mut group = Group { priority, member_of: vec![NONE; set.nodes.len()], ..Group::default() };
+    pub fn new(set: &NodeSet, priority: i64, nodes: impl Iterator<Item = (usize, f64)>) -> NodeGroup {
+        let mut group = NodeGroup { priority, member_of: vec![NONE; set.nodes.len()], ..NodeGroup::default() };
         group.weighted_nodes = set.nodes.iter().filter(|node| node.weight > 0).count();
         for (node, weight) in nodes.filter(|(_, weight)| *weight > 0.0) {
             group.member_of[node] = group.members.len() as u32;
@@ -59,9 +59,9 @@ impl Group {
     }
 
     /// The group of all nodes of `set` with a weight, for a set with one priority.
-    pub fn whole(set: &NodeSet) -> Group {
+    pub fn whole(set: &NodeSet) -> NodeGroup {
         let priority = set.nodes.first().map_or(0, |node| node.priority);
-        Group::new(set, priority, set.nodes.iter().map(|node| f64::from(node.weight)).enumerate())
+        NodeGroup::new(set, priority, set.nodes.iter().map(|node| f64::from(node.weight)).enumerate())
     }
 
     /// The number of members.
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn members_are_dense_and_found_by_node() {
         let set = set(&[1, 0, 3, 2]);
-        let group = Group::new(&set, 0, [(0, 1.0), (1, 0.0), (3, 2.0)].into_iter());
+        let group = NodeGroup::new(&set, 0, [(0, 1.0), (1, 0.0), (3, 2.0)].into_iter());
         assert_eq!((group.len(), group.node(1), group.weight(1), group.weight_total()), (2, 3, 2.0, 3.0));
         assert_eq!([0, 1, 2, 3].map(|node| group.member(node)), [Some(0), None, None, Some(1)]);
         assert!(group.is_sparse(1) && !group.is_sparse(2), "two of three nodes with a weight");
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn members_that_start_together_share_as_later() {
         let set = set(&[1, 3, 2]);
-        let group = |weights: [f64; 3]| Group::new(&set, 0, weights.into_iter().enumerate());
+        let group = |weights: [f64; 3]| NodeGroup::new(&set, 0, weights.into_iter().enumerate());
         assert!(!group([0.1, 0.3, 0.2]).is_starting());
         let one = group([0.5, 1.5, 0.2]);
         assert!(one.is_starting());

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use net::nodes::NodeSet;
 
 use super::divide::GroupShare;
-use super::group::Group;
+use super::group::NodeGroup;
 use super::share::WHOLE;
 use crate::upstream::balance::{Balancer, BalancerKind, Choice, Start, next_random};
 use crate::upstream::loads::Loads;
@@ -32,7 +32,7 @@ pub(crate) struct Request<'a> {
 
 /// A group in use.
 struct Planned {
-    group: Group,
+    group: NodeGroup,
     is_remote: bool,
     balancer: Box<dyn Balancer>,
     /// The sum of the shares up to it.
@@ -114,7 +114,7 @@ impl Plan {
 
 impl Before<'_> {
     /// The turns of the members of `group` in the plan before.
-    fn turns(&self, group: &Group, is_remote: bool) -> Vec<Option<f64>> {
+    fn turns(&self, group: &NodeGroup, is_remote: bool) -> Vec<Option<f64>> {
         let is_same =
             |before: &&Planned| before.group.priority == group.priority && before.is_remote == is_remote;
         let Some(before) = self.plan.groups.iter().find(is_same) else { return Vec::new() };
@@ -144,7 +144,7 @@ mod tests {
     fn chosen(kind: &BalancerKind, shares: &[u32]) -> Vec<usize> {
         let set = set(&vec![1; shares.len()]);
         let part = |(node, share): (usize, &u32)| {
-            let group = Group::new(&set, -(node as i64), std::iter::once((node, 1.0)));
+            let group = NodeGroup::new(&set, -(node as i64), std::iter::once((node, 1.0)));
             GroupShare { group, is_remote: false, share: *share }
         };
         let parts = shares.iter().enumerate().map(part).collect();

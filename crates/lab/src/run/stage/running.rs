@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::{RunningContender, shell};
-use crate::process::{Group, Start};
+use crate::process::{ProcessGroup, Start};
 
 impl RunningContender {
     /// Brings the next form of its configuration into force: a process of its own, beside the load.
-    pub fn change(&mut self, program: &Path, cores: &[usize]) -> anyhow::Result<Group> {
+    pub fn change(&mut self, program: &Path, cores: &[usize]) -> anyhow::Result<ProcessGroup> {
         self.changes += 1;
-        Group::start(&Start {
+        ProcessGroup::start(&Start {
             guard: program,
             name: &format!("change-{}", self.changes),
             command: &shell(&self.script, &["change", &self.changes.to_string()]),

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::task::Waker;
 
-use super::executor::Group;
+use super::executor::TaskGroup;
 use super::random::Random;
 
 /// How the network between two places behaves.
@@ -72,7 +72,7 @@ enum Flight {
 
 struct End {
     address: SocketAddr,
-    owner: Group,
+    owner: TaskGroup,
     room_bytes: usize,
     /// Bytes on their way here, by time of arrival.
     flying: VecDeque<(u64, Flight)>,
@@ -98,7 +98,7 @@ struct End {
 }
 
 impl End {
-    fn new(address: SocketAddr, owner: Group, room_bytes: u64) -> End {
+    fn new(address: SocketAddr, owner: TaskGroup, room_bytes: u64) -> End {
         End {
             address,
             owner,
@@ -156,7 +156,7 @@ impl MemoryConnection {
         mut random: Random,
         link: LinkBehavior,
         addresses: [SocketAddr; 2],
-        owners: [Group; 2],
+        owners: [TaskGroup; 2],
     ) -> MemoryConnection {
         let mut room = || random.between(link.room_bytes.0, link.room_bytes.1);
         let rooms = [room(), room()];
@@ -179,11 +179,11 @@ impl MemoryConnection {
         self.ends[end].address
     }
 
-    pub(super) fn owner(&self, end: usize) -> Group {
+    pub(super) fn owner(&self, end: usize) -> TaskGroup {
         self.ends[end].owner
     }
 
-    pub(super) fn set_owner(&mut self, end: usize, owner: Group) {
+    pub(super) fn set_owner(&mut self, end: usize, owner: TaskGroup) {
         self.ends[end].owner = owner;
     }
 

@@ -22,9 +22,9 @@ const SPURIOUS_ONE_IN: u64 = 24;
 const STEPS_MAX: u64 = 3_000_000;
 
 /// The tasks that end together: a worker's, or the world's outside the gateway.
-pub type Group = u64;
+pub type TaskGroup = u64;
 /// The group of tasks that belong to no worker.
-pub(super) const WORLD: Group = 0;
+pub(super) const WORLD: TaskGroup = 0;
 
 /// A panic that a simulation has planted: it ends the task it happens in and nothing else, as on a real worker.
 pub struct Planted;
@@ -32,7 +32,7 @@ pub struct Planted;
 type Body = Pin<Box<dyn Future<Output = ()>>>;
 
 struct Task {
-    group: Group,
+    group: TaskGroup,
     /// Whether the group ends with it.
     is_root: bool,
     /// Taken out while it runs.
@@ -69,7 +69,7 @@ pub(super) struct Executor {
     runnable: Arc<Mutex<BTreeSet<u64>>>,
     events: RefCell<BTreeMap<EventKey, Event>>,
     next_id: Cell<u64>,
-    group: Cell<Group>,
+    group: Cell<TaskGroup>,
     digest: Cell<u64>,
 }
 
@@ -98,7 +98,7 @@ impl Executor {
     }
 
     /// The group of the task that runs.
-    pub(super) fn group(&self) -> Group {
+    pub(super) fn group(&self) -> TaskGroup {
         self.group.get()
     }
 
@@ -113,7 +113,7 @@ impl Executor {
     }
 
     /// Tasks of `group` that have not ended.
-    pub(super) fn tasks_of(&self, group: Group) -> usize {
+    pub(super) fn tasks_of(&self, group: TaskGroup) -> usize {
         self.tasks.borrow().values().filter(|task| task.group == group).count()
     }
 
@@ -123,13 +123,13 @@ impl Executor {
     }
 
     /// Adds a task with a group of its own; tasks that it spawns end with it.
-    pub(super) fn spawn_root(&self, body: impl Future<Output = ()> + 'static) -> Group {
+    pub(super) fn spawn_root(&self, body: impl Future<Output = ()> + 'static) -> TaskGroup {
         let group = self.next_id();
         self.add(group, true, Box::pin(body));
         group
     }
 
-    fn add(&self, group: Group, is_root: bool, body: Body) {
+    fn add(&self, group: TaskGroup, is_root: bool, body: Body) {
         let id = self.next_id();
         let waker = Waker::from(Arc::new(TaskWaker { id, runnable: self.runnable.clone() }));
         waker.wake_by_ref();
@@ -245,7 +245,7 @@ impl Executor {
     }
 
     /// Drops every task of `group`, as the end of a worker's event loop does.
-    pub(super) fn end_group(&self, group: Group) {
+    pub(super) fn end_group(&self, group: TaskGroup) {
         let outer = self.group.replace(group);
         loop {
             // One at a time and outside the table: what is dropped may wake others.

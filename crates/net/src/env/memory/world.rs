@@ -8,7 +8,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use super::executor::{EventKey, Executor, Group};
+use super::executor::{EventKey, Executor, TaskGroup};
 use super::network::Network;
 use super::random::Random;
 
@@ -17,7 +17,7 @@ pub(super) struct World {
     executor: Executor,
     pub(super) network: Network,
     /// Open ends of connections by the group that holds them.
-    ends: RefCell<BTreeMap<Group, usize>>,
+    ends: RefCell<BTreeMap<TaskGroup, usize>>,
     trace: RefCell<Option<Vec<String>>>,
     wall_offset_ns: Cell<u64>,
 }
@@ -114,7 +114,7 @@ impl World {
         BEGINNING_S * 1_000_000_000 + self.now_ns() + self.wall_offset_ns.get()
     }
 
-    pub(super) fn group(&self) -> Group {
+    pub(super) fn group(&self) -> TaskGroup {
         self.executor.group()
     }
 
@@ -122,17 +122,17 @@ impl World {
         self.executor.at(key, Box::new(event));
     }
 
-    pub(super) fn opened(&self, owner: Group) {
+    pub(super) fn opened(&self, owner: TaskGroup) {
         *self.ends.borrow_mut().entry(owner).or_default() += 1;
     }
 
-    pub(super) fn closed(&self, owner: Group) {
+    pub(super) fn closed(&self, owner: TaskGroup) {
         if let Some(count) = self.ends.borrow_mut().get_mut(&owner) {
             *count -= 1;
         }
     }
 
-    pub(super) fn ends_of(&self, owner: Group) -> usize {
+    pub(super) fn ends_of(&self, owner: TaskGroup) -> usize {
         self.ends.borrow().get(&owner).copied().unwrap_or_default()
     }
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lab::process::{Group, Start};
+use lab::process::{ProcessGroup, Start};
 
 /// Burns a second of CPU time, one half in a child that it waits for; prints the CPU time of both, and stays. The
 /// wall-clock time does not matter.
@@ -116,10 +116,10 @@ fn ended_program_reports_code_cpu_and_output() {
     assert!(group.last_lines().contains("cannot start /no/such/program"), "{}", group.last_lines());
 }
 
-fn start(folder: &Path, command: &[String]) -> Group {
+fn start(folder: &Path, command: &[String]) -> ProcessGroup {
     let guard = Path::new(env!("CARGO_BIN_EXE_weir"));
     let start = Start { guard, name: "it", command, environment: &[], cores: &[], directory: folder };
-    Group::start(&start).unwrap()
+    ProcessGroup::start(&start).unwrap()
 }
 
 fn is_sleep(pid: i32) -> bool {
