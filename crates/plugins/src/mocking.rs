@@ -77,11 +77,11 @@ struct Mocking {
     /// The response without its body and its configured fields.
     head: Reply,
     fields: ReplyFields,
-    body: Body,
+    body: MockBody,
     delay_ms: u64,
 }
 
-enum Body {
+enum MockBody {
     Example(Template),
     Json(Generator),
     Xml(Generator),
@@ -111,7 +111,7 @@ fn compile(config: &Value) -> Result<Mocking, String> {
     Ok(Mocking { head, fields, body: body(&config)?, delay_ms })
 }
 
-fn body(config: &MockingConfig) -> Result<Body, String> {
+fn body(config: &MockingConfig) -> Result<MockBody, String> {
     // The media type ends at the last semicolon, as in APISIX.
     let media_type =
         config.content_type.rsplit_once(';').map_or(&*config.content_type, |(media_type, _)| media_type);
@@ -120,16 +120,16 @@ fn body(config: &MockingConfig) -> Result<Body, String> {
     }
     if let Some(example) = &config.response_example {
         let template = Template::compile(example).map_err(|error| format!("response_example: {error}"))?;
-        return Ok(Body::Example(template));
+        return Ok(MockBody::Example(template));
     }
     let schema = config.response_schema.as_ref().ok_or("response_example or response_schema is needed")?;
     let generator = Generator::compile(schema).map_err(|reason| format!("response_schema: {reason}"))?;
     match media_type {
-        "application/xml" | "text/xml" => Ok(Body::Xml(generator)),
+        "application/xml" | "text/xml" => Ok(MockBody::Xml(generator)),
         "text/html" => {
             Err("a body made up from response_schema is XML or JSON; text/html needs response_example".into())
         }
-        _ => Ok(Body::Json(generator)),
+        _ => Ok(MockBody::Json(generator)),
     }
 }
 
@@ -143,13 +143,13 @@ impl Mocking {
 impl Plugin for Mocking {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let body = match &self.body {
-            Body::Example(template) => {
+            MockBody::Example(template) => {
                 let mut body = Vec::new();
                 template.render(exchange, &mut body);
                 body
             }
-            Body::Json(generator) => generator.generate(exchange).to_string().into_bytes(),
-            Body::Xml(generator) => generate::xml("data", &generator.generate(exchange)).into_bytes(),
+            MockBody::Json(generator) => generator.generate(exchange).to_string().into_bytes(),
+            MockBody::Xml(generator) => generate::xml("data", &generator.generate(exchange)).into_bytes(),
         };
         let reply = self.head(exchange).with_body(body);
         if self.delay_ms == 0 {
@@ -165,13 +165,13 @@ impl Plugin for Mocking {
 
     fn explain(&self, exchange: &mut Exchange, _: Phase) -> Explained {
         let reply = match &self.body {
-            Body::Example(template) => {
+            MockBody::Example(template) => {
                 let mut body = Vec::new();
                 template.render(exchange, &mut body);
                 self.head(exchange).with_body(body)
             }
             // The body is made up at random.
-            Body::Json(_) | Body::Xml(_) => self.head(exchange),
+            MockBody::Json(_) | MockBody::Xml(_) => self.head(exchange),
         };
         let explained = Explained::replies(&reply);
         if self.delay_ms == 0 { explained } else { explained.because(format!("after {} ms", self.delay_ms)) }

@@ -143,10 +143,10 @@ struct ResponseRewrite {
     condition: Option<Expression>,
     status: Option<u16>,
     fields: FieldOperations,
-    body: Body,
+    body: BodyRewrite,
 }
 
-enum Body {
+enum BodyRewrite {
     Kept,
     Replaced(Box<[u8]>),
     Filtered(Filters),
@@ -191,19 +191,19 @@ fn compile(config: &Value) -> Result<ResponseRewrite, String> {
     })
 }
 
-fn body(config: &ResponseRewriteConfig) -> Result<Body, String> {
+fn body(config: &ResponseRewriteConfig) -> Result<BodyRewrite, String> {
     if config.body_base64 {
         let text = config.body.as_deref().filter(|body| !body.is_empty()).ok_or("invalid base64 content")?;
         let bytes = BASE64_NOPAD.decode(text.trim_end_matches('=').as_bytes());
         return bytes
-            .map(|bytes| Body::Replaced(bytes.into()))
+            .map(|bytes| BodyRewrite::Replaced(bytes.into()))
             .map_err(|_| "invalid base64 content".to_owned());
     }
     if let Some(body) = &config.body {
-        return Ok(Body::Replaced(body.as_bytes().into()));
+        return Ok(BodyRewrite::Replaced(body.as_bytes().into()));
     }
-    let Some(filters) = &config.filters else { return Ok(Body::Kept) };
-    Filters::compile(filters, config.max_resp_body_size).map(Body::Filtered)
+    let Some(filters) = &config.filters else { return Ok(BodyRewrite::Kept) };
+    Filters::compile(filters, config.max_resp_body_size).map(BodyRewrite::Filtered)
 }
 
 fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, String> {
@@ -231,13 +231,13 @@ impl ResponseRewrite {
     /// Decides about the body, and removes the fields that will no longer describe it.
     fn decide(&self, exchange: &mut Exchange) -> Decision {
         let filtering = match &self.body {
-            Body::Kept => return Decision::default(),
-            Body::Replaced(_) => {
+            BodyRewrite::Kept => return Decision::default(),
+            BodyRewrite::Replaced(_) => {
                 exchange.response.headers.remove_known(FieldId::ContentEncoding);
                 forget_validators(&mut exchange.response.headers);
                 return Decision { replaces_body: true, filtering: Filtering::Off };
             }
-            Body::Filtered(filters) => filters.begin(exchange),
+            BodyRewrite::Filtered(filters) => filters.begin(exchange),
         };
         if !matches!(filtering, Filtering::Off) {
             forget_validators(&mut exchange.response.headers);
@@ -282,10 +282,10 @@ impl Plugin for ResponseRewrite {
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
         let decision = exchange.peek_state::<Decision>();
         match &self.body {
-            Body::Kept => BodyNeed::None,
-            Body::Replaced(_) if decision.is_some_and(|decision| decision.replaces_body) => BodyNeed::Stream,
-            Body::Replaced(_) => BodyNeed::None,
-            Body::Filtered(filters) => filters.need(decision.map(|decision| &decision.filtering)),
+            BodyRewrite::Kept => BodyNeed::None,
+            BodyRewrite::Replaced(_) if decision.is_some_and(|decision| decision.replaces_body) => BodyNeed::Stream,
+            BodyRewrite::Replaced(_) => BodyNeed::None,
+            BodyRewrite::Filtered(filters) => filters.need(decision.map(|decision| &decision.filtering)),
         }
     }
 
@@ -296,15 +296,15 @@ impl Plugin for ResponseRewrite {
         portion: Portion,
     ) -> ResponseStep<'a> {
         match &self.body {
-            Body::Kept => ResponseStep::Done,
-            Body::Replaced(replacement) => {
+            BodyRewrite::Kept => ResponseStep::Done,
+            BodyRewrite::Replaced(replacement) => {
                 body.clear();
                 if portion == Portion::Last {
                     body.extend_from_slice(replacement);
                 }
                 ResponseStep::Done
             }
-            Body::Filtered(filters) => {
+            BodyRewrite::Filtered(filters) => {
                 let mut filtering = std::mem::take(&mut exchange.state::<Decision>().filtering);
                 let step = filters.apply(exchange, &mut filtering, body, portion);
                 exchange.state::<Decision>().filtering = filtering;

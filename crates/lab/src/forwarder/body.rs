@@ -5,7 +5,7 @@ use http1::{RequestFraming, ResponseFraming};
 
 /// State of reading a body.
 #[derive(Debug)]
-pub(super) enum Body {
+pub(super) enum BodyProgress {
     /// There is none, or it has ended.
     Over,
     /// This many bytes are missing.
@@ -16,7 +16,7 @@ pub(super) enum Body {
     UntilClose,
 }
 
-impl Body {
+impl BodyProgress {
     /// A request's body.
     pub(super) fn of_request(framing: RequestFraming) -> Self {
         match framing {
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     /// Feeds the bytes in pieces of every size; checks how many belong to the body, and the data of its chunks.
-    fn check(body: impl Fn() -> Body, bytes: &[u8], expected: (usize, bool, &[u8])) {
+    fn check(body: impl Fn() -> BodyProgress, bytes: &[u8], expected: (usize, bool, &[u8])) {
         for size in 1..=bytes.len() {
             let (mut body, mut data, mut used) = (body(), Vec::new(), 0);
             for piece in bytes.chunks(size) {
@@ -109,11 +109,11 @@ mod tests {
 
     #[test]
     fn a_body_ends_where_it_says() {
-        check(|| Body::of_request(RequestFraming::None), b"next", (0, true, b""));
-        check(|| Body::of_request(RequestFraming::Length(3)), b"abcnext", (3, true, b""));
-        check(|| Body::of_request(RequestFraming::Length(9)), b"abc", (3, false, b""));
-        check(|| Body::of_response(ResponseFraming::UntilClose), b"abc", (3, false, b""));
-        let chunks = || Body::of_response(ResponseFraming::Chunked);
+        check(|| BodyProgress::of_request(RequestFraming::None), b"next", (0, true, b""));
+        check(|| BodyProgress::of_request(RequestFraming::Length(3)), b"abcnext", (3, true, b""));
+        check(|| BodyProgress::of_request(RequestFraming::Length(9)), b"abc", (3, false, b""));
+        check(|| BodyProgress::of_response(ResponseFraming::UntilClose), b"abc", (3, false, b""));
+        let chunks = || BodyProgress::of_response(ResponseFraming::Chunked);
         check(chunks, b"3\r\nabc\r\n0\r\n\r\nnext", (13, true, b"abc"));
         check(chunks, b"3\r\nabc\r\n2\r\nd", (12, false, b"abcd"));
         assert!(chunks().take(b"x\r\n", None).is_err());

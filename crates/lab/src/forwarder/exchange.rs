@@ -9,7 +9,7 @@ use http1::{
 };
 use message::{FieldId, FieldSet, HeadLimits, Method, RequestHead, ResponseHead, Version};
 
-use super::body::Body;
+use super::body::BodyProgress;
 use super::buffers::{Buffer, Buffers};
 use super::layer7::{BufferedSource, Upstream};
 use super::link::Writer;
@@ -88,7 +88,7 @@ impl Exchange {
         to_client: &mut Writer,
         upstream: &mut Upstream,
     ) -> Result<Ending, ForwardFault> {
-        let mut body = Body::of_request(self.request_wire.framing);
+        let mut body = BodyProgress::of_request(self.request_wire.framing);
         let head = self.request_head(client, &mut body)?;
         let Upstream { source: origin, writer: to_origin, .. } = upstream;
         to_origin.write(head).await.map_err(|_| ForwardFault::Origin)?;
@@ -118,7 +118,7 @@ impl Exchange {
     }
 
     /// The request's head for the origin, with the part of the body that has arrived already.
-    fn request_head(&self, client: &mut BufferedSource, body: &mut Body) -> Result<Buffer, ForwardFault> {
+    fn request_head(&self, client: &mut BufferedSource, body: &mut BodyProgress) -> Result<Buffer, ForwardFault> {
         let (request, mut head) = (&self.request, self.buffers.take());
         let out = head.bytes_mut();
         let path = request.path();
@@ -151,7 +151,7 @@ impl Exchange {
             if self.response.status == SWITCHING_PROTOCOLS {
                 return Err(ForwardFault::Origin);
             }
-            let mut body = Body::of_response(self.response_wire.framing);
+            let mut body = BodyProgress::of_response(self.response_wire.framing);
             // A client of HTTP/1.0 knows neither interim responses nor chunks.
             if is_old && self.response.is_interim() {
                 continue;
@@ -202,7 +202,7 @@ impl Exchange {
     fn response_head(
         &self,
         origin: &mut BufferedSource,
-        body: &mut Body,
+        body: &mut BodyProgress,
         keep: bool,
         unpack: bool,
     ) -> Result<Buffer, ForwardFault> {
@@ -229,7 +229,7 @@ impl Exchange {
     async fn unpack(
         &self,
         origin: &mut BufferedSource,
-        body: &mut Body,
+        body: &mut BodyProgress,
         to_client: &mut Writer,
     ) -> Result<(), ForwardFault> {
         while !body.is_over() {
@@ -255,7 +255,7 @@ async fn append(buffer: &mut Buffer, source: &mut BufferedSource, fault: fn() ->
 }
 
 /// Appends the part of the body that arrived together with its head, so that both are one write.
-fn join(out: &mut Vec<u8>, source: &mut BufferedSource, body: &mut Body, unpack: bool) -> Result<(), ()> {
+fn join(out: &mut Vec<u8>, source: &mut BufferedSource, body: &mut BodyProgress, unpack: bool) -> Result<(), ()> {
     if body.is_over() {
         return Ok(());
     }
@@ -275,14 +275,14 @@ fn join(out: &mut Vec<u8>, source: &mut BufferedSource, body: &mut Body, unpack:
 /// Forwards the rest of a body, byte for byte. The direction decides the side at fault.
 async fn pass(
     from: &mut BufferedSource,
-    body: &mut Body,
+    body: &mut BodyProgress,
     to: &mut Writer,
     cannot_read: fn() -> ForwardFault,
     cannot_write: fn() -> ForwardFault,
 ) -> Result<(), ForwardFault> {
     while !body.is_over() {
         let Some(mut piece) = from.next().await.map_err(|_| cannot_read())? else {
-            return if matches!(body, Body::UntilClose) { Ok(()) } else { Err(cannot_read()) };
+            return if matches!(body, BodyProgress::UntilClose) { Ok(()) } else { Err(cannot_read()) };
         };
         let used = body.take(&piece, None).map_err(|_| cannot_read())?;
         if let Some(rest) = piece.split_off(used) {

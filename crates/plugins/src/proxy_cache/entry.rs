@@ -14,7 +14,7 @@ pub(super) struct CacheEntry {
     pub(super) status: u16,
     /// The fields to send, without those of one connection, `Content-Length` and `Age`.
     pub(super) headers: Headers,
-    pub(super) body: Body,
+    pub(super) body: CachedBody,
     pub(super) times: Times,
     /// The Unix second up to which it is not updated in the background.
     pub(super) held_until_s: AtomicU64,
@@ -22,7 +22,7 @@ pub(super) struct CacheEntry {
 
 /// The body of an entry.
 #[derive(Clone)]
-pub(super) enum Body {
+pub(super) enum CachedBody {
     Memory(Bytes),
     Disk(Arc<DiskFile>),
 }
@@ -100,8 +100,8 @@ impl CacheEntry {
     /// The length of the body in bytes.
     pub(super) fn length(&self) -> u64 {
         match &self.body {
-            Body::Memory(bytes) => bytes.len() as u64,
-            Body::Disk(file) => file.length(),
+            CachedBody::Memory(bytes) => bytes.len() as u64,
+            CachedBody::Disk(file) => file.length(),
         }
     }
 
@@ -113,8 +113,8 @@ impl CacheEntry {
     /// The bytes that it takes of the zone in memory: its head and, where it is in memory, its body.
     pub(super) fn memory_bytes(&self) -> u64 {
         let body = match &self.body {
-            Body::Memory(bytes) => bytes.len(),
-            Body::Disk(_) => size_of::<DiskFile>(),
+            CachedBody::Memory(bytes) => bytes.len(),
+            CachedBody::Disk(_) => size_of::<DiskFile>(),
         };
         (body + self.headers.memory() + size_of::<CacheEntry>()) as u64
     }

@@ -11,7 +11,7 @@ use exchange::plugin::event_stream::is_event_stream;
 use net::env;
 
 use super::disk::{Destination, DiskFill};
-use super::entry::{Body, CacheEntry};
+use super::entry::{CachedBody, CacheEntry};
 use super::flight::Leader;
 use super::zone::Zone;
 
@@ -113,7 +113,7 @@ impl BodyTap for Fill {
                     return;
                 }
                 let bytes = std::mem::take(&mut memory.bytes).into_boxed_slice();
-                let entry = CacheEntry { body: Body::Memory(Bytes::from(bytes)), ..entry };
+                let entry = CacheEntry { body: CachedBody::Memory(Bytes::from(bytes)), ..entry };
                 let Destination { zone, key, fields, signature } = &destination;
                 zone.insert(key, fields, signature, Arc::new(entry));
             }

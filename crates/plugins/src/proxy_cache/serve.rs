@@ -10,7 +10,7 @@ use message::{FieldId, Method};
 
 use super::conditions::{Conditions, Portion, portion};
 use super::disk::{DiskBody, PIECE_BYTES};
-use super::entry::{Body, CacheEntry};
+use super::entry::{CachedBody, CacheEntry};
 
 /// Makes the response of `entry` that of the exchange. `conditions` are those of the request where they were taken out of
 /// it. None where the file of the body has to be opened first, unless it `opens_late`: then a file that cannot be read cuts
@@ -53,10 +53,10 @@ pub(super) fn reply(
 /// The bytes `part` of the body; none where its file has to be opened first.
 fn body_of(entry: &CacheEntry, part: Range<u64>, opens_late: bool) -> Option<StoredBody> {
     let file = match &entry.body {
-        Body::Memory(bytes) => {
+        CachedBody::Memory(bytes) => {
             return Some(StoredBody::Whole(bytes.slice(part.start as usize..part.end as usize)));
         }
-        Body::Disk(file) => file,
+        CachedBody::Disk(file) => file,
     };
     let open = file.opened();
     let length = part.end - part.start;

@@ -12,7 +12,7 @@ use super::ProxyCache;
 use super::background::no_body;
 use super::counters::Status;
 use super::disk::{Destination, rewrite_head};
-use super::entry::{Body, CacheEntry, Times, stored_fields};
+use super::entry::{CachedBody, CacheEntry, Times, stored_fields};
 use super::fill::Fill;
 use super::rules::{StorageRefusal, has_end};
 use super::serve;
@@ -161,7 +161,7 @@ impl ProxyCache {
         let fields = fields_of(&response.headers);
         let signature = asked_signature(exchange, &fields);
         let headers = stored_fields(&response.headers, &exchange.local().http_date());
-        let body = Body::Memory(bytes::Bytes::new());
+        let body = CachedBody::Memory(bytes::Bytes::new());
         let (status, times) = (response.status, Times::new(&freshness, now_s));
         let entry = CacheEntry { status, headers, body, times, held_until_s: AtomicU64::new(0) };
         let destination = Destination { zone: self.zone.clone(), key, fields, signature };

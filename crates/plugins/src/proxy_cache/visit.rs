@@ -13,7 +13,7 @@ use super::background::{Outcome, answers_stale};
 use super::conditions::{Conditions, has_precondition};
 use super::counters::Status;
 use super::directives::Directives;
-use super::entry::{Body, CacheEntry};
+use super::entry::{CachedBody, CacheEntry};
 use super::flight::{Leader, Turn};
 use super::serve;
 use super::zone::Found;
@@ -158,7 +158,7 @@ impl ProxyCache {
 
     /// The response of an entry on disk, once its file is open; none if it cannot be opened.
     async fn open(&self, exchange: &mut Exchange, entry: &Arc<CacheEntry>) -> Option<Box<StoredReply>> {
-        if let Body::Disk(file) = &entry.body {
+        if let CachedBody::Disk(file) = &entry.body {
             file.open_aside().await.ok()?;
         }
         serve::reply(exchange, entry, None, true, now_s(exchange))

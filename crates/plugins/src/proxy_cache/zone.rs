@@ -12,7 +12,7 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use super::background::BackgroundCounters;
 use super::counters::Counters;
 use super::disk::DiskStore;
-use super::entry::{Body, CacheEntry};
+use super::entry::{CachedBody, CacheEntry};
 use super::flight::{Flights, Turn};
 use super::settings::ZoneSettings;
 use super::vary::{Variants, write_signature};
@@ -193,8 +193,8 @@ impl Zone {
             ZoneSlotKind::Entry(entry) => {
                 let memory = memory + entry.memory_bytes();
                 match &entry.body {
-                    Body::Memory(_) => memory,
-                    Body::Disk(file) => file.disk_bytes().max(memory.saturating_mul(self.disk_per_memory)),
+                    CachedBody::Memory(_) => memory,
+                    CachedBody::Disk(file) => file.disk_bytes().max(memory.saturating_mul(self.disk_per_memory)),
                 }
             }
             ZoneSlotKind::Variants(_) | ZoneSlotKind::Passes(_) => memory.saturating_mul(self.disk_per_memory),

@@ -201,7 +201,7 @@ fn filters_take_bodies_up_to_their_limit() {
         let got = accepts(&KIND, SchemaType::Plugin, &config);
         assert_eq!(got.is_ok(), want.is_ok(), "{config}: {got:?}");
         if let Ok(want) = want {
-            let Body::Filtered(filters) = compile(&config).unwrap().body else { panic!("{config}") };
+            let BodyRewrite::Filtered(filters) = compile(&config).unwrap().body else { panic!("{config}") };
             assert_eq!(filters.limit_bytes, want, "{config}");
         }
     };
@@ -209,7 +209,7 @@ fn filters_take_bodies_up_to_their_limit() {
     check(json!(1_000), Ok(1_000));
     check(json!(0), Err(()));
     check(json!("1"), Err(()));
-    let Body::Filtered(filters) = compile(&json!({ "filters": filters })).unwrap().body else {
+    let BodyRewrite::Filtered(filters) = compile(&json!({ "filters": filters })).unwrap().body else {
         panic!("filters are there");
     };
     assert_eq!(filters.limit_bytes, 64 * 1024 * 1024);

@@ -29,14 +29,14 @@ pub(super) const WORLD: TaskGroup = 0;
 /// A panic that a simulation has planted: it ends the task it happens in and nothing else, as on a real worker.
 pub struct Planted;
 
-type Body = Pin<Box<dyn Future<Output = ()>>>;
+type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 struct Task {
     group: TaskGroup,
     /// Whether the group ends with it.
     is_root: bool,
     /// Taken out while it runs.
-    body: Option<Body>,
+    body: Option<TaskFuture>,
     waker: Waker,
 }
 
@@ -129,7 +129,7 @@ impl Executor {
         group
     }
 
-    fn add(&self, group: TaskGroup, is_root: bool, body: Body) {
+    fn add(&self, group: TaskGroup, is_root: bool, body: TaskFuture) {
         let id = self.next_id();
         let waker = Waker::from(Arc::new(TaskWaker { id, runnable: self.runnable.clone() }));
         waker.wake_by_ref();

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
-use super::super::entry::{Body, CacheEntry};
+use super::super::entry::{CachedBody, CacheEntry};
 use super::super::zone::{Found, Zone};
 use super::format::{FileHead, PREAMBLE_BYTES, Preamble};
 use super::{DiskFile, DiskStore, is_hex};
@@ -69,7 +69,7 @@ fn file(zone: &Arc<Zone>, disk: &Arc<DiskStore>, path: &Path) -> bool {
     {
         return false;
     }
-    let entry = CacheEntry { status, headers, body: Body::Disk(body), times, held_until_s: AtomicU64::new(0) };
+    let entry = CacheEntry { status, headers, body: CachedBody::Disk(body), times, held_until_s: AtomicU64::new(0) };
     zone.insert(&key.into(), &fields, &signature, Arc::new(entry));
     true
 }

@@ -11,7 +11,7 @@ use aws_lc_rs::digest;
 use message::Headers;
 use parking_lot::Mutex;
 
-use super::super::entry::{Body, CacheEntry, Times};
+use super::super::entry::{CachedBody, CacheEntry, Times};
 use super::super::fill::Filling;
 use super::super::flight::Leader;
 use super::super::zone::Zone;
@@ -161,7 +161,7 @@ impl DiskFill {
             let completed = part.lock().complete(&store, &destination, &head, length);
             match completed {
                 Ok(Some(file)) => {
-                    let entry = CacheEntry { body: Body::Disk(file), ..entry };
+                    let entry = CacheEntry { body: CachedBody::Disk(file), ..entry };
                     let Destination { zone, key, fields, signature } = &destination;
                     zone.insert(key, fields, signature, Arc::new(entry));
                 }
@@ -246,7 +246,7 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// Writes the head of a refreshed entry where the old one was. Without room for it the file keeps the old one: after a start
 /// the entry is as stale as before, and is revalidated again.
 pub(in super::super) fn rewrite_head(destination: &Destination, entry: &CacheEntry) {
-    let Body::Disk(file) = &entry.body else { return };
+    let CachedBody::Disk(file) = &entry.body else { return };
     let head = destination.head(entry).bytes();
     if !Preamble::has_room(file.body_offset, &head) {
         return;

@@ -21,7 +21,7 @@ fn entry(body: &[u8]) -> Arc<CacheEntry> {
     Arc::new(CacheEntry {
         status: 200,
         headers: Headers::new(),
-        body: Body::Memory(Bytes::copy_from_slice(body)),
+        body: CachedBody::Memory(Bytes::copy_from_slice(body)),
         times,
         held_until_s: AtomicU64::new(0),
     })
@@ -36,8 +36,8 @@ fn body(zone: &Zone, key: &[u8], request: &[(&str, &str)]) -> Option<Bytes> {
     request.iter().for_each(|(name, value)| headers.append(name, value.as_bytes()).unwrap());
     match zone.find(key, &headers, 0) {
         Found::Entry(entry) => match &entry.body {
-            Body::Memory(bytes) => Some(bytes.clone()),
-            Body::Disk(_) => None,
+            CachedBody::Memory(bytes) => Some(bytes.clone()),
+            CachedBody::Disk(_) => None,
         },
         Found::Passes | Found::Nothing => None,
     }

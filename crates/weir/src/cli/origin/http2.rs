@@ -64,12 +64,12 @@ struct Server {
     head: RequestHead,
     /// The message of the present call.
     buffer: Vec<u8>,
-    unwritten: HashMap<StreamKey, Body>,
+    unwritten: HashMap<StreamKey, PendingBody>,
     began: Instant,
 }
 
 /// A response body that is not written yet, as far as windows and output allow.
-struct Body {
+struct PendingBody {
     /// The body is this piece, repeated and cut. Each is a DATA frame of its own, as messages of gRPC commonly are.
     piece: Cow<'static, [u8]>,
     written: u64,
@@ -80,8 +80,8 @@ struct Body {
 
 /// The answer to a request, chosen by its path.
 enum Reply {
-    Page(Body),
-    Call(Body),
+    Page(PendingBody),
+    Call(PendingBody),
     /// A call that fails with this `grpc-status`.
     Failed(&'static [u8]),
     NotFound,
@@ -200,7 +200,7 @@ impl Server {
 /// Chooses the answer. `message` is the body of the request: a message of gRPC with its prefix.
 fn reply(path: &[u8], message: &[u8]) -> Reply {
     let page =
-        |piece: Cow<'static, [u8]>, bytes| Reply::Page(Body { piece, written: 0, bytes, is_grpc: false });
+        |piece: Cow<'static, [u8]>, bytes| Reply::Page(PendingBody { piece, written: 0, bytes, is_grpc: false });
     if let Some(method) = path.strip_prefix(b"/lab.Echo/") {
         let times = match method.strip_prefix(b"Stream") {
             None if method == b"Unary" => Some(1),
@@ -212,7 +212,7 @@ fn reply(path: &[u8], message: &[u8]) -> Reply {
             return Reply::Failed(INTERNAL);
         }
         let bytes = times * message.len() as u64;
-        return Reply::Call(Body { piece: message.to_vec().into(), written: 0, bytes, is_grpc: true });
+        return Reply::Call(PendingBody { piece: message.to_vec().into(), written: 0, bytes, is_grpc: true });
     }
     if path == b"/checked-out" {
         return page(answer::SMALL_BODY.into(), answer::SMALL_BODY.len() as u64);
