@@ -18,7 +18,7 @@ mod text;
 
 use std::fmt;
 
-pub use fields::{CERTIFICATE_FIELDS, Field, FieldType, Fields, OBJECT_FIELDS, TRAFFIC_FIELDS};
+pub use fields::{CERTIFICATE_FIELDS, FilterField, FieldType, Fields, OBJECT_FIELDS, TRAFFIC_FIELDS};
 pub use text::quote;
 
 use text::Pattern;
@@ -72,7 +72,7 @@ impl std::error::Error for FilterError {}
 struct Term {
     is_negated: bool,
     /// None: a word.
-    field: Option<&'static Field>,
+    field: Option<&'static FilterField>,
     /// One of them is enough.
     values: Vec<Test>,
 }

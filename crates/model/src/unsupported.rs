@@ -10,14 +10,14 @@ use crate::fault::{Findings, CheckStage, below};
 use crate::kind::ObjectKind;
 
 /// A field that is refused wherever it is written at the top of an object.
-struct Field {
+struct UnsupportedField {
     name: &'static str,
     reason: &'static str,
 }
 
 /// Of routes and services.
-const ROUTE_FIELDS: [Field; 1] =
-    [Field { name: "script_id", reason: "script_id is not supported: write the script in `script`" }];
+const ROUTE_FIELDS: [UnsupportedField; 1] =
+    [UnsupportedField { name: "script_id", reason: "script_id is not supported: write the script in `script`" }];
 
 /// The reason begins with APISIX's words.
 const STREAM_ROUTES_REFUSED: &str = "stream mode is disabled, can not add stream routes: the settings name no listener of \
@@ -41,7 +41,7 @@ pub struct Refused {
 /// The fields that objects of this kind have in their schema and that `route` and `upstream` refuse.
 #[must_use]
 pub fn of_kind(kind: ObjectKind) -> Vec<Refused> {
-    let whole = |field: &Field| Refused {
+    let whole = |field: &UnsupportedField| Refused {
         path: field.name.to_owned(),
         reason: field.reason.to_owned(),
         is_whole: true,
@@ -53,7 +53,7 @@ pub fn of_kind(kind: ObjectKind) -> Vec<Refused> {
         _ => return refused,
     };
     if kind != ObjectKind::Upstream && kind != ObjectKind::StreamRoute {
-        let in_schema = |field: &&Field| crate::schema::of(kind)["properties"].get(field.name).is_some();
+        let in_schema = |field: &&UnsupportedField| crate::schema::of(kind)["properties"].get(field.name).is_some();
         refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(whole));
     }
     refused.push(Refused {
@@ -98,7 +98,7 @@ pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findi
     }
 }
 
-fn refuse(fields: &[Field], object: &Value, pointer: &str, findings: &mut Findings) {
+fn refuse(fields: &[UnsupportedField], object: &Value, pointer: &str, findings: &mut Findings) {
     for field in fields {
         if object.get(field.name).is_some() {
             findings.add(CheckStage::Unsupported, below(pointer, field.name), field.reason);

@@ -60,11 +60,11 @@ struct Echo {
     before: Box<[u8]>,
     body: Option<Box<[u8]>>,
     after: Box<[u8]>,
-    fields: Vec<Field>,
+    fields: Vec<EchoField>,
 }
 
 /// A field to set; an empty value removes it.
-struct Field {
+struct EchoField {
     name: Box<str>,
     value: String,
 }
@@ -81,7 +81,7 @@ fn compile(config: &Value) -> Result<Echo, String> {
     let config: EchoConfig = config::parse(config)?;
     let bytes = |text: Option<String>| text.unwrap_or_default().into_bytes().into_boxed_slice();
     let field = |(name, value): (&String, &Value)| {
-        let field = fields::name(name).and_then(|name| Ok(Field { name, value: fields::text(value)? }));
+        let field = fields::name(name).and_then(|name| Ok(EchoField { name, value: fields::text(value)? }));
         field.map_err(|reason| format!("headers: {name}: {reason}"))
     };
     Ok(Echo {
@@ -98,7 +98,7 @@ impl Plugin for Echo {
         for name in ["Content-Encoding", "ETag", "Last-Modified"] {
             headers.remove(name);
         }
-        for Field { name, value } in &self.fields {
+        for EchoField { name, value } in &self.fields {
             headers.remove(name);
             if !value.is_empty() {
                 // The name and the value were checked.

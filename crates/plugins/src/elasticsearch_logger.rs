@@ -51,7 +51,7 @@ attributes! {
         endpoint_addrs: Option<Vec<String>>,
             { "minItems": 1, "items": { "type": "string", "pattern": "[^/]$" } };
         /// The place of documents.
-        field: Option<Field>;
+        field: Option<ElasticsearchField>;
         /// The user that sends documents.
         auth: Option<Auth>;
         /// Further fields of requests to the server.
@@ -72,7 +72,7 @@ attributes! {
 }
 
 attributes! {
-    pub(crate) struct Field {
+    pub(crate) struct ElasticsearchField {
         /// The index; it may hold variables, and formats of the time in braces.
         index: String;
     }

@@ -15,7 +15,7 @@ pub enum FieldType {
 
 /// One field.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Field {
+pub struct FilterField {
     /// Its name before the colon.
     pub name: &'static str,
     /// Its type.
@@ -26,12 +26,12 @@ pub struct Field {
 
 /// The fields that a filter may name.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields(pub &'static [Field]);
+pub struct Fields(pub &'static [FilterField]);
 
 impl Fields {
     /// The field of that name, written in any case.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&'static Field> {
+    pub fn get(&self, name: &str) -> Option<&'static FilterField> {
         self.0.iter().find(|field| field.name.eq_ignore_ascii_case(name))
     }
 
@@ -42,12 +42,12 @@ impl Fields {
     }
 }
 
-const fn field(name: &'static str, of: FieldType) -> Field {
-    Field { name, of, values: &[] }
+const fn field(name: &'static str, of: FieldType) -> FilterField {
+    FilterField { name, of, values: &[] }
 }
 
-const fn one_of(name: &'static str, values: &'static [&'static str]) -> Field {
-    Field { name, of: FieldType::Text, values }
+const fn one_of(name: &'static str, values: &'static [&'static str]) -> FilterField {
+    FilterField { name, of: FieldType::Text, values }
 }
 
 /// The fields of objects of the configuration.

@@ -4,7 +4,7 @@ use stdx::nearest::nearest;
 
 use super::text::Pattern;
 use super::{
-    Comparison, FILTER_BYTES_MAX, Field, FieldType, Fields, Filter, FilterError, Quantity, TERMS_MAX, Term,
+    Comparison, FILTER_BYTES_MAX, FilterField, FieldType, Fields, Filter, FilterError, Quantity, TERMS_MAX, Term,
     Test, VALUES_MAX,
 };
 
@@ -85,7 +85,7 @@ impl FilterReader<'_> {
     }
 
     /// The field before a colon; none where the term is a word.
-    fn field(&mut self) -> Result<Option<&'static Field>, FilterError> {
+    fn field(&mut self) -> Result<Option<&'static FilterField>, FilterError> {
         let rest = self.rest();
         let length = rest.find(|character: char| !(character.is_ascii_alphanumeric() || character == '_'));
         let Some((name, behind)) = length.map(|length| rest.split_at(length)) else { return Ok(None) };
@@ -109,7 +109,7 @@ impl FilterReader<'_> {
         Ok(Some(field))
     }
 
-    fn value(&mut self, field: Option<&'static Field>) -> Result<Test, FilterError> {
+    fn value(&mut self, field: Option<&'static FilterField>) -> Result<Test, FilterError> {
         let begin = self.at;
         if self.values == VALUES_MAX {
             return Err(self.fault(begin, Vec::new(), format!("a filter has at most {VALUES_MAX} values")));
@@ -143,7 +143,7 @@ impl FilterReader<'_> {
 
     fn text_value(
         &self,
-        field: &'static Field,
+        field: &'static FilterField,
         begin: usize,
         text: &str,
         is_bare: bool,
@@ -163,7 +163,7 @@ impl FilterReader<'_> {
         Ok(Test::Text(pattern))
     }
 
-    fn number_value(&self, field: &'static Field, begin: usize, text: &str) -> Result<Test, FilterError> {
+    fn number_value(&self, field: &'static FilterField, begin: usize, text: &str) -> Result<Test, FilterError> {
         let sign = Comparison::SIGNS.iter().find(|(sign, _)| text.starts_with(sign));
         let (sign, comparison) = sign.copied().unwrap_or(("", Comparison::Equal));
         let number = &text[sign.len()..];
@@ -228,7 +228,7 @@ fn is_end(character: char) -> bool {
 }
 
 /// Names and signs that can stand at the begin of a value of the field.
-fn expected(field: &'static Field) -> Vec<&'static str> {
+fn expected(field: &'static FilterField) -> Vec<&'static str> {
     match field.of {
         FieldType::Text => field.values.to_vec(),
         FieldType::Number => vec![">=", "<=", ">", "<", "number"],
@@ -237,7 +237,7 @@ fn expected(field: &'static Field) -> Vec<&'static str> {
     }
 }
 
-fn number_fault(field: &Field, number: &str) -> String {
+fn number_fault(field: &FilterField, number: &str) -> String {
     let name = field.name;
     match field.of {
         FieldType::Duration if plain_number(number).is_some() => {

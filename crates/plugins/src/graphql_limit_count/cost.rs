@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::COST_MAX;
 use super::decorations::{Decoration, Decorations, Positions, weight_at};
 use super::schema_index::{FieldType, SchemaIndex};
-use crate::shared::graphql::{Document, Field, Literal, Operation, OperationKind, Selection};
+use crate::shared::graphql::{Document, GraphqlField, Literal, Operation, OperationKind, Selection};
 
 /// Selections that a walk expands. A real query has hundreds; fragments that spread each other twice would make it
 /// exponential. So many take a few milliseconds of a worker.
@@ -84,7 +84,7 @@ struct Walk<'a> {
 
 /// A node of the tree: a field, or the operation.
 struct CostNode<'a> {
-    field: Option<&'a Field>,
+    field: Option<&'a GraphqlField>,
     weight: Option<Cow<'a, Decoration>>,
     field_type: Option<&'a FieldType>,
 }
@@ -160,7 +160,7 @@ impl<'a> Walk<'a> {
 
     fn of_field(
         &mut self,
-        field: &'a Field,
+        field: &'a GraphqlField,
         type_name: Option<&'a str>,
         positions: &Positions<'a>,
         times: f64,

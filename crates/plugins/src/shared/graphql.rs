@@ -48,7 +48,7 @@ pub(crate) struct Fragment {
 /// One entry of a selection set.
 #[derive(Debug)]
 pub(crate) enum Selection {
-    Field(Field),
+    Field(GraphqlField),
     Inline(Fragment),
     /// The spread of the fragment with this name.
     Spread(Box<str>),
@@ -56,7 +56,7 @@ pub(crate) enum Selection {
 
 /// A selected field.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct GraphqlField {
     pub(crate) name: Box<str>,
     pub(crate) arguments: Vec<(Box<str>, Literal)>,
     pub(crate) selections: Vec<Selection>,

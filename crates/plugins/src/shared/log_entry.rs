@@ -23,10 +23,10 @@ const ARGUMENTS_MAX: usize = 100;
 
 /// The fields a user chose: names, and texts, variables or objects of such.
 pub(crate) struct LogFormat {
-    fields: Vec<(String, Field)>,
+    fields: Vec<(String, LogField)>,
 }
 
-enum Field {
+enum LogField {
     Constant(Value),
     Variable(Variable),
     /// The first bytes of the request body, at most so many.
@@ -88,12 +88,12 @@ impl LogFormat {
                         field = place,
                         "log_format nesting exceeds max depth {DEPTH_MAX}, truncating"
                     );
-                    Field::Object(LogFormat { fields: Vec::new() })
+                    LogField::Object(LogFormat { fields: Vec::new() })
                 }
                 Value::Object(inside) => {
-                    Field::Object(LogFormat::compile_at(&place, inside, limits, depth + 1)?)
+                    LogField::Object(LogFormat::compile_at(&place, inside, limits, depth + 1)?)
                 }
-                other => Field::Constant(other.clone()),
+                other => LogField::Constant(other.clone()),
             };
             fields.push((name.clone(), field));
         }
@@ -102,28 +102,28 @@ impl LogFormat {
 
     /// The rendered fields; an unset variable leaves its field out.
     pub(crate) fn render(&self, exchange: &Exchange) -> Map<String, Value> {
-        let value = |(name, field): &(String, Field)| Some((name.clone(), field.value(exchange)?));
+        let value = |(name, field): &(String, LogField)| Some((name.clone(), field.value(exchange)?));
         self.fields.iter().filter_map(value).collect()
     }
 
     /// Whether a field may read the request's body.
     pub(crate) fn uses_request_body(&self) -> bool {
         self.fields.iter().any(|(_, field)| match field {
-            Field::RequestBody(_) => true,
-            Field::Variable(variable) => variable.uses_request_body(),
-            Field::Text(text) => text.uses_request_body(),
-            Field::Object(inside) => inside.uses_request_body(),
-            Field::Constant(_) | Field::ResponseBody(_) => false,
+            LogField::RequestBody(_) => true,
+            LogField::Variable(variable) => variable.uses_request_body(),
+            LogField::Text(text) => text.uses_request_body(),
+            LogField::Object(inside) => inside.uses_request_body(),
+            LogField::Constant(_) | LogField::ResponseBody(_) => false,
         })
     }
 
     /// Whether a field holds the response's body.
     pub(crate) fn uses_response_body(&self) -> bool {
         self.fields.iter().any(|(_, field)| match field {
-            Field::ResponseBody(_) => true,
-            Field::Text(text) => text.variables().any(|variable| is_body(variable, Builtin::RespBody)),
-            Field::Object(inside) => inside.uses_response_body(),
-            Field::Constant(_) | Field::Variable(_) | Field::RequestBody(_) => false,
+            LogField::ResponseBody(_) => true,
+            LogField::Text(text) => text.variables().any(|variable| is_body(variable, Builtin::RespBody)),
+            LogField::Object(inside) => inside.uses_response_body(),
+            LogField::Constant(_) | LogField::Variable(_) | LogField::RequestBody(_) => false,
         })
     }
 }
@@ -133,7 +133,7 @@ fn is_body(variable: &Variable, body: Builtin) -> bool {
 }
 
 /// A single variable keeps its type, and is left out if it is unset; with other text around it the value is a text.
-fn variables(place: &str, text: &str, limits: BodyLimits) -> Result<Field, String> {
+fn variables(place: &str, text: &str, limits: BodyLimits) -> Result<LogField, String> {
     let template = Template::compile(text).map_err(|error| format!("{place}: {error}"))?;
     let inside = text.strip_prefix("${").and_then(|inside| inside.strip_suffix('}'));
     let is_braced = inside.is_some_and(|inside| !inside.contains(['{', '}']));
@@ -141,30 +141,30 @@ fn variables(place: &str, text: &str, limits: BodyLimits) -> Result<Field, Strin
     let first = template.variables().next().cloned();
     Ok(match first {
         Some(variable) if is_braced || is_plain => match variable {
-            Variable::Builtin(Builtin::RequestBody) => Field::RequestBody(limits.request_bytes),
-            Variable::Builtin(Builtin::RespBody) => Field::ResponseBody(limits.response_bytes),
-            variable => Field::Variable(variable),
+            Variable::Builtin(Builtin::RequestBody) => LogField::RequestBody(limits.request_bytes),
+            Variable::Builtin(Builtin::RespBody) => LogField::ResponseBody(limits.response_bytes),
+            variable => LogField::Variable(variable),
         },
-        Some(_) => Field::Text(template),
-        None => Field::Constant(Value::from(text)),
+        Some(_) => LogField::Text(template),
+        None => LogField::Constant(Value::from(text)),
     })
 }
 
-impl Field {
+impl LogField {
     fn value(&self, exchange: &Exchange) -> Option<Value> {
         match self {
-            Field::Constant(value) => Some(value.clone()),
-            Field::Variable(variable) => exchange.variable(variable).map(|value| typed(variable, &value)),
-            Field::RequestBody(max_bytes) => exchange.read_request_body(|body| beginning(body, *max_bytes)),
-            Field::ResponseBody(max_bytes) => {
+            LogField::Constant(value) => Some(value.clone()),
+            LogField::Variable(variable) => exchange.variable(variable).map(|value| typed(variable, &value)),
+            LogField::RequestBody(max_bytes) => exchange.read_request_body(|body| beginning(body, *max_bytes)),
+            LogField::ResponseBody(max_bytes) => {
                 response_body(exchange, *max_bytes).map(|body| beginning(&body, *max_bytes))
             }
-            Field::Text(template) => {
+            LogField::Text(template) => {
                 let mut text = Vec::new();
                 template.render(exchange, &mut text);
                 Some(lossy(&text))
             }
-            Field::Object(inside) => Some(Value::Object(inside.render(exchange))),
+            LogField::Object(inside) => Some(Value::Object(inside.render(exchange))),
         }
     }
 }

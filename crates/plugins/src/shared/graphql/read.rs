@@ -7,7 +7,7 @@ use apollo_parser::Parser;
 use apollo_parser::cst::{self, CstNode, Definition, Value};
 
 use super::{
-    DEPTH_MAX, Document, DocumentFault, Field, Fragment, Literal, Operation, OperationKind, Selection,
+    DEPTH_MAX, Document, DocumentFault, GraphqlField, Fragment, Literal, Operation, OperationKind, Selection,
     TOKENS_MAX,
 };
 
@@ -103,13 +103,13 @@ impl GraphqlTreeReader {
         Some(written?.selections().map(selection).collect())
     }
 
-    fn field(&self, written: &cst::Field) -> Field {
+    fn field(&self, written: &cst::Field) -> GraphqlField {
         let arguments = written.arguments();
         let arguments = arguments.iter().flat_map(cst::Arguments::arguments).map(|argument| {
             let value = argument.value().map(|value| literal(&value));
             (self.name(&argument, argument.name()), self.part(&argument, value))
         });
-        Field {
+        GraphqlField {
             name: self.name(written, written.name()),
             arguments: arguments.collect(),
             selections: self.selections(written.selection_set()).unwrap_or_default(),

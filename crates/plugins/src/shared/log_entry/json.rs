@@ -4,7 +4,7 @@
 use exchange::Exchange;
 use router::vars::{Value as VariableValue, Variable, VariableSource};
 
-use super::{Builtin, Field, LogFormat, NUMBERS};
+use super::{Builtin, LogField, LogFormat, NUMBERS};
 
 mod full;
 
@@ -108,14 +108,14 @@ impl<'o> Object<'o> {
     }
 
     /// Writes a member; false if its variable is not set.
-    fn add(&mut self, name: &str, field: &Field, exchange: &Exchange) -> bool {
+    fn add(&mut self, name: &str, field: &LogField, exchange: &Exchange) -> bool {
         match field {
-            Field::Variable(variable) => {
+            LogField::Variable(variable) => {
                 let Some(value) = exchange.variable(variable) else { return false };
                 self.name(name);
                 write_variable(variable, &value, self.out);
             }
-            Field::Object(inside) => {
+            LogField::Object(inside) => {
                 self.name(name);
                 let mut object = Object::inside(self.out);
                 for (name, field) in &inside.fields {

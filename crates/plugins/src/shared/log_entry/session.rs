@@ -9,7 +9,7 @@ use router::vars::{BuiltinVariable as Builtin, Value as VariableValue, Variable,
 use serde_json::{Map, Value, json};
 use stdx::clock::CivilTime;
 
-use super::{Field, LogFormat, hostname, lossy, ms, typed};
+use super::{LogField, LogFormat, hostname, lossy, ms, typed};
 
 /// The chosen fields, and the ids of the route and of its service.
 pub(crate) fn chosen(format: &LogFormat, session: &StreamSession) -> Map<String, Value> {
@@ -69,22 +69,22 @@ fn add_route(entry: &mut Map<String, Value>, session: &StreamSession, is_full: b
 }
 
 fn render(format: &LogFormat, logged: &Logged<'_>) -> Map<String, Value> {
-    let value = |(name, field): &(String, Field)| Some((name.clone(), value(field, logged)?));
+    let value = |(name, field): &(String, LogField)| Some((name.clone(), value(field, logged)?));
     format.fields.iter().filter_map(value).collect()
 }
 
 /// The value of a field; a session has no bodies.
-fn value(field: &Field, logged: &Logged<'_>) -> Option<Value> {
+fn value(field: &LogField, logged: &Logged<'_>) -> Option<Value> {
     match field {
-        Field::Constant(value) => Some(value.clone()),
-        Field::Variable(variable) => logged.variable(variable).map(|value| typed(variable, &value)),
-        Field::RequestBody(_) | Field::ResponseBody(_) => None,
-        Field::Text(template) => {
+        LogField::Constant(value) => Some(value.clone()),
+        LogField::Variable(variable) => logged.variable(variable).map(|value| typed(variable, &value)),
+        LogField::RequestBody(_) | LogField::ResponseBody(_) => None,
+        LogField::Text(template) => {
             let mut text = Vec::new();
             template.render(logged, &mut text);
             Some(lossy(&text))
         }
-        Field::Object(inside) => Some(Value::Object(render(inside, logged))),
+        LogField::Object(inside) => Some(Value::Object(render(inside, logged))),
     }
 }
 
