@@ -62,7 +62,7 @@ pub(crate) const KIND: PluginKind =
 attributes! {
     struct DataMaskConfig {
         /// The rules for the request, done in order.
-        request: Option<Vec<WrittenRule>>;
+        request: Option<Vec<DataMaskRuleConfig>>;
         /// The longest request body that is masked, in bytes; a longer one is not logged.
         max_body_size: usize = 1024 * 1024, { "exclusiveMinimum": 0 };
         /// The most arguments of a form that are read; 0 is without a limit.
@@ -71,7 +71,7 @@ attributes! {
 }
 
 attributes! {
-    struct WrittenRule {
+    struct DataMaskRuleConfig {
         /// The part of the request.
         r#type: MaskTarget;
         /// The format of the body, for `body`.
@@ -139,7 +139,7 @@ enum Masked {
 }
 
 impl Action {
-    fn compile(rule: &WrittenRule) -> Result<Action, String> {
+    fn compile(rule: &DataMaskRuleConfig) -> Result<Action, String> {
         let value = rule.value.as_deref().unwrap_or_default();
         Ok(match rule.action {
             ActionName::Remove => Action::Remove,
@@ -211,7 +211,7 @@ fn compile(config: &Value) -> Result<DataMask, String> {
 static WITHHELD: Pace = Pace::every_ms(10_000);
 
 impl DataMask {
-    fn add(&mut self, rule: &WrittenRule) -> Result<(), String> {
+    fn add(&mut self, rule: &DataMaskRuleConfig) -> Result<(), String> {
         let (name, action) = (&*rule.name, Action::compile(rule)?);
         match (rule.r#type, rule.body_format) {
             (MaskTarget::Query, _) => self.query.push(FormRule::new(name, action)),

@@ -94,7 +94,7 @@ attributes! {
         /// Lets requests pass that cannot be counted.
         allow_degradation: bool = false;
         /// Several limits in place of one; a request passes if all of them let it.
-        rules: Option<Vec<WrittenRule>>;
+        rules: Option<Vec<LimitConnRuleConfig>>;
         /// Seconds that a request is counted in Redis at most.
         key_ttl: u64 = 3_600, { "minimum": 1 };
     }
@@ -102,7 +102,7 @@ attributes! {
 }
 
 attributes! {
-    struct WrittenRule {
+    struct LimitConnRuleConfig {
         /// How many requests may be in progress without delay.
         conn: WrittenAmount;
         /// How many requests above that are delayed instead of refused.

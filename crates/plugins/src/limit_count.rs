@@ -95,7 +95,7 @@ attributes! {
         /// How windows follow each other.
         window_type: WindowType = WindowType::Fixed;
         /// Several limits in place of one; a request passes if all of them let it.
-        rules: Option<Vec<WrittenRule>>;
+        rules: Option<Vec<LimitCountRuleConfig>>;
         /// Routes with the same group share their counters.
         group: Option<String>;
         /// The key: a variable's name, a text with variables, or a constant. Each of its values is counted separately.
@@ -119,7 +119,7 @@ attributes! {
 }
 
 attributes! {
-    struct WrittenRule {
+    struct LimitCountRuleConfig {
         /// How many requests this rule allows in one window.
         count: WrittenAmount;
         /// The length of this rule's window in seconds.

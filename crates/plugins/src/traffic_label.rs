@@ -48,12 +48,12 @@ pub(crate) const KIND: PluginKind =
 attributes! {
     struct TrafficLabelConfig {
         /// The rules.
-        rules: Vec<WrittenRule>, { "minItems": 1 };
+        rules: Vec<TrafficLabelRuleConfig>, { "minItems": 1 };
     }
 }
 
 attributes! {
-    struct WrittenRule {
+    struct TrafficLabelRuleConfig {
         /// The condition; without it the rule matches every request.
         r#match: Option<Value>, {
             "type": "array",

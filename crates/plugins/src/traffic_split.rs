@@ -67,12 +67,12 @@ pub(crate) const KIND: PluginKind =
 attributes! {
     struct TrafficSplitConfig {
         /// The rules; the first one that matches decides.
-        rules: Option<Vec<WrittenRule>>;
+        rules: Option<Vec<TrafficSplitRuleConfig>>;
     }
 }
 
 attributes! {
-    struct WrittenRule {
+    struct TrafficSplitRuleConfig {
         /// The rule matches if one of these does; without any it matches every request.
         r#match: Option<Vec<WrittenMatch>>;
         /// The upstreams that share the requests.

@@ -59,12 +59,12 @@ const PLUGINS: [&str; 2] = ["limit-count", "limit-conn"];
 attributes! {
     struct WorkflowConfig {
         /// The rules; the first one that holds decides.
-        rules: Vec<WrittenRule>;
+        rules: Vec<WorkflowRuleConfig>;
     }
 }
 
 attributes! {
-    struct WrittenRule {
+    struct WorkflowRuleConfig {
         /// The condition; without it the rule holds for every request.
         case: Option<Value>, {
             "type": "array",
@@ -128,7 +128,7 @@ fn check(config: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn compile_case(rule: &WrittenRule) -> Result<Option<Expression>, String> {
+fn compile_case(rule: &WorkflowRuleConfig) -> Result<Option<Expression>, String> {
     rule.case.as_ref().map(|case| expression::compile("case", case)).transpose()
 }
 

@@ -1,6 +1,6 @@
 //! One compiled limit of a configuration: the numbers of requests and the key. It counts nothing itself.
 
-use super::{LimitConnConfig, WrittenRule};
+use super::{LimitConnConfig, LimitConnRuleConfig};
 use crate::shared::limits::amount::Amount;
 use crate::shared::limits::key::LimitKey;
 
@@ -26,7 +26,7 @@ pub(super) fn rules_of(config: &LimitConnConfig) -> Result<Box<[Rule]>, String> 
         let key = config.key_type.compile_key(key)?;
         return Ok(Box::new([Rule { conn: conn.compile("conn")?, burst: burst.compile("burst")?, key }]));
     };
-    let compile = |rule: &WrittenRule| {
+    let compile = |rule: &LimitConnRuleConfig| {
         Ok(Rule {
             conn: rule.conn.compile("conn")?,
             burst: rule.burst.compile("burst")?,

@@ -1,6 +1,6 @@
 //! One compiled limit of a configuration: the number of requests, the window and the key. It counts nothing itself.
 
-use super::{LimitCountConfig, KeyType, WrittenRule};
+use super::{LimitCountConfig, KeyType, LimitCountRuleConfig};
 use crate::shared::fields::is_token;
 use crate::shared::limits::amount::Amount;
 use crate::shared::limits::key::LimitKey;
@@ -33,7 +33,7 @@ pub(super) fn rules_of(config: &LimitCountConfig, names: [String; 3]) -> Result<
             names: names.map(Into::into),
         }]));
     };
-    let compile = |(index, rule): (usize, &WrittenRule)| {
+    let compile = |(index, rule): (usize, &LimitCountRuleConfig)| {
         let prefix = rule.header_prefix.clone().unwrap_or_else(|| (index + 1).to_string());
         if !is_token(&prefix) {
             return Err(format!("header_prefix `{prefix}` cannot stand in a field's name"));
