@@ -53,7 +53,7 @@ pub use times::Times;
 pub use tls::TlsContext;
 pub use trace::{TraceContext, Traces};
 
-pub use target::Target;
+pub use target::ExchangeTarget;
 
 use begun_reply::BegunReply;
 use body::ReadBody;
@@ -100,7 +100,7 @@ pub struct Exchange {
     /// The facts of a gRPC call; none for other requests, and for clients that speak HTTP/1 unless a plugin translates.
     pub grpc: Option<grpc::GrpcCallState>,
     /// The target of the request, and how it is forwarded.
-    pub target: Target,
+    pub target: ExchangeTarget,
     /// The client: the peer, or the one that a trusted peer named.
     pub client: ClientAddress,
     /// The client of the request that this one was made for, if a plugin made it (see [`crate::inner`]).
@@ -225,7 +225,7 @@ impl Exchange {
             request_id: RequestId::default(),
             stats: Stats::default(),
             grpc: None,
-            target: Target::default(),
+            target: ExchangeTarget::default(),
             client: ClientAddress::default(),
             inner_client: None,
             decision: Decision::default(),

@@ -48,7 +48,7 @@ pub use crowd::Habit;
 pub use expect::{Check, Expectation};
 pub use fetch::fetch;
 pub use tally::summary;
-pub use target::{Target, Transport};
+pub use target::{LoadTarget, Transport};
 pub use tls::Tls;
 pub(crate) use tls::client_hello;
 
@@ -56,7 +56,7 @@ pub(crate) use tls::client_hello;
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The server and path.
-    pub target: Target,
+    pub target: LoadTarget,
     /// The behaviour of the clients.
     pub manner: Manner,
     /// Connections, on all threads together.
@@ -265,7 +265,7 @@ impl Plan {
     }
 
     fn request(&self, fields: &str) -> Vec<u8> {
-        let Target { host, path, .. } = &self.target;
+        let LoadTarget { host, path, .. } = &self.target;
         if self.body_bytes == 0 {
             return format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").into_bytes();
         }

@@ -238,20 +238,20 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
 const REAL_IP: &str = "X-Real-IP";
 
 /// A new target: its path in encoded form, and the query if it has one of its own.
-struct Target {
+struct RewriteTarget {
     path: Vec<u8>,
     query: Option<Vec<u8>>,
 }
 
-impl Target {
+impl RewriteTarget {
     /// The path of an encoded target, and the query behind its first question mark.
-    fn split(mut uri: Vec<u8>) -> Target {
+    fn split(mut uri: Vec<u8>) -> RewriteTarget {
         let query = uri.iter().position(|byte| *byte == b'?').map(|mark| {
             let query = uri.split_off(mark + 1);
             uri.truncate(mark);
             query
         });
-        Target { path: uri, query }
+        RewriteTarget { path: uri, query }
     }
 
     /// Joins `more` with the query by `&`.
@@ -269,12 +269,12 @@ impl ProxyRewrite {
     /// Sets the new target; returns the match that fields may refer to, with the text it was found in.
     fn rewrite_target(&self, exchange: &mut Exchange) -> Result<Option<(Groups, Vec<u8>)>, Refused> {
         let (target, matched) = match &self.path {
-            Path::Kept if self.raw => (Target::split(raw_text(exchange)), None),
+            Path::Kept if self.raw => (RewriteTarget::split(raw_text(exchange)), None),
             Path::Kept => return Ok(None),
             Path::Rendered(template) => {
                 let mut uri = Vec::new();
                 template.render(exchange, &mut uri);
-                let mut target = Target::split(uri);
+                let mut target = RewriteTarget::split(uri);
                 if self.raw {
                     target.append_query(exchange.request.query());
                 }
@@ -288,9 +288,9 @@ impl ProxyRewrite {
                     None
                 });
                 match found {
-                    None if self.raw => (Target::split(text), None),
+                    None if self.raw => (RewriteTarget::split(text), None),
                     None => return Ok(None),
-                    Some((uri, groups)) => (Target::split(uri), Some((groups, text))),
+                    Some((uri, groups)) => (RewriteTarget::split(uri), Some((groups, text))),
                 }
             }
         };
@@ -298,7 +298,7 @@ impl ProxyRewrite {
         Ok(matched)
     }
 
-    fn send_to(&self, exchange: &mut Exchange, mut target: Target) -> Result<(), Refused> {
+    fn send_to(&self, exchange: &mut Exchange, mut target: RewriteTarget) -> Result<(), Refused> {
         // A pattern may remove the path's leading slash, which a request line needs.
         if target.path.first() != Some(&b'/') {
             target.path.insert(0, b'/');

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use exchange::observe::error_tap::{self, Severity};
-use gateway::observe::log_writer::{LogWriter, Target};
+use gateway::observe::log_writer::{LogWriter, LogDestination};
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
@@ -106,8 +106,8 @@ impl LogControl {
 fn open(target: &ErrorLog) -> anyhow::Result<LogWriter> {
     let start = |target| LogWriter::start("error log", target, QUEUE_BYTES);
     match target {
-        ErrorLog::Stderr => start(Target::Stderr).context("cannot start the error log"),
-        ErrorLog::File(path) => start(Target::File(path.clone())).with_context(|| {
+        ErrorLog::Stderr => start(LogDestination::Stderr).context("cannot start the error log"),
+        ErrorLog::File(path) => start(LogDestination::File(path.clone())).with_context(|| {
             format!("cannot open the error log {}: choose another with --error-log", path.display())
         }),
     }

@@ -4,7 +4,7 @@ use message::FieldId;
 
 /// The target of a request.
 #[derive(Clone, Default)]
-pub struct Target {
+pub struct ExchangeTarget {
     /// The canonical path, decoded: matched, logged, shown to plugins.
     pub path: Vec<u8>,
     /// The canonical path in encoded form.
@@ -25,14 +25,14 @@ pub struct Target {
     pub withheld: WithheldFields,
 }
 
-impl Target {
+impl ExchangeTarget {
     /// Forgets the last request; the three buffers that every request fills keep their capacity.
     pub fn clear(&mut self) {
-        let Target { mut path, mut encoded_path, mut host, .. } = std::mem::take(self);
+        let ExchangeTarget { mut path, mut encoded_path, mut host, .. } = std::mem::take(self);
         path.clear();
         encoded_path.clear();
         host.clear();
-        *self = Target { path, encoded_path, host, ..Target::default() };
+        *self = ExchangeTarget { path, encoded_path, host, ..ExchangeTarget::default() };
     }
 }
 

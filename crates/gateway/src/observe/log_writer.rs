@@ -25,7 +25,7 @@ const TELL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Where a log goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum LogDestination {
     /// To standard output.
     Stdout,
     /// To standard error.
@@ -74,7 +74,7 @@ impl LogWriter {
     ///
     /// # Errors
     /// The file cannot be opened, or the thread cannot be made.
-    pub fn start(name: &'static str, target: Target, queue_bytes: usize) -> io::Result<LogWriter> {
+    pub fn start(name: &'static str, target: LogDestination, queue_bytes: usize) -> io::Result<LogWriter> {
         let out = open(&target)?;
         let (messages, received) = channel();
         let state = Arc::new(LogWriterState {
@@ -154,7 +154,7 @@ fn cost_bytes(lines: &Vec<u8>) -> usize {
 
 /// The thread and its own state.
 struct WriterThread {
-    target: Target,
+    target: LogDestination,
     out: File,
     state: Arc<LogWriterState>,
     /// The last write has failed.
@@ -236,11 +236,11 @@ impl WriterThread {
 }
 
 /// The standard streams are duplicated, so that this thread holds none of the locks under which other threads print.
-fn open(target: &Target) -> io::Result<File> {
+fn open(target: &LogDestination) -> io::Result<File> {
     match target {
-        Target::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
-        Target::Stderr => Ok(io::stderr().as_fd().try_clone_to_owned()?.into()),
-        Target::File(path) => OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path),
+        LogDestination::Stdout => Ok(io::stdout().as_fd().try_clone_to_owned()?.into()),
+        LogDestination::Stderr => Ok(io::stderr().as_fd().try_clone_to_owned()?.into()),
+        LogDestination::File(path) => OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(path),
     }
 }
 
@@ -275,7 +275,7 @@ mod tests {
     fn into_pipe(queue_bytes: usize) -> (LogWriter, PipeReader, PipeWriter) {
         let (reader, end) = std::io::pipe().unwrap();
         let path = format!("/proc/self/fd/{}", end.as_raw_fd());
-        (LogWriter::start("test log", Target::File(path.into()), queue_bytes).unwrap(), reader, end)
+        (LogWriter::start("test log", LogDestination::File(path.into()), queue_bytes).unwrap(), reader, end)
     }
 
     #[test]
@@ -300,7 +300,7 @@ mod tests {
     fn moved_file_is_opened_again_in_order() {
         let folder = tempfile::tempdir().unwrap();
         let (path, moved) = (folder.path().join("a.log"), folder.path().join("a.log.1"));
-        let writer = LogWriter::start("test log", Target::File(path.clone()), 100_000).unwrap();
+        let writer = LogWriter::start("test log", LogDestination::File(path.clone()), 100_000).unwrap();
         writer.send(b"first\n".to_vec());
         assert!(writer.flush(LIMIT));
         std::fs::rename(&path, &moved).unwrap();
@@ -318,7 +318,7 @@ mod tests {
     fn log_that_cannot_be_opened_again_stays() {
         let folder = tempfile::tempdir().unwrap();
         let (path, moved) = (folder.path().join("a.log"), folder.path().join("a.log.1"));
-        let writer = LogWriter::start("test log", Target::File(path.clone()), 100_000).unwrap();
+        let writer = LogWriter::start("test log", LogDestination::File(path.clone()), 100_000).unwrap();
         std::fs::rename(&path, &moved).unwrap();
         std::fs::create_dir(&path).unwrap();
         writer.reopen();
@@ -330,16 +330,16 @@ mod tests {
     fn new_file_is_not_readable_by_others() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.log");
-        LogWriter::start("test log", Target::File(path.clone()), 1).unwrap();
+        LogWriter::start("test log", LogDestination::File(path.clone()), 1).unwrap();
         let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
         // The umask of the test may take away more.
         assert_eq!((mode & 0o600, mode & !FILE_MODE), (0o600, 0), "{mode:o}");
-        assert!(LogWriter::start("test log", Target::File(folder.path().to_owned()), 1).is_err());
+        assert!(LogWriter::start("test log", LogDestination::File(folder.path().to_owned()), 1).is_err());
     }
 
     #[test]
     fn lines_that_cannot_be_written_are_counted() {
-        let writer = LogWriter::start("test log", Target::File("/dev/full".into()), 100_000).unwrap();
+        let writer = LogWriter::start("test log", LogDestination::File("/dev/full".into()), 100_000).unwrap();
         writer.send(b"one\ntwo\n".to_vec());
         assert!(writer.flush(LIMIT));
         assert_eq!(writer.lost_lines(), 2);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Talk, Target, Tls, Transport};
+use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Talk, LoadTarget, Tls, Transport};
 use crate::scenario::TlsVersion;
 
 /// Arguments of `weir lab load`.
@@ -145,7 +145,7 @@ pub fn run(arguments: &LoadArguments) -> anyhow::Result<ExitCode> {
 impl LoadArguments {
     fn plan(&self) -> anyhow::Result<Plan> {
         let every = Duration::from_millis(self.slow_interval_ms);
-        let mut target = Target::parse(&self.url)?;
+        let mut target = LoadTarget::parse(&self.url)?;
         let is_layer4 = target.transport != Transport::Http;
         if let Some(name) = &self.server_name {
             target.host.clone_from(name);
@@ -220,7 +220,7 @@ impl LoadArguments {
     /// The body of `--expect-like`.
     fn expected_body(&self, timeout: Duration) -> anyhow::Result<Option<Vec<u8>>> {
         let Some(url) = &self.expect_like else { return Ok(None) };
-        let (status, body) = load::fetch(&Target::parse(url)?, timeout).context("--expect-like")?;
+        let (status, body) = load::fetch(&LoadTarget::parse(url)?, timeout).context("--expect-like")?;
         if status != self.expect_status {
             bail!("--expect-like {url} answers with status {status} instead of {}", self.expect_status);
         }

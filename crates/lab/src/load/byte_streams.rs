@@ -18,7 +18,7 @@ use super::connection::nanoseconds;
 use super::expect::ComparisonResult;
 use super::socket;
 use super::tally::{FailureKind, Tally};
-use super::target::Target;
+use super::target::LoadTarget;
 use link::{ByteStreamLink, Phase, Taken};
 
 /// The exchange on every connection.
@@ -35,7 +35,7 @@ pub enum Talk {
 /// The share of one thread.
 #[derive(Debug)]
 pub(super) struct ByteStreamShare<'a> {
-    pub(super) target: &'a Target,
+    pub(super) target: &'a LoadTarget,
     pub(super) talk: Talk,
     /// The bytes that are sent, and come back unless the talk is in bulk.
     pub(super) message: &'a [u8],

@@ -15,7 +15,7 @@ use super::expect::{Comparison, Measure, ComparisonResult};
 use super::reading::Reading;
 use super::socket;
 use super::tally::{FailureKind, Tally};
-use super::target::Target;
+use super::target::LoadTarget;
 use super::tls::{Client, Tls};
 use super::websocket::Echo;
 use super::wire::{Wire, WireError};
@@ -23,7 +23,7 @@ use super::wire::{Wire, WireError};
 /// The bytes sent on every connection of a run, and the expected response.
 #[derive(Debug)]
 pub(super) struct LoadJob {
-    pub(super) target: Target,
+    pub(super) target: LoadTarget,
     /// The bytes of a request, or of a message in WebSocket.
     pub(super) request: Vec<u8>,
     /// The last request of a connection, which asks the server to close it.

@@ -18,12 +18,12 @@ use super::connection::nanoseconds;
 use super::expect::ComparisonResult;
 use super::socket;
 use super::tally::{FailureKind, Tally};
-use super::target::Target;
+use super::target::LoadTarget;
 
 /// The share of one thread.
 #[derive(Debug)]
 pub(super) struct DatagramShare<'a> {
-    pub(super) target: &'a Target,
+    pub(super) target: &'a LoadTarget,
     pub(super) sources: usize,
     /// Datagrams in flight, over all sources.
     pub(super) at_once: usize,

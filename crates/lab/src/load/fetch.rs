@@ -8,10 +8,10 @@ use anyhow::{Context, bail};
 use peer::Fault;
 
 use super::reading::Reading;
-use super::target::Target;
+use super::target::LoadTarget;
 
 /// Sends one request; returns status and body. Fails if no complete response arrives in time.
-pub fn fetch(target: &Target, timeout: Duration) -> anyhow::Result<(u16, Vec<u8>)> {
+pub fn fetch(target: &LoadTarget, timeout: Duration) -> anyhow::Result<(u16, Vec<u8>)> {
     let address = target.address;
     if target.is_tls {
         bail!("a single answer is asked for without TLS only: write http://HOST:PORT/PATH");
@@ -20,7 +20,7 @@ pub fn fetch(target: &Target, timeout: Duration) -> anyhow::Result<(u16, Vec<u8>
         .with_context(|| format!("cannot connect to {address}: is it running?"))?;
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
-    let Target { host, path, .. } = target;
+    let LoadTarget { host, path, .. } = target;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).with_context(|| format!("{address} does not take a request"))?;
     let (mut reading, mut body, mut buffer) = (Reading::default(), Vec::new(), vec![0; BUFFER_BYTES]);

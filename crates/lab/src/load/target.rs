@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 /// Address and path of the requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct LoadTarget {
     /// Where to connect.
     pub address: SocketAddr,
     /// The value of `Host`.
@@ -31,10 +31,10 @@ pub enum Transport {
     Udp,
 }
 
-impl Target {
+impl LoadTarget {
     /// Parses `http://HOST[:PORT]/PATH`, `https://…`, `ws://…`, `tcp://HOST:PORT` or `udp://HOST:PORT`. Fails on other schemes
     /// and on names that do not resolve.
-    pub fn parse(url: &str) -> anyhow::Result<Target> {
+    pub fn parse(url: &str) -> anyhow::Result<LoadTarget> {
         let (rest, is_tls, transport) = match url.split_once("://") {
             Some(("http" | "ws", rest)) => (rest, false, Transport::Http),
             Some(("https", rest)) => (rest, true, Transport::Http),
@@ -64,7 +64,7 @@ impl Target {
             .with_context(|| format!("{host} cannot be resolved"))?
             .next()
             .with_context(|| format!("{host} has no address"))?;
-        Ok(Target { address, host: host.to_owned(), path: path.to_owned(), is_tls, transport })
+        Ok(LoadTarget { address, host: host.to_owned(), path: path.to_owned(), is_tls, transport })
     }
 }
 
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn urls() {
         let check = |url: &str, wanted: (&str, &str, &str)| {
-            let target = Target::parse(url).unwrap();
+            let target = LoadTarget::parse(url).unwrap();
             let had = (target.address.to_string(), target.host, target.path);
             assert_eq!((had.0.as_str(), had.1.as_str(), had.2.as_str()), wanted, "{url}");
         };
@@ -85,13 +85,13 @@ mod tests {
         check("ws://[::1]:9/echo", ("[::1]:9", "[::1]:9", "/echo"));
         check("http://[::1]/", ("[::1]:80", "[::1]", "/"));
         check("tcp://127.0.0.1:9", ("127.0.0.1:9", "127.0.0.1:9", "/"));
-        assert_eq!(Target::parse("udp://127.0.0.1:9").unwrap().transport, Transport::Udp);
+        assert_eq!(LoadTarget::parse("udp://127.0.0.1:9").unwrap().transport, Transport::Udp);
     }
 
     #[test]
     fn unusable_url_is_refused() {
         let check = |url: &str, reason: &str| {
-            let error = format!("{:#}", Target::parse(url).unwrap_err());
+            let error = format!("{:#}", LoadTarget::parse(url).unwrap_err());
             assert!(error.contains(reason), "{url}: {error}");
         };
         check("wss://127.0.0.1/", "scheme wss");

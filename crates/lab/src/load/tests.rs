@@ -66,7 +66,7 @@ fn good(body: &str) -> String {
 
 fn plan(address: SocketAddr) -> Plan {
     Plan {
-        target: Target {
+        target: LoadTarget {
             address,
             host: address.to_string(),
             path: "/x".to_owned(),

@@ -13,7 +13,7 @@ use exchange::options::ForwardOptions;
 use exchange::options::Timeouts;
 use exchange::options::{Http2Limits, Http3Limits, Limits, Options, UpstreamHttp2Limits};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
-use gateway::observe::log_writer::{LogWriter, Target};
+use gateway::observe::log_writer::{LogWriter, LogDestination};
 use message::HeadLimits;
 use model::acme::Challenges;
 use model::outbound::OutboundPolicy;
@@ -209,8 +209,8 @@ fn log(
 ) -> anyhow::Result<OpenLog> {
     let target = match target {
         LogTarget::Off => return Ok(None),
-        LogTarget::Stdout => Target::Stdout,
-        LogTarget::File(path) => Target::File(PathBuf::from(path)),
+        LogTarget::Stdout => LogDestination::Stdout,
+        LogTarget::File(path) => LogDestination::File(PathBuf::from(path)),
     };
     let compile =
         |text: &str| Template::compile(text).with_context(|| format!("format of the {name}: {text}"));

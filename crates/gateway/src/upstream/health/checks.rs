@@ -18,7 +18,7 @@ use super::outcome::CheckOutcome;
 use super::rules::Observation;
 use super::schedule::{Id, Schedule};
 use super::share::{Begin, SharedCheck, Shares};
-use super::target::Target;
+use super::target::CheckTarget;
 use super::{Health, forget_verdict};
 
 /// How often node sets are looked at, which change without a compilation: one relaxed load for each upstream.
@@ -49,7 +49,7 @@ struct CheckedUpstream {
 
 struct CheckedTarget {
     health: Arc<Health>,
-    target: Target,
+    target: CheckTarget,
     /// The beginning of the last check that was counted.
     counted_ms: Cell<Option<u64>>,
 }
@@ -156,7 +156,7 @@ impl Checks {
                 }
             };
             let Checks { policy, shares, .. } = self;
-            let target = Target::new(node, &upstream.health.active.probe, policy, shares);
+            let target = CheckTarget::new(node, &upstream.health.active.probe, policy, shares);
             if let Some(what) = target.refused {
                 let address = target.address();
                 tracing::warn!(upstream = &*upstream.health.identity, %address, "a node is not asked by health checks: its \

@@ -11,7 +11,7 @@ use super::probe::{Probe, ProbeHost, ProbeKind};
 use super::share::{Asks, CheckKey, SharedCheck, Shares};
 
 /// See the module.
-pub(super) struct Target {
+pub(super) struct CheckTarget {
     pub(super) node: ResolvedNode,
     /// The check, which other targets may have as well.
     pub(super) check: Rc<SharedCheck>,
@@ -19,8 +19,8 @@ pub(super) struct Target {
     pub(super) refused: Option<&'static str>,
 }
 
-impl Target {
-    pub(super) fn new(node: &ResolvedNode, probe: &Probe, policy: &OutboundPolicy, shares: &mut Shares) -> Target {
+impl CheckTarget {
+    pub(super) fn new(node: &ResolvedNode, probe: &Probe, policy: &OutboundPolicy, shares: &mut Shares) -> CheckTarget {
         let mut address = node.endpoint.address;
         if let Some(port) = probe.port {
             address.set_port(port);
@@ -33,7 +33,7 @@ impl Target {
         };
         let tls = probe.tls.as_ref().map(|identity| identity.id());
         let check = shares.of(CheckKey { address, host, asks, tls, timeout_ms: probe.timeout_ms });
-        Target { node: node.clone(), check, refused: policy.refuses(address.ip()) }
+        CheckTarget { node: node.clone(), check, refused: policy.refuses(address.ip()) }
     }
 
     /// Where connections of the check go.

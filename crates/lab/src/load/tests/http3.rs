@@ -77,7 +77,7 @@ async fn give(answer: Answer, mut stream: Stream, quic: &quinn::Connection) {
 
 fn quic_plan(address: SocketAddr, streams: u16) -> Plan {
     let usual = plan(address);
-    let target = Target { is_tls: true, path: "/x?a=b".to_owned(), ..usual.target.clone() };
+    let target = LoadTarget { is_tls: true, path: "/x?a=b".to_owned(), ..usual.target.clone() };
     Plan { target, manner: Manner::Http3 { streams }, ..usual }
 }
 
@@ -148,7 +148,7 @@ fn impossible_http3_plan_is_refused() {
         assert!(error.contains(reason), "{error}");
     };
     check(Plan { manner: Manner::Http3 { streams: 0 }, ..usual.clone() }, "at least one request");
-    let target = Target { is_tls: false, ..usual.target.clone() };
+    let target = LoadTarget { is_tls: false, ..usual.target.clone() };
     check(Plan { target, ..usual.clone() }, "write https://");
     check(Plan { rate: Some(5.0), ..usual.clone() }, "leave out rates");
     check(Plan { per_connection: Some(1), ..usual }, "leave out rates");

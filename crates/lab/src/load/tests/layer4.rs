@@ -9,7 +9,7 @@ use crate::echo::language;
 fn plan_to(address: SocketAddr, transport: Transport, manner: Manner) -> Plan {
     let usual = plan(address);
     let body_bytes = if manner == Manner::Tcp(Talk::Messages) { 100 } else { 0 };
-    Plan { target: Target { transport, ..usual.target.clone() }, manner, body_bytes, ..usual }
+    Plan { target: LoadTarget { transport, ..usual.target.clone() }, manner, body_bytes, ..usual }
 }
 
 fn bytes(address: SocketAddr, talk: Talk) -> Plan {
@@ -25,7 +25,7 @@ fn datagrams(address: SocketAddr) -> Plan {
 fn everything_comes_back_from_the_origin() {
     let address = echo::start("127.0.0.1:0".parse().unwrap()).unwrap().address;
     let named = Plan {
-        target: Target { host: "one.lab.example".to_owned(), ..bytes(address, Talk::Hello).target },
+        target: LoadTarget { host: "one.lab.example".to_owned(), ..bytes(address, Talk::Hello).target },
         ..bytes(address, Talk::Hello)
     };
     let rows = [

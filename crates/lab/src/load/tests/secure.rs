@@ -59,7 +59,7 @@ fn secure(has_tickets: bool, answer: impl Fn(u64) -> String + Send + Sync + 'sta
 
 fn secure_plan(address: SocketAddr) -> Plan {
     let usual = plan(address);
-    Plan { target: Target { is_tls: true, ..usual.target.clone() }, ..usual }
+    Plan { target: LoadTarget { is_tls: true, ..usual.target.clone() }, ..usual }
 }
 
 #[test]
