@@ -30,7 +30,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use balance::{Balance, BalanceKey, BalanceMethod, HashOn};
-pub use common::{Labels, OneOrMany, PRIORITIES, PRIORITY_LABEL, Timeout};
+pub use common::{ObjectLabels, OneOrMany, PRIORITIES, PRIORITY_LABEL, Timeout};
 pub use consumer::Consumer;
 pub use consumer_group::ConsumerGroup;
 pub use credential::Credential;

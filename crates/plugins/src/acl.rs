@@ -36,7 +36,7 @@ use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
-use labels::{Labels, Parser};
+use labels::{LabelMatcher, Parser};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("acl", 2410, &[Phase::Access], AclConfig::schema, build)
@@ -92,8 +92,8 @@ struct Acl {
     /// The name of the labels that `path` leads to.
     external_name: Box<str>,
     parser: Option<Parser>,
-    allowed: Option<Labels>,
-    denied: Option<Labels>,
+    allowed: Option<LabelMatcher>,
+    denied: Option<LabelMatcher>,
     refusal: Reply,
 }
 
@@ -124,8 +124,8 @@ fn compile(config: &Value) -> Result<Acl, String> {
         path,
         external_name: config.external_user_label_field_key.unwrap_or_else(|| field.into()),
         parser,
-        allowed: config.allow_labels.map(Labels::read).transpose()?,
-        denied: config.deny_labels.map(Labels::read).transpose()?,
+        allowed: config.allow_labels.map(LabelMatcher::read).transpose()?,
+        denied: config.deny_labels.map(LabelMatcher::read).transpose()?,
         refusal: Reply::message(config.rejected_code, message),
     })
 }
@@ -133,7 +133,7 @@ fn compile(config: &Value) -> Result<Acl, String> {
 impl Acl {
     /// Whether the request passes; none without an authenticated user.
     fn verdict(&self, exchange: &Exchange) -> Result<Option<bool>, GaveUp> {
-        let is_listed = |labels: &Option<Labels>| match (labels, exchange.consumer()) {
+        let is_listed = |labels: &Option<LabelMatcher>| match (labels, exchange.consumer()) {
             (None, _) => Ok(None),
             (Some(labels), Some(consumer)) => Ok(Some(labels.match_consumer(consumer))),
             (Some(labels), None) => {

@@ -4,7 +4,7 @@ use super::extra_labels::ExtraLabelValues;
 
 /// The labels of a series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Labels {
+pub struct RequestLabels {
     /// The route's id or name.
     pub route: Box<str>,
     /// The path pattern that matched.
@@ -23,10 +23,10 @@ pub struct Labels {
     pub extra: ExtraLabelValues,
 }
 
-impl Labels {
+impl RequestLabels {
     /// The labels without those in `disabled`.
     #[must_use]
-    pub fn without(&self, disabled: LabelSet) -> Labels {
+    pub fn without(&self, disabled: LabelSet) -> RequestLabels {
         let mut labels = self.clone();
         let fields: [(Label, &mut Box<str>); 6] = [
             (Label::Route, &mut labels.route),
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(disabled(node, node, node), node);
         assert_eq!(disabled(node, node, none), none);
         assert_eq!(disabled(uri, none, none), uri, "the other metrics have no such label");
-        let labels = Labels { route: "r".into(), node: "n".into(), ..Labels::default() };
+        let labels = RequestLabels { route: "r".into(), node: "n".into(), ..RequestLabels::default() };
         assert_eq!((&*labels.without(node).node, &*labels.without(node).route), ("", "r"));
     }
 }

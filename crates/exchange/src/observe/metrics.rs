@@ -14,7 +14,7 @@ use stdx::hash::FastMap;
 use super::exemplars::Exemplars;
 use super::extra_labels::ExtraLabels;
 use super::histogram::{Histogram, bump};
-use super::labels::{LabelBy, LabelPolicy, Labels, ResponseSource};
+use super::labels::{LabelBy, LabelPolicy, RequestLabels, ResponseSource};
 use crate::exchange::Exchange;
 
 /// Series a worker keeps; beyond it requests count in one series labelled `other`, so that invented consumers or
@@ -30,7 +30,7 @@ const STATUSES_MAX: usize = 24;
 #[derive(Debug, Default)]
 pub struct Series {
     /// Its labels.
-    pub labels: Labels,
+    pub labels: RequestLabels,
     /// The id of the route, whatever its label says; with the route's end the series ends.
     route_id: Box<str>,
     statuses: [(AtomicU64, AtomicU64); STATUSES_MAX],
@@ -115,7 +115,7 @@ pub struct WorkerMetrics {
 struct Local {
     /// By numbers that are valid within one generation.
     by_key: FastMap<Key, Arc<Series>>,
-    by_labels: FastMap<Labels, Arc<Series>>,
+    by_labels: FastMap<RequestLabels, Arc<Series>>,
     /// How many of them have values of added labels.
     extra_series: usize,
     /// For values of added labels.
@@ -173,7 +173,7 @@ impl WorkerMetrics {
         }
     }
 
-    fn series(&self, local: &mut Local, mut labels: Labels, route_id: &str) -> Arc<Series> {
+    fn series(&self, local: &mut Local, mut labels: RequestLabels, route_id: &str) -> Arc<Series> {
         if let Some(series) = local.by_labels.get(&labels) {
             return series.clone();
         }
@@ -183,7 +183,7 @@ impl WorkerMetrics {
         }
         let full = local.by_labels.len() >= SERIES_MAX;
         let (labels, route_id) = if full {
-            (Labels { route: "other".into(), disabled: labels.disabled, ..Labels::default() }, "")
+            (RequestLabels { route: "other".into(), disabled: labels.disabled, ..RequestLabels::default() }, "")
         } else {
             (labels, route_id)
         };
@@ -218,8 +218,8 @@ impl WorkerMetrics {
     }
 }
 
-fn labels_of(exchange: &Exchange, policy: LabelPolicy, node: Option<SocketAddr>) -> Labels {
-    let mut labels = Labels { disabled: policy.disabled, ..Labels::default() };
+fn labels_of(exchange: &Exchange, policy: LabelPolicy, node: Option<SocketAddr>) -> RequestLabels {
+    let mut labels = RequestLabels { disabled: policy.disabled, ..RequestLabels::default() };
     let choose = |id: &Arc<str>, name: &Option<Arc<str>>| -> Box<str> {
         let name = name.as_ref().filter(|_| policy.by == LabelBy::Name);
         (&**name.unwrap_or(id)).into()
@@ -245,7 +245,7 @@ mod tests {
         let metrics = WorkerMetrics::default();
         let mut local = Local::default();
         let mut series = |route: &str, value: usize| {
-            let mut labels = Labels { route: route.into(), ..Labels::default() };
+            let mut labels = RequestLabels { route: route.into(), ..RequestLabels::default() };
             labels.extra.http_status = [("tenant".into(), value.to_string().into())].into();
             metrics.series(&mut local, labels, route)
         };

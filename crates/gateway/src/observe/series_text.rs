@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use exchange::observe::exemplars::{ByBucket, Exemplar};
 use exchange::observe::extra_labels::{ExtraLabelValues, ExtraValues};
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
-use exchange::observe::labels::{DisabledLabels, Label, LabelSet, Labels, ResponseSource};
+use exchange::observe::labels::{DisabledLabels, Label, LabelSet, RequestLabels, ResponseSource};
 use exchange::observe::metrics::{Series, SharedSeries};
 use stdx::prometheus_text::{exemplar, header, sample};
 
@@ -55,7 +55,7 @@ pub fn write_series(workers: &[SharedSeries], text: &mut String) {
 /// The labels of one series of one metric: the others are none here, so that series that differ in them are summed up.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct MetricLabels {
-    labels: Labels,
+    labels: RequestLabels,
     disabled: LabelSet,
     extra: ExtraValues,
 }
@@ -71,7 +71,7 @@ fn merged(
     let mut totals = Merged::new();
     for one in series {
         let disabled = disabled(&one.labels.disabled);
-        let labels = Labels {
+        let labels = RequestLabels {
             disabled: DisabledLabels::default(),
             extra: ExtraLabelValues::default(),
             ..one.labels.without(disabled)
@@ -190,7 +190,7 @@ fn write_histogram(
 type CommonLabels<'a> = [(&'static str, &'a dyn Display); 8];
 
 /// The labels that every metric of a series has after `type`.
-fn common<'a>(kind: &'a dyn Display, labels: &'a Labels, request_type: &'a &'static str) -> CommonLabels<'a> {
+fn common<'a>(kind: &'a dyn Display, labels: &'a RequestLabels, request_type: &'a &'static str) -> CommonLabels<'a> {
     [
         ("type", kind),
         ("route", &labels.route),

@@ -26,7 +26,7 @@ const SWEEP_MS: u64 = 60_000;
 
 /// The labels of one series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Labels {
+struct ServerErrorLabels {
     status: u16,
     cause: &'static str,
     blame: &'static str,
@@ -54,7 +54,7 @@ impl fmt::Display for Endpoint {
 
 #[derive(Debug, Default)]
 struct ServerErrorTable {
-    series: FastMap<Labels, Count>,
+    series: FastMap<ServerErrorLabels, Count>,
     swept_ms: u64,
 }
 
@@ -85,7 +85,7 @@ impl ServerErrors {
                 failure.cause.blame() != Blame::Client && failure.cause.status() >= 500
             });
         let Some(reason) = exchange.reason().filter(|_| is_error) else { return };
-        let labels = Labels {
+        let labels = ServerErrorLabels {
             status,
             cause: reason.cause,
             blame: reason.blame.as_str(),
@@ -97,7 +97,7 @@ impl ServerErrors {
 }
 
 impl ServerErrorTable {
-    fn count(&mut self, labels: Labels, now_ms: u64) {
+    fn count(&mut self, labels: ServerErrorLabels, now_ms: u64) {
         let place = self.place_for(labels, now_ms);
         let count = self.series.entry(place).or_default();
         count.errors += 1;
@@ -105,7 +105,7 @@ impl ServerErrorTable {
     }
 
     /// The labels to count under.
-    fn place_for(&mut self, labels: Labels, now_ms: u64) -> Labels {
+    fn place_for(&mut self, labels: ServerErrorLabels, now_ms: u64) -> ServerErrorLabels {
         if self.series.contains_key(&labels) {
             return labels;
         }
@@ -116,19 +116,19 @@ impl ServerErrorTable {
         if self.series.len() < SERIES_MAX {
             return labels;
         }
-        let without_endpoint = Labels { endpoint: Endpoint::Other, ..labels };
+        let without_endpoint = ServerErrorLabels { endpoint: Endpoint::Other, ..labels };
         if self.series.len() < ALL_SERIES_MAX || self.series.contains_key(&without_endpoint) {
             return without_endpoint;
         }
-        Labels { status: 0, cause: "other", blame: "other", phase: "other", endpoint: Endpoint::Other }
+        ServerErrorLabels { status: 0, cause: "other", blame: "other", phase: "other", endpoint: Endpoint::Other }
     }
 }
 
 /// Appends the sums of all workers to a scrape.
 pub(super) fn write<'a>(workers: impl Iterator<Item = &'a ServerErrors>, text: &mut String) {
-    let mut sums: BTreeMap<Labels, u64> = BTreeMap::new();
+    let mut sums: BTreeMap<ServerErrorLabels, u64> = BTreeMap::new();
     for worker in workers {
-        let copy: Vec<(Labels, u64)> =
+        let copy: Vec<(ServerErrorLabels, u64)> =
             worker.0.lock().series.iter().map(|(labels, count)| (*labels, count.errors)).collect();
         copy.into_iter().for_each(|(labels, errors)| *sums.entry(labels).or_default() += errors);
     }
@@ -137,7 +137,7 @@ pub(super) fn write<'a>(workers: impl Iterator<Item = &'a ServerErrors>, text: &
         "Responses with a status from 500 on and responses that were cut, by cause, phase and endpoint.";
     header(text, name, "counter", help);
     for (labels, errors) in &sums {
-        let Labels { status, cause, blame, phase, endpoint } = labels;
+        let ServerErrorLabels { status, cause, blame, phase, endpoint } = labels;
         let fields: [(&str, &dyn fmt::Display); 5] =
             [("code", status), ("cause", cause), ("blame", blame), ("phase", phase), ("endpoint", endpoint)];
         sample(text, name, &fields, errors);
@@ -151,9 +151,9 @@ mod tests {
 
     use super::*;
 
-    fn at(port: u16, status: u16) -> Labels {
+    fn at(port: u16, status: u16) -> ServerErrorLabels {
         let endpoint = Endpoint::At(SocketAddr::from(([10, 0, 0, 1], port)));
-        Labels { status, cause: "connect_failed", blame: "origin", phase: "connect", endpoint }
+        ServerErrorLabels { status, cause: "connect_failed", blame: "origin", phase: "connect", endpoint }
     }
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
         let mut table = ServerErrorTable::default();
         (0..3 * SERIES_MAX as u16).for_each(|port| table.count(at(port, 502), 1));
         assert_eq!(table.series.len(), SERIES_MAX + 1);
-        let other = Labels { endpoint: Endpoint::Other, ..at(0, 502) };
+        let other = ServerErrorLabels { endpoint: Endpoint::Other, ..at(0, 502) };
         assert_eq!(table.series[&other].errors, 2 * SERIES_MAX as u64);
         (1..2 * SERIES_MAX as u16).for_each(|status| table.count(at(u16::MAX, status), 1));
         assert_eq!(table.series.len(), ALL_SERIES_MAX + 1);

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::number;
 
 /// Free key/value marks on an object.
-pub type Labels = BTreeMap<Box<str>, Box<str>>;
+pub type ObjectLabels = BTreeMap<Box<str>, Box<str>>;
 
 /// The label of a route or service that says how soon its requests are refused when not all can be served.
 pub const PRIORITY_LABEL: &str = "weir.priority";

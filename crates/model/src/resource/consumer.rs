@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::common::Labels;
+use super::common::ObjectLabels;
 use super::{Plugins, RequestLimits};
 use crate::Id;
 
@@ -29,5 +29,5 @@ pub struct Consumer {
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
     #[serde(default)]
-    pub labels: Labels,
+    pub labels: ObjectLabels,
 }

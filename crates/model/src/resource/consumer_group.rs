@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::Plugins;
-use super::common::Labels;
+use super::common::ObjectLabels;
 use crate::Id;
 
 /// Plugins that consumers share.
@@ -24,5 +24,5 @@ pub struct ConsumerGroup {
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
     #[serde(default)]
-    pub labels: Labels,
+    pub labels: ObjectLabels,
 }

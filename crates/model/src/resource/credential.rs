@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::Plugins;
-use super::common::Labels;
+use super::common::ObjectLabels;
 use crate::Id;
 
 /// One way for a consumer to prove its identity.
@@ -25,5 +25,5 @@ pub struct Credential {
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
     #[serde(default)]
-    pub labels: Labels,
+    pub labels: ObjectLabels,
 }

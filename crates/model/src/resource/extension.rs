@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use super::common::Labels;
+use super::common::ObjectLabels;
 use crate::Id;
 use crate::extension::LoadedExtension;
 
@@ -24,7 +24,7 @@ pub struct Extension {
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
     #[serde(default)]
-    pub labels: Labels,
+    pub labels: ObjectLabels,
     /// The language of its versions.
     pub language: Box<str>,
     #[serde(rename = "content")]

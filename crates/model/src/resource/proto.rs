@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::common::Labels;
+use super::common::ObjectLabels;
 use crate::Id;
 
 /// A Protocol Buffers definition.
@@ -23,5 +23,5 @@ pub struct Proto {
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
     #[serde(default)]
-    pub labels: Labels,
+    pub labels: ObjectLabels,
 }

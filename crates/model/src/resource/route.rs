@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::common::{Labels, OneOrMany, Timeout, on, status};
+use super::common::{ObjectLabels, OneOrMany, Timeout, on, status};
 use super::{Plugins, RequestLimits, Upstream};
 use crate::{Id, number};
 
@@ -70,7 +70,7 @@ pub struct RouteRare {
     /// A description for people.
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
-    pub labels: Labels,
+    pub labels: ObjectLabels,
 }
 
 /// A request method that a route can ask for.
@@ -144,7 +144,7 @@ struct RouteForm {
     name: Option<Box<str>>,
     desc: Option<Box<str>>,
     #[serde(default)]
-    labels: Labels,
+    labels: ObjectLabels,
     filter_func: Option<Box<str>>,
     script: Option<Box<str>>,
     #[serde(rename = "script_id")]

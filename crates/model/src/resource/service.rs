@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::common::Labels;
+use super::common::ObjectLabels;
 use super::{Plugins, Upstream};
 use crate::Id;
 
@@ -36,7 +36,7 @@ pub struct Service {
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
     #[serde(default)]
-    pub labels: Labels,
+    pub labels: ObjectLabels,
     /// The script of routes that have none.
     pub script: Option<Box<str>>,
 }

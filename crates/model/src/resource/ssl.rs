@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::common::{Labels, OneOrMany, on, status};
+use super::common::{ObjectLabels, OneOrMany, on, status};
 use crate::{Id, number};
 
 /// A certificate with its key.
@@ -28,7 +28,7 @@ pub struct Ssl {
     /// A description for people.
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
-    pub labels: Labels,
+    pub labels: ObjectLabels,
 }
 
 /// The side that a certificate is shown to.
@@ -101,7 +101,7 @@ impl Ssl {
             enabled: true,
             name: None,
             desc: None,
-            labels: Labels::default(),
+            labels: ObjectLabels::default(),
         }
     }
 }
@@ -135,7 +135,7 @@ struct SslForm {
     name: Option<Box<str>>,
     desc: Option<Box<str>>,
     #[serde(default)]
-    labels: Labels,
+    labels: ObjectLabels,
 }
 
 impl From<SslForm> for Ssl {

@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::common::Labels;
+use super::common::ObjectLabels;
 use super::route::Address;
 use super::{Plugins, Upstream};
 use crate::{Id, number};
@@ -65,7 +65,7 @@ pub struct StreamRoute {
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
     #[serde(default)]
-    pub labels: Labels,
+    pub labels: ObjectLabels,
 }
 
 /// A protocol that a client's first bytes show.

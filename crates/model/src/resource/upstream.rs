@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::balance::{Balance, BalanceKey, BalanceMethod, HashOn};
-use super::common::{Labels, Timeout};
+use super::common::{ObjectLabels, Timeout};
 use super::node::Nodes;
 use super::{
     CircuitBreaker, DeadlinePolicy, HealthChecks, NodeConfig, OriginalDestination, OutlierEjection, Overflow,
@@ -64,7 +64,7 @@ pub struct Upstream {
     /// A description for people.
     pub desc: Option<Box<str>>,
     /// Marks for people and tools.
-    pub labels: Labels,
+    pub labels: ObjectLabels,
 }
 
 /// The protocol spoken to the nodes.
@@ -280,7 +280,7 @@ struct UpstreamForm {
     name: Option<Box<str>>,
     desc: Option<Box<str>>,
     #[serde(default)]
-    labels: Labels,
+    labels: ObjectLabels,
 }
 
 impl From<UpstreamForm> for Upstream {

@@ -9,7 +9,7 @@ use crate::shared::attributes::Attribute;
 use crate::shared::substitution::{Matcher, PatternOptions};
 
 /// Names of labels, each with the values that count.
-pub(super) struct Labels(Vec<(Box<str>, Vec<Box<str>>)>);
+pub(super) struct LabelMatcher(Vec<(Box<str>, Vec<Box<str>>)>);
 
 /// How a value of a label is written.
 pub(super) enum Parser {
@@ -35,17 +35,17 @@ impl Parser {
     }
 }
 
-impl Labels {
+impl LabelMatcher {
     /// Reads lists by name.
     ///
     /// # Errors
     /// A value is no list of texts.
-    pub(super) fn read(written: Map<String, Value>) -> Result<Labels, String> {
+    pub(super) fn read(written: Map<String, Value>) -> Result<LabelMatcher, String> {
         let read = |(name, values): (String, Value)| {
             let values = Vec::read(values).map_err(|reason| format!("{name}: {reason}"))?;
             Ok((name.into(), values))
         };
-        written.into_iter().map(read).collect::<Result<_, String>>().map(Labels)
+        written.into_iter().map(read).collect::<Result<_, String>>().map(LabelMatcher)
     }
 
     /// Whether a label of the consumer has one of the values.
@@ -145,7 +145,7 @@ mod tests {
             let found: Vec<&str> = ["a", "b", " a", "c ", "a,b", "a|b"]
                 .into_iter()
                 .filter(|wanted| {
-                    let labels = Labels(vec![("team".into(), vec![(*wanted).into()])]);
+                    let labels = LabelMatcher(vec![("team".into(), vec![(*wanted).into()])]);
                     let values: Vec<&Value> = values.iter().collect();
                     assert_eq!(labels.match_values("org", &values, parser.as_ref()), Ok(false));
                     labels.match_values("team", &values, parser.as_ref()).unwrap()

@@ -16,7 +16,7 @@ use stdx::prometheus_text::{header, sample};
 const SERIES_MAX: usize = 1_000;
 
 /// The labels of a series: the queue's name, and the object it belongs to.
-type Labels = (Box<str>, Box<str>);
+type QueueLabels = (Box<str>, Box<str>);
 
 /// The counters of one series.
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl Totals {
 /// All series.
 #[derive(Default)]
 pub(super) struct Series {
-    known: Mutex<BTreeMap<Labels, Arc<Totals>>>,
+    known: Mutex<BTreeMap<QueueLabels, Arc<Totals>>>,
 }
 
 impl Series {
@@ -96,7 +96,7 @@ impl Series {
     }
 }
 
-fn queue_labels((name, owner): &Labels) -> [(&'static str, &dyn Display); 2] {
+fn queue_labels((name, owner): &QueueLabels) -> [(&'static str, &dyn Display); 2] {
     [("name", name), ("route_id", owner)]
 }
 
