@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
 use crate::observe::status::Status;
-use exchange::observe::node_loads::Question;
+use exchange::observe::node_loads::NodeLoadQuery;
 use net::env::Socket;
 use net::listener::Listener;
 
@@ -30,7 +30,7 @@ pub(crate) enum Command {
     /// first.
     Drain(Closing),
     /// Answer with the measurements at nodes, for a report.
-    Loads(Question),
+    Loads(NodeLoadQuery),
     /// Let an endpoint of loaded code answer a request of the control API.
     Endpoint(Box<EndpointCall>),
     /// End at once.

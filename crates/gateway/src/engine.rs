@@ -30,7 +30,7 @@ use crate::observe::{exposition, series_text};
 use crate::runtime::Runtime;
 use crate::upstream::{Upstream, protection};
 use exchange::observe::metrics::SharedSeries;
-use exchange::observe::node_loads::{NodeLoads, Question};
+use exchange::observe::node_loads::{NodeLoads, NodeLoadQuery};
 use exchange::options::Options;
 use exchange::overload::{OverloadState, memory};
 use exchange::plugin::services::Services;
@@ -327,7 +327,7 @@ impl Engine {
     pub fn loads(&self, only: Option<&Upstream>) -> NodeLoads {
         let (answer, answers) = channel();
         let only = only.map(|upstream| &upstream.nodes);
-        self.tell(|| Command::Loads(Question { only: only.cloned(), answer: answer.clone() }));
+        self.tell(|| Command::Loads(NodeLoadQuery { only: only.cloned(), answer: answer.clone() }));
         drop(answer);
         let deadline = Instant::now() + LOADS_WAIT;
         let mut loads = NodeLoads::default();

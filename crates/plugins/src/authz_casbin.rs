@@ -65,7 +65,7 @@ use crate::shared::config;
 use crate::shared::config_file;
 use crate::shared::fields;
 use crate::shared::side_thread;
-use policy::{Policy, Question};
+use policy::{Policy, CasbinRequest};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -237,8 +237,8 @@ impl Plugin for AuthzCasbin {
 
 impl AuthzCasbin {
     /// The values that are decided on; none if they cannot be told.
-    fn question(&self, exchange: &Exchange) -> Option<Question> {
-        Some(Question {
+    fn question(&self, exchange: &Exchange) -> Option<CasbinRequest> {
+        Some(CasbinRequest {
             subject: self.subject(exchange)?.to_owned(),
             object: std::str::from_utf8(exchange.path()).ok()?.to_owned(),
             action: std::str::from_utf8(exchange.request.method_text()).ok()?.to_owned(),

@@ -12,7 +12,7 @@ use control::source::store::Instance;
 use outbound::blocking_tls::ClientFiles;
 use serde_json::Value;
 
-use crate::ask::{InstanceResponse, Failure, Followed, Question, ask, follow};
+use crate::ask::{InstanceResponse, Failure, Followed, InstanceRequest, ask, follow};
 use crate::boot;
 use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 
@@ -128,7 +128,7 @@ impl AdminClient {
         let target = format!("/apisix/admin/{target}");
         let tls = self.tls(admin);
         let (fields, tls) = (&fields[..], tls.as_ref());
-        let question = Question { method, target: &target, fields, body, patience: PATIENCE, tls };
+        let question = InstanceRequest { method, target: &target, fields, body, patience: PATIENCE, tls };
         self.outcome(admin, ask(admin, &question).map(AdminOutcome::Answered), || AdminOutcome::Nobody)
     }
 
@@ -154,7 +154,7 @@ impl AdminClient {
         let target = format!("/apisix/admin/{target}");
         let tls = self.tls(admin);
         let (fields, tls) = (&fields[..], tls.as_ref());
-        let question = Question { method: "GET", target: &target, fields, body: "", patience, tls };
+        let question = InstanceRequest { method: "GET", target: &target, fields, body: "", patience, tls };
         let followed = self.outcome(admin, follow(admin, &question).map(Some), || None)?;
         followed.map_or_else(|| Err(self.not_running()), Ok)
     }

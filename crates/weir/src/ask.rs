@@ -9,7 +9,7 @@ use outbound::blocking_tls::{ClientFiles, ReadWrite};
 use serde_json::Value;
 
 #[derive(Debug)]
-pub(crate) struct Question<'a> {
+pub(crate) struct InstanceRequest<'a> {
     pub(crate) method: &'a str,
     /// Path and query.
     pub(crate) target: &'a str,
@@ -45,7 +45,7 @@ pub(crate) enum Failure {
 ///
 /// # Errors
 /// See [`Failure`]; a response of any status is no error.
-pub(crate) fn ask(node: SocketAddr, question: &Question<'_>) -> Result<InstanceResponse, Failure> {
+pub(crate) fn ask(node: SocketAddr, question: &InstanceRequest<'_>) -> Result<InstanceResponse, Failure> {
     let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(Failure::NotThere)?;
     let answer = exchange(stream, node, question)
         .map_err(|error| Failure::Refused(format!("the instance at {node} did not answer: {error}")))?;
@@ -64,7 +64,7 @@ pub(crate) enum Followed {
 ///
 /// # Errors
 /// See [`Failure`].
-pub(crate) fn follow(node: SocketAddr, question: &Question<'_>) -> Result<Followed, Failure> {
+pub(crate) fn follow(node: SocketAddr, question: &InstanceRequest<'_>) -> Result<Followed, Failure> {
     let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(Failure::NotThere)?;
     let refused =
         |error: io::Error| Failure::Refused(format!("the instance at {node} did not answer: {error}"));
@@ -86,7 +86,7 @@ pub(crate) fn follow(node: SocketAddr, question: &Question<'_>) -> Result<Follow
 }
 
 /// Sends the request and reads until the end of the connection.
-fn exchange(stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io::Result<Vec<u8>> {
+fn exchange(stream: TcpStream, node: SocketAddr, question: &InstanceRequest<'_>) -> io::Result<Vec<u8>> {
     let (stream, sent) = send(stream, question, node)?;
     let mut answer = Vec::new();
     let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
@@ -100,10 +100,10 @@ fn exchange(stream: TcpStream, node: SocketAddr, question: &Question<'_>) -> io:
 /// Sends the request. HTTP/1.0, so that the response is neither chunked nor kept open.
 fn send(
     stream: TcpStream,
-    question: &Question<'_>,
+    question: &InstanceRequest<'_>,
     node: SocketAddr,
 ) -> io::Result<(Box<dyn ReadWrite>, io::Result<()>)> {
-    let Question { method, target, fields, body, patience, tls } = question;
+    let InstanceRequest { method, target, fields, body, patience, tls } = question;
     stream.set_read_timeout(Some(*patience))?;
     stream.set_write_timeout(Some(*patience))?;
     let mut stream: Box<dyn ReadWrite> = match tls {
@@ -191,7 +191,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         drop(listener);
         let patience = Duration::from_secs(1);
-        let question = Question { method: "GET", target: "/", fields: &[], body: "", patience, tls: None };
+        let question = InstanceRequest { method: "GET", target: "/", fields: &[], body: "", patience, tls: None };
         assert!(matches!(ask(address, &question), Err(Failure::NotThere(_))));
     }
 }

@@ -54,7 +54,7 @@ use net::tls::roots::TrustRoots;
 use serde_json::{Map, Value};
 use stdx::address_family::AddressChoice;
 
-use crate::cli::explain::Question;
+use crate::cli::explain::ExplainRequest;
 use crate::settings::{Settings, SettingsSource, ResourceSource};
 use crate::terminal::print_error_bounded;
 
@@ -92,7 +92,7 @@ pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// The configuration cannot be read, or the request would be refused before a route is looked for.
-pub(crate) fn explain_offline(settings: &Settings, question: &Question) -> anyhow::Result<Value> {
+pub(crate) fn explain_offline(settings: &Settings, question: &ExplainRequest) -> anyhow::Result<Value> {
     let runtime = runtime_on_disk(settings)?;
     let options = options::engine(settings, &Arc::default());
     gateway::explain::explain(&runtime, &options, &question.for_gateway()).map_err(anyhow::Error::msg)

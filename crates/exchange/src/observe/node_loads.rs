@@ -15,7 +15,7 @@ pub const NODES_MAX: usize = 10_000;
 pub type NodesCell = Arc<Published<NodeSet>>;
 
 /// A question to a worker.
-pub struct Question {
+pub struct NodeLoadQuery {
     /// The upstream that is meant; none: all.
     pub only: Option<NodesCell>,
     /// Dropped by a worker that cannot answer.

@@ -14,7 +14,7 @@ use super::state::{WorkerParts, Worker};
 use crate::command::Closing;
 use crate::command::{Command, Handle};
 use crate::context::WorkerContext;
-use exchange::observe::node_loads::Question;
+use exchange::observe::node_loads::NodeLoadQuery;
 use net::env::{self, Stream};
 
 /// One turn of the slow loop; deadlines are met to within this and the steps of [`wake_in_batches`].
@@ -76,7 +76,7 @@ async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut 
             },
             Some(Command::Listeners) => worker.take_up_listeners(peers),
             Some(Command::Evict) => worker.context.evictor.evict_asked(),
-            Some(Command::Loads(Question { only, answer })) => {
+            Some(Command::Loads(NodeLoadQuery { only, answer })) => {
                 // An error means that the asking thread no longer waits.
                 let _ = answer.send(worker.context.upstreams.report(only.as_ref()));
             }

@@ -37,7 +37,7 @@ pub(super) struct Policy {
 }
 
 /// The values that are decided on.
-pub(super) struct Question {
+pub(super) struct CasbinRequest {
     pub(super) subject: String,
     pub(super) object: String,
     pub(super) action: String,
@@ -72,7 +72,7 @@ impl Policy {
             enforcer: enforcer.map_err(|_| "model: it cannot be compiled, perhaps its matcher".to_owned())?,
             is_quick: !is_slow && lines <= QUICK_LINES_MAX,
         };
-        let question = Question { subject: "a".to_owned(), object: "/".to_owned(), action: "GET".to_owned() };
+        let question = CasbinRequest { subject: "a".to_owned(), object: "/".to_owned(), action: "GET".to_owned() };
         policy.allows(&question).map_err(|_| {
             "model: its matcher cannot be evaluated; it may name r.*, p.* and functions of Casbin".to_owned()
         })?;
@@ -88,7 +88,7 @@ impl Policy {
     ///
     /// # Errors
     /// The policy cannot be evaluated, in words.
-    pub(super) fn allows(&self, question: &Question) -> Result<bool, String> {
+    pub(super) fn allows(&self, question: &CasbinRequest) -> Result<bool, String> {
         let values = (&*question.subject, &*question.object, &*question.action);
         guarded(|| self.enforcer.enforce(values).map_err(|error| error.to_string()))
     }

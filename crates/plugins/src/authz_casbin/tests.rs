@@ -154,7 +154,7 @@ fn expression_at_the_limits_fits_the_stack() {
             let evaluated =
                 format!("p, a, /, GET, allow\np, \"{}\", /, GET, allow", expression.replace('"', "'"));
             if let Ok(policy) = Policy::compile(&model(effect, "eval(p.sub) && r.act == p.act"), &evaluated) {
-                let question = |subject: &str| Question {
+                let question = |subject: &str| CasbinRequest {
                     subject: subject.to_owned(),
                     object: "/".to_owned(),
                     action: "GET".to_owned(),
@@ -173,7 +173,7 @@ fn usual_rules_with_eval_are_accepted() {
     let policy = "p, r.sub == \"jack\" && r.obj != \"/b\", /*, GET, allow";
     let policy = Policy::compile(&model, policy).unwrap();
     let ask = |subject: &str, object: &str| {
-        policy.allows(&Question {
+        policy.allows(&CasbinRequest {
             subject: subject.to_owned(),
             object: object.to_owned(),
             action: "GET".to_owned(),

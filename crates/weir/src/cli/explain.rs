@@ -84,7 +84,7 @@ pub(crate) struct ExplainArguments {
 
 /// A request to explain.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Question {
+pub(crate) struct ExplainRequest {
     pub(crate) method: String,
     /// An absolute URL, or a path with its query.
     pub(crate) url: String,
@@ -94,7 +94,7 @@ pub(crate) struct Question {
     pub(crate) remote_addr: IpAddr,
 }
 
-impl Question {
+impl ExplainRequest {
     /// The question as the gateway takes it.
     pub(crate) fn for_gateway(&self) -> ExplainQuestion {
         ExplainQuestion {
@@ -113,7 +113,7 @@ impl Question {
 #[serde(untagged)]
 enum ExplainQuery {
     /// A request.
-    Request(Question),
+    Request(ExplainRequest),
     /// A session of layer 4.
     Session { stream: ExplainSession },
 }
@@ -131,7 +131,7 @@ impl ExplainQuery {
                 let stream = ExplainSession { local, transport, remote_addr, sni, alpn, first };
                 ExplainQuery::Session { stream }
             }
-            None => ExplainQuery::Request(Question {
+            None => ExplainQuery::Request(ExplainRequest {
                 method: arguments.method.unwrap_or_default(),
                 url: arguments.url.unwrap_or_default(),
                 headers: arguments.headers,
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn the_question_is_json() {
-        let question = Question {
+        let question = ExplainRequest {
             method: "GET".to_owned(),
             url: "/a".to_owned(),
             headers: vec![("Host".to_owned(), "x".to_owned())],

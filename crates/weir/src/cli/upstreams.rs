@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
-use crate::ask::{Failure, Question, ask};
+use crate::ask::{Failure, InstanceRequest, ask};
 use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 use crate::terminal::{Paint, print};
 
@@ -124,7 +124,7 @@ fn answer(arguments: &UpstreamsArguments) -> anyhow::Result<Value> {
 }
 
 fn ask_control(control: SocketAddr, target: &str) -> anyhow::Result<Value> {
-    let question = Question { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
+    let question = InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
     match ask(control, &question) {
         Ok(answer) if answer.status == 200 => {
             answer.body.map_err(|_| anyhow::anyhow!("the instance at {control}: its answer is not JSON"))

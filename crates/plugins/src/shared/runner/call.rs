@@ -13,7 +13,7 @@ use super::connection::RunnerConnection;
 use super::error::CallError;
 use super::flat::Writer;
 use super::frame::{self, HEAD_BYTES};
-use super::messages::{self, Question, prepare_conf};
+use super::messages::{self, RunnerQuestion, prepare_conf};
 use super::pool::{CallPlace, Pool};
 use super::settings::Caller;
 
@@ -54,7 +54,7 @@ pub(super) enum Told {
     /// The answer, which [`RunnerCall::message`] gives.
     Answer,
     /// A question, which [`RunnerCall::answer`] answers.
-    Question(Question),
+    Question(RunnerQuestion),
 }
 
 impl RunnerCall {

@@ -79,7 +79,7 @@ pub(super) struct ResponseChange<'a> {
 
 /// A question of the runner.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Question {
+pub(super) enum RunnerQuestion {
     /// The value of a variable.
     Variable(String),
     /// The body of the request.
@@ -165,7 +165,7 @@ pub(super) fn read_error(message: &[u8]) -> CallError {
 }
 
 /// The question in a message of that type.
-pub(super) fn read_question(message: &[u8]) -> Result<Question, CallError> {
+pub(super) fn read_question(message: &[u8]) -> Result<RunnerQuestion, CallError> {
     let question = FlatTable::root(message)?;
     match question.u8(0)? {
         1 => {
@@ -173,10 +173,10 @@ pub(super) fn read_question(message: &[u8]) -> Result<Question, CallError> {
             let name = variable.bytes(0)?.ok_or(Malformed("a question names no variable"))?;
             let name =
                 std::str::from_utf8(name).map_err(|_| Malformed("the name of a variable is no text"))?;
-            Ok(Question::Variable(name.to_owned()))
+            Ok(RunnerQuestion::Variable(name.to_owned()))
         }
-        2 => Ok(Question::RequestBody),
-        3 => Ok(Question::ResponseBody),
+        2 => Ok(RunnerQuestion::RequestBody),
+        3 => Ok(RunnerQuestion::ResponseBody),
         _ => Err(CallError::Malformed("it asks for something unknown")),
     }
 }
@@ -304,9 +304,9 @@ mod tests {
                 writer.text(inner.slot(0), b"host");
             })
         };
-        assert_eq!(read_question(&question(1)).unwrap(), Question::Variable("host".to_owned()));
-        assert_eq!(read_question(&question(2)).unwrap(), Question::RequestBody);
-        assert_eq!(read_question(&question(3)).unwrap(), Question::ResponseBody);
+        assert_eq!(read_question(&question(1)).unwrap(), RunnerQuestion::Variable("host".to_owned()));
+        assert_eq!(read_question(&question(2)).unwrap(), RunnerQuestion::RequestBody);
+        assert_eq!(read_question(&question(3)).unwrap(), RunnerQuestion::ResponseBody);
         assert!(read_question(&question(4)).is_err());
         let error = |code: u8| {
             read_error(&message(|writer| {

@@ -14,7 +14,7 @@ use super::error::CallError;
 use super::extra_info;
 use super::flat::Writer;
 use super::frame;
-use super::messages::{self, Action, NameValueEntry, Question, Rewrite, Stop, request_call};
+use super::messages::{self, Action, NameValueEntry, RunnerQuestion, Rewrite, Stop, request_call};
 use super::response::{REFUSED, check_fields, write_fields};
 use super::settings::Caller;
 use crate::shared::uri::encode_path;
@@ -94,16 +94,16 @@ async fn once(caller: &Caller, exchange: &mut Exchange, budget: &RunnerTimeBudge
     loop {
         match budget.spend(call.next(caller, &worker)).await? {
             Told::Answer => break,
-            Told::Question(Question::Variable(name)) => {
+            Told::Question(RunnerQuestion::Variable(name)) => {
                 let value = extra_info::variable(exchange, &name).await?;
                 budget.spend(call.answer(value.as_deref())).await?;
             }
-            Told::Question(Question::RequestBody) => {
+            Told::Question(RunnerQuestion::RequestBody) => {
                 let body = extra_info::request_body(exchange).await?;
                 budget.spend(call.answer(body)).await?;
             }
             // There is no response yet; APISIX answers with nothing too.
-            Told::Question(Question::ResponseBody) => budget.spend(call.answer(None)).await?,
+            Told::Question(RunnerQuestion::ResponseBody) => budget.spend(call.answer(None)).await?,
         }
     }
     let decision = match messages::read_action(call.message(), call.id)? {

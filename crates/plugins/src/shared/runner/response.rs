@@ -10,7 +10,7 @@ use super::error::CallError;
 use super::extra_info::{self, BODY_BYTES_MAX};
 use super::flat::Writer;
 use super::frame;
-use super::messages::{self, NameValueEntry, Question, ResponseChange, response_call};
+use super::messages::{self, NameValueEntry, RunnerQuestion, ResponseChange, response_call};
 use super::settings::Caller;
 use crate::shared::event_stream::is_event_stream;
 
@@ -149,20 +149,20 @@ async fn questions(
     loop {
         match call.next(caller, &worker).await? {
             Told::Answer => return Ok(false),
-            Told::Question(Question::Variable(name)) => {
+            Told::Question(RunnerQuestion::Variable(name)) => {
                 let value = extra_info::variable(exchange, &name).await?;
                 call.answer(value.as_deref()).await?;
             }
-            Told::Question(Question::RequestBody) => {
+            Told::Question(RunnerQuestion::RequestBody) => {
                 call.answer(extra_info::request_body(exchange).await?).await?;
             }
             // A body without an end cannot be waited for.
-            Told::Question(Question::ResponseBody)
+            Told::Question(RunnerQuestion::ResponseBody)
                 if has_no_body(exchange) || is_event_stream(&exchange.response.headers) =>
             {
                 call.answer(None).await?;
             }
-            Told::Question(Question::ResponseBody) => match body {
+            Told::Question(RunnerQuestion::ResponseBody) => match body {
                 Some(body) => call.answer(Some(body).filter(|body| !body.is_empty())).await?,
                 None => return Ok(true),
             },

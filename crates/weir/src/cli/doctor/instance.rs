@@ -8,7 +8,7 @@ use stdx::clock::CivilTime;
 
 use super::Check;
 use crate::admin_client::{AdminOutcome, AdminClient, address_of};
-use crate::ask::{Question, ask};
+use crate::ask::{InstanceRequest, ask};
 
 /// Days before the end of a certificate from which it needs attention.
 const DAYS_LEFT: u64 = 14;
@@ -120,7 +120,7 @@ fn writes(status: &Value) -> Option<Check> {
 fn certificates(node: &AdminClient, running: &Instance) -> Option<Check> {
     let control = address_of(Some(running), "control", &node.settings, node.settings.control).ok()??;
     let target = "/v1/weir/certificates";
-    let question = Question { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
+    let question = InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
     let answer = ask(control, &question).ok().filter(|answer| answer.status == 200)?.body.ok()?;
     let now_s = stdx::clock::unix_time().as_secs();
     let soon = date(now_s + DAYS_LEFT * 86_400);

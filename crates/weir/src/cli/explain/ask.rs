@@ -11,7 +11,7 @@ use crate::ask::{Failure, ask as ask_node};
 /// The decision record of the instance at `control`.
 pub(super) fn ask(control: SocketAddr, asked: &ExplainQuery) -> Result<Value, Failure> {
     let body = serde_json::to_string(asked).map_err(|error| Failure::Refused(error.to_string()))?;
-    let question = crate::ask::Question {
+    let question = crate::ask::InstanceRequest {
         method: "POST",
         target: "/v1/weir/explain",
         fields: &[],

@@ -15,7 +15,7 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
-use super::Question;
+use super::ExplainRequest;
 use super::journey::Journey;
 use crate::terminal::Paint;
 
@@ -77,7 +77,7 @@ struct RouteCandidate {
 
 impl Record {
     /// The record as lines for a terminal.
-    pub(super) fn render(&self, question: &Question, paint: Paint) -> String {
+    pub(super) fn render(&self, question: &ExplainRequest, paint: Paint) -> String {
         let mut text = String::new();
         let host = self.request.host.as_deref().filter(|host| !host.is_empty()).unwrap_or("(none)");
         self.line(&mut text, "request", &format!("{} {}", question.method, question.url), paint);
@@ -204,7 +204,7 @@ mod tests {
 
     fn check(record: serde_json::Value, expected: &str) {
         let record: Record = serde_json::from_value(record).unwrap();
-        let question = Question {
+        let question = ExplainRequest {
             method: "GET".to_owned(),
             url: "http://api.example.com/orders/7".to_owned(),
             headers: Vec::new(),
