@@ -65,7 +65,7 @@ use crate::failure::Failure;
 use crate::grpc;
 use crate::local::Local;
 use crate::plugin::encode::BodyEncoder;
-use crate::plugin::phase_name::Phase;
+use crate::plugin::phase_name::PluginPhase;
 use crate::plugin::state::RequestStates;
 use crate::plugin::upstream_ref::UpstreamRef;
 
@@ -510,7 +510,7 @@ impl Exchange {
 
     /// Ends a run of the current instance, of the plugin `plugin`.
     #[inline]
-    pub fn end_run(&mut self, plugin: &'static str, phase: Phase, started_ns: Option<u64>) {
+    pub fn end_run(&mut self, plugin: &'static str, phase: PluginPhase, started_ns: Option<u64>) {
         if let Some(started_ns) = started_ns {
             let ended_ns = self.local.clock_ns();
             self.timeline.record(plugin, self.instance.get(), phase, started_ns, ended_ns);

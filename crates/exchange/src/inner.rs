@@ -14,7 +14,7 @@ use crate::client_address::ClientAddress;
 use crate::exchange::Exchange;
 use crate::exchange::context::ConnectionContext;
 use crate::local::Local;
-use crate::plugin::Phase;
+use crate::plugin::PluginPhase;
 
 /// A request of a plugin.
 pub struct InnerRequest {
@@ -83,7 +83,7 @@ pub trait InnerService {
     fn detach(
         self: Rc<Self>,
         exchange: &Exchange,
-        phase: Phase,
+        phase: PluginPhase,
         begin: &mut dyn FnMut(&mut Exchange),
     ) -> Detachment;
 }
@@ -121,7 +121,7 @@ impl InnerRequests {
     pub fn detach(
         &self,
         exchange: &Exchange,
-        phase: Phase,
+        phase: PluginPhase,
         begin: &mut dyn FnMut(&mut Exchange),
     ) -> Detachment {
         let service = self.0.borrow().as_ref().and_then(Weak::upgrade);

@@ -59,7 +59,7 @@ pub use phase::{
     BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Plugin,
     Portion, ResponseStep,
 };
-pub use phase_name::Phase;
+pub use phase_name::PluginPhase;
 pub use reply::{NO_ANSWER, Reply, ReplyStream, StreamedReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

@@ -63,7 +63,7 @@ use exchange::Exchange;
 use exchange::client_address::ClientAddress;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
-use exchange::plugin::Phase;
+use exchange::plugin::PluginPhase;
 use exchange::plugin::chain::Chain;
 use router::RequestView;
 
@@ -115,7 +115,7 @@ pub(crate) fn run<'a, S: DownstreamStream>(
 async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Failure) -> Outcome {
     // Bytes that a cut response has brought are of no use to a plugin that wants all of them.
     journey.exchange.copies.tap = None;
-    if journey.chains.has(Phase::UpstreamResponse)
+    if journey.chains.has(PluginPhase::UpstreamResponse)
         && !journey.downstream.progress().has_started
         && let Some(stored) =
             phases::upstream_response(journey.run.context, &journey.chains, journey.exchange, Some(&failure))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
 use exchange::plugin::services::Services;
 use exchange::plugin::stream::{StreamPhase, StreamPlugin};
-use exchange::plugin::{Build, Phase, Plugin};
+use exchange::plugin::{Build, PluginPhase, Plugin};
 use mlua::{Table, Value};
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::{Value as Json, json};
@@ -32,7 +32,7 @@ struct LuaExtension {
     program: Arc<Program>,
     priority: i64,
     entries: Vec<EntryPoint>,
-    phases: &'static [Phase],
+    phases: &'static [PluginPhase],
     schema: Json,
     metadata_schema: Option<Json>,
     public_endpoints: Arc<[LoadedEndpoint]>,
@@ -101,7 +101,7 @@ impl Extension for LuaExtension {
         self.priority
     }
 
-    fn phases(&self) -> &'static [Phase] {
+    fn phases(&self) -> &'static [PluginPhase] {
         self.phases
     }
 
@@ -220,7 +220,7 @@ mod tests {
         .map_err(|reason| reason.to_string())
         .unwrap();
         assert_eq!(plugin.priority(), 12);
-        assert_eq!(plugin.phases(), [Phase::RequestBody, Phase::Access, Phase::Log]);
+        assert_eq!(plugin.phases(), [PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::Log]);
         assert_eq!(plugin.schema()["properties"]["i"]["default"], 3);
         assert_eq!(plugin.check(&json!({})), Ok(()));
         assert_eq!(plugin.check(&json!({ "i": 6 })), Err("i is too large".to_owned()));

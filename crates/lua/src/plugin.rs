@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Decision, Flow, NO_ANSWER, Phase, Plugin, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Decision, Flow, NO_ANSWER, PluginPhase, Plugin, Portion, Reply, ResponseStep};
 use mlua::{MultiValue, Value};
 
 use crate::runtime::call::ProgramCall;
@@ -53,16 +53,16 @@ pub(crate) fn reads_body(source: &[u8]) -> bool {
 }
 
 /// The phases of a program with these functions.
-pub(crate) fn phases(entries: &[EntryPoint], reads_body: bool) -> Vec<Phase> {
-    let mut phases: Vec<Phase> = entries
+pub(crate) fn phases(entries: &[EntryPoint], reads_body: bool) -> Vec<PluginPhase> {
+    let mut phases: Vec<PluginPhase> = entries
         .iter()
         .filter_map(|entry| match entry {
-            EntryPoint::Rewrite => Some(Phase::Rewrite),
-            EntryPoint::Access => Some(Phase::Access),
-            EntryPoint::BeforeProxy => Some(Phase::BeforeProxy),
-            EntryPoint::HeaderFilter => Some(Phase::ResponseHead),
-            EntryPoint::BodyFilter | EntryPoint::DelayedBodyFilter => Some(Phase::ResponseBody),
-            EntryPoint::Log => Some(Phase::Log),
+            EntryPoint::Rewrite => Some(PluginPhase::Rewrite),
+            EntryPoint::Access => Some(PluginPhase::Access),
+            EntryPoint::BeforeProxy => Some(PluginPhase::BeforeProxy),
+            EntryPoint::HeaderFilter => Some(PluginPhase::ResponseHead),
+            EntryPoint::BodyFilter | EntryPoint::DelayedBodyFilter => Some(PluginPhase::ResponseBody),
+            EntryPoint::Log => Some(PluginPhase::Log),
             EntryPoint::Preread
             | EntryPoint::Init
             | EntryPoint::Destroy
@@ -72,7 +72,7 @@ pub(crate) fn phases(entries: &[EntryPoint], reads_body: bool) -> Vec<Phase> {
         })
         .collect();
     if reads_body {
-        phases.push(Phase::RequestBody);
+        phases.push(PluginPhase::RequestBody);
     }
     phases
 }

@@ -11,7 +11,7 @@ use exchange::plugin::extension::interned_phases;
 use exchange::plugin::scripts::{RouteCondition, Scripts};
 use exchange::plugin::services::Services;
 use exchange::plugin::{
-    BodyEncoder, BodyNeed, Build, Decision, Explained, Flow, LogTask, NextAttempt, Phase, Plugin, Portion,
+    BodyEncoder, BodyNeed, Build, Decision, Explained, Flow, LogTask, NextAttempt, PluginPhase, Plugin, Portion,
     Reply, ResponseStep, StoredReply,
 };
 use message::{Headers, ResponseHead};
@@ -81,7 +81,7 @@ impl Scripts for Language {
         Ok(Arc::new(LuaCondition { instance, pace: Pace::every_ms(LOG_INTERVAL_MS) }))
     }
 
-    fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [Phase], Arc<dyn Plugin>), String> {
+    fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [PluginPhase], Arc<dyn Plugin>), String> {
         let script = Script::compile("script", source.as_bytes().to_vec())?;
         let program =
             Program::new("script", ProgramForm::Plugin, vec![script], Outside::new("script", build.services));
@@ -296,7 +296,7 @@ impl Plugin for Preceded {
         self.plugin.api(exchange)
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         self.plugin.explain(exchange, phase)
     }
 

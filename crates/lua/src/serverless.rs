@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use exchange::plugin::{Build, Phase, Plugin};
+use exchange::plugin::{Build, PluginPhase, Plugin};
 
 use crate::plugin::{Arguments, LuaPlugin};
 use crate::runtime::engine::Engine;
@@ -15,14 +15,14 @@ use crate::script::Script;
 pub const PHASES: [&str; 6] = ["rewrite", "access", "header_filter", "body_filter", "log", "before_proxy"];
 
 /// The phases of [`PHASES`] as the gateway has them.
-pub const ALL_PHASES: &[Phase] = &[
-    Phase::Rewrite,
-    Phase::RequestBody,
-    Phase::Access,
-    Phase::BeforeProxy,
-    Phase::ResponseHead,
-    Phase::ResponseBody,
-    Phase::Log,
+pub const ALL_PHASES: &[PluginPhase] = &[
+    PluginPhase::Rewrite,
+    PluginPhase::RequestBody,
+    PluginPhase::Access,
+    PluginPhase::BeforeProxy,
+    PluginPhase::ResponseHead,
+    PluginPhase::ResponseBody,
+    PluginPhase::Log,
 ];
 
 /// Compiles and runs each text once: it has to return a function.

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -23,7 +23,7 @@ use crate::shared::config;
 
 /// The declaration: name, priority, phases, schema, and the function that builds an instance.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("maintenance", 2950, &[Phase::Rewrite], Config::schema, build)
+    PluginKind::new("maintenance", 2950, &[PluginPhase::Rewrite], Config::schema, build)
         .documented(include_str!("maintenance.rs"));
 
 attributes! {

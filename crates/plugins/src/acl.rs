@@ -30,7 +30,7 @@ mod labels;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::{GaveUp, JsonPath, VariableSource};
 use serde_json::{Map, Value, json};
 
@@ -39,7 +39,7 @@ use crate::shared::config;
 use labels::{LabelMatcher, Parser};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("acl", 2410, &[Phase::Access], AclConfig::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new("acl", 2410, &[PluginPhase::Access], AclConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .documented(include_str!("acl.rs"));
 
@@ -164,7 +164,7 @@ impl Plugin for Acl {
         }
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

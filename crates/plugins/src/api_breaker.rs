@@ -40,7 +40,7 @@ use exchange::Exchange;
 use exchange::failure::Cause;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -50,7 +50,7 @@ use breakers::{Breakers, Rules};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("api-breaker", 1005, &[Phase::Access, Phase::Log], ApiBreakerConfig::schema, build)
+    PluginKind::new("api-breaker", 1005, &[PluginPhase::Access, PluginPhase::Log], ApiBreakerConfig::schema, build)
         .checked(|config| headers(&config::parse(config)?).map(drop))
         .documented(include_str!("api_breaker.rs"));
 

@@ -18,7 +18,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -27,7 +27,7 @@ use crate::shared::fields;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("attach-consumer-label", 2399, &[Phase::BeforeProxy], AttachConsumerLabelConfig::schema, build)
+    PluginKind::new("attach-consumer-label", 2399, &[PluginPhase::BeforeProxy], AttachConsumerLabelConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("attach_consumer_label.rs"));
 
@@ -76,7 +76,7 @@ impl Plugin for AttachConsumerLabel {
         Flow::Continue
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

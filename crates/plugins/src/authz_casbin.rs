@@ -57,7 +57,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -69,7 +69,7 @@ use policy::{Policy, CasbinRequest};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("authz-casbin", 2560, &[Phase::Rewrite], config_schema, build)
+    PluginKind::new("authz-casbin", 2560, &[PluginPhase::Rewrite], config_schema, build)
         .checked(check)
         .with_metadata(AuthzCasbinMetadata::schema)
         .checked_metadata(check_metadata)

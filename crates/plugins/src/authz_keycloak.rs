@@ -40,7 +40,7 @@ use exchange::Exchange;
 use exchange::local::Local;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundResponse;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use jsonx::Bounds;
 use message::{FieldId, Method};
 use serde::de::IgnoredAny;
@@ -55,7 +55,7 @@ use settings::{AuthzKeycloakConfig, Mode, check};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("authz-keycloak", 2000, &[Phase::RequestBody, Phase::Access], AuthzKeycloakConfig::schema, build)
+    PluginKind::new("authz-keycloak", 2000, &[PluginPhase::RequestBody, PluginPhase::Access], AuthzKeycloakConfig::schema, build)
         .checked(check)
         .documented(include_str!("authz_keycloak.rs"));
 

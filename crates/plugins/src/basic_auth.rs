@@ -43,7 +43,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, BASE64_NOPAD};
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
@@ -53,7 +53,7 @@ use crate::shared::authentication::{Authentication, REALM_PATTERN, Authenticatio
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2520, &[Phase::Rewrite], BasicAuthConfig::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2520, &[PluginPhase::Rewrite], BasicAuthConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(consumer_schema, &["username"])
     .documented(include_str!("basic_auth.rs"));
@@ -120,7 +120,7 @@ impl Plugin for BasicAuth {
         }
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

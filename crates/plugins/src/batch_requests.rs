@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::inner::{InnerOutcome, InnerRequests};
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginApi, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, Reply};
 use message::Method;
 use net::env;
 use serde_json::{Value, json};
@@ -65,7 +65,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("batch-requests", 4010, NO_P
     .documented(include_str!("batch_requests.rs"));
 
 /// On a route it has no effect.
-const NO_PHASES: &[Phase] = &[];
+const NO_PHASES: &[PluginPhase] = &[];
 
 fn schema() -> Value {
     json!({"type": "object", "title": "Nothing to configure", "properties": {}})

@@ -68,7 +68,7 @@ use std::sync::atomic::Ordering;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
-use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, Reply, ResponseStep};
 use message::{FieldId, Method};
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ use transformation::{TransformationFault, Transformation};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "body-transformer",
     1080,
-    &[Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::ResponseHead, Phase::ResponseBody],
+    &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::ResponseBody],
     BodyTransformerConfig::schema,
     build,
 )

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -24,7 +24,7 @@ use crate::shared::config;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("client-control", 22000, &[Phase::Rewrite], ClientControlConfig::schema, build)
+    PluginKind::new("client-control", 22000, &[PluginPhase::Rewrite], ClientControlConfig::schema, build)
         .documented(include_str!("client_control.rs"));
 
 attributes! {
@@ -57,7 +57,7 @@ impl Plugin for ClientControl {
         Flow::Continue
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

@@ -29,7 +29,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use router::MethodSet;
 use router::methods::{METHODS, method_bit};
 use serde_json::Value;
@@ -39,7 +39,7 @@ use crate::shared::config;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("consumer-restriction", 2400, &[Phase::Access], ConsumerRestrictionConfig::schema, build)
+    PluginKind::new("consumer-restriction", 2400, &[PluginPhase::Access], ConsumerRestrictionConfig::schema, build)
         .documented(include_str!("consumer_restriction.rs"));
 
 attributes! {
@@ -146,7 +146,7 @@ impl Plugin for ConsumerRestriction {
         }
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

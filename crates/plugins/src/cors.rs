@@ -48,7 +48,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep, explain_by_running};
 use message::{Headers, Method};
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new("cors", 4000, PHASES, CorsCo
     .with_metadata(metadata_schema)
     .documented(include_str!("cors.rs"));
 
-const PHASES: &[Phase] = &[Phase::Preflight, Phase::Rewrite, Phase::ResponseHead];
+const PHASES: &[PluginPhase] = &[PluginPhase::Preflight, PluginPhase::Rewrite, PluginPhase::ResponseHead];
 
 attributes! {
     struct CorsConfig {
@@ -319,7 +319,7 @@ impl Plugin for Cors {
         ResponseStep::Done
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

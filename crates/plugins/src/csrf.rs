@@ -26,7 +26,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep, explain_by_running};
 use jsonx::Bounds;
 use message::Method;
 use serde::Deserialize;
@@ -42,7 +42,7 @@ use crate::shared::fields::is_token;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 2980, &[Phase::Access, Phase::ResponseHead], CsrfConfig::schema, build)
+    PluginKind::new(NAME, 2980, &[PluginPhase::Access, PluginPhase::ResponseHead], CsrfConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("csrf.rs"));
 
@@ -110,7 +110,7 @@ impl Plugin for Csrf {
         ResponseStep::Done
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
+use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind};
 use jsonx::Bounds;
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ use crate::shared::substitution::{PatternOptions, Substitution};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("data-mask", 1500, &[Phase::RequestBody, Phase::BeforeLog], DataMaskConfig::schema, build)
+    PluginKind::new("data-mask", 1500, &[PluginPhase::RequestBody, PluginPhase::BeforeLog], DataMaskConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("data_mask.rs"));
 

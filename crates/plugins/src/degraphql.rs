@@ -32,7 +32,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use jsonx::{Bounds, Object};
 use message::Method;
 use serde_json::{Map, Value};
@@ -47,7 +47,7 @@ use message::query::{arguments, decode};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("degraphql", 509, &[Phase::RequestBody, Phase::Access], DegraphqlConfig::schema, build)
+    PluginKind::new("degraphql", 509, &[PluginPhase::RequestBody, PluginPhase::Access], DegraphqlConfig::schema, build)
         .checked(check)
         .documented(include_str!("degraphql.rs"));
 

@@ -22,7 +22,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
 use serde_json::{Map, Value};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -30,7 +30,7 @@ use crate::shared::{config, fields};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("echo", 412, &[Phase::ResponseHead, Phase::ResponseBody], EchoConfig::schema, build)
+    PluginKind::new("echo", 412, &[PluginPhase::ResponseHead, PluginPhase::ResponseBody], EchoConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("echo.rs"));
 

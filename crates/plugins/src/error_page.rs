@@ -29,13 +29,13 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
 use message::FieldId;
 use serde_json::{Value, json};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("error-page", 450, &[Phase::ResponseHead, Phase::ResponseBody], schema, build)
+    PluginKind::new("error-page", 450, &[PluginPhase::ResponseHead, PluginPhase::ResponseBody], schema, build)
         .with_metadata(metadata_schema)
         .checked_metadata(|metadata| pages(metadata).map(drop))
         .documented(include_str!("error_page.rs"));

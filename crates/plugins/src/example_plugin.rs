@@ -29,7 +29,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, ResponseStep, UpstreamRef};
+use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, ResponseStep, UpstreamRef};
 use model::control_endpoint::{ControlAnswer, ControlEndpoint, ControlQuestion};
 use model::{Catalog, ObjectKind, check};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ use crate::shared::config;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "example-plugin",
     0,
-    &[Phase::Rewrite, Phase::Access, Phase::ResponseHead, Phase::ResponseBody, Phase::Log],
+    &[PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::ResponseBody, PluginPhase::Log],
     ExamplePluginConfig::schema,
     build,
 )

@@ -36,7 +36,7 @@ use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::transform_reply::{TransformReply, transform_replies};
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use message::syntax::is_token;
 use mlua::{MultiValue, Table, Value as Lua};
 use serde_json::Value;
@@ -47,7 +47,7 @@ use lua::{ScriptCall, DecodingBudget, Interpreter, Script, describe};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("exit-transformer", 22_950, &[Phase::Rewrite], ExitTransformerConfig::schema, build)
+    PluginKind::new("exit-transformer", 22_950, &[PluginPhase::Rewrite], ExitTransformerConfig::schema, build)
         .checked(|config| functions(config).map(drop))
         .documented(include_str!("exit_transformer.rs"));
 

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, ResponseStep};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, ResponseStep};
 use serde_json::Value;
 
 use crate::shared::runner::{self, Caller};
@@ -25,7 +25,7 @@ use crate::shared::runner::{self, Caller};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "ext-plugin-post-req",
     -3_000,
-    &[Phase::Access, Phase::ResponseHead],
+    &[PluginPhase::Access, PluginPhase::ResponseHead],
     runner::schema,
     build,
 )
@@ -48,7 +48,7 @@ impl Plugin for ExtPluginPostReq {
         runner::request::respond(exchange)
     }
 
-    fn explain(&self, _: &mut Exchange, phase: Phase) -> Explained {
-        self.0.explain(phase == Phase::Access)
+    fn explain(&self, _: &mut Exchange, phase: PluginPhase) -> Explained {
+        self.0.explain(phase == PluginPhase::Access)
     }
 }

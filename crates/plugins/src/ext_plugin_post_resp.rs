@@ -29,7 +29,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Explained, Phase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Explained, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
 use serde_json::Value;
 
 use crate::shared::runner::{self, Caller};
@@ -38,7 +38,7 @@ use crate::shared::runner::{self, Caller};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "ext-plugin-post-resp",
     -4_000,
-    &[Phase::ResponseHead, Phase::ResponseBody],
+    &[PluginPhase::ResponseHead, PluginPhase::ResponseBody],
     runner::schema,
     build,
 )
@@ -70,7 +70,7 @@ impl Plugin for ExtPluginPostResp {
         runner::response::body(&self.0, exchange, body, portion)
     }
 
-    fn explain(&self, _: &mut Exchange, _: Phase) -> Explained {
+    fn explain(&self, _: &mut Exchange, _: PluginPhase) -> Explained {
         Explained::passes()
     }
 }

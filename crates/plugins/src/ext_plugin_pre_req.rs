@@ -35,7 +35,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, ResponseStep};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, ResponseStep};
 use model::control_endpoint::{ControlAnswer, ControlEndpoint};
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ use crate::shared::runner::{self, Caller};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "ext-plugin-pre-req",
     12_000,
-    &[Phase::Rewrite, Phase::ResponseHead],
+    &[PluginPhase::Rewrite, PluginPhase::ResponseHead],
     runner::schema,
     build,
 )
@@ -72,7 +72,7 @@ impl Plugin for ExtPluginPreReq {
         runner::request::respond(exchange)
     }
 
-    fn explain(&self, _: &mut Exchange, phase: Phase) -> Explained {
-        self.0.explain(phase == Phase::Rewrite)
+    fn explain(&self, _: &mut Exchange, phase: PluginPhase) -> Explained {
+        self.0.explain(phase == PluginPhase::Rewrite)
     }
 }

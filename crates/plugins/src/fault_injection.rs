@@ -28,7 +28,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, PHASE_WAIT_MS, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, PluginKind, Reply};
 use net::env;
 use router::vars::{Expression, Template};
 use serde_json::{Map, Value};
@@ -39,7 +39,7 @@ use crate::shared::{config, expression};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("fault-injection", 11000, &[Phase::Rewrite], FaultInjectionConfig::schema, build)
+    PluginKind::new("fault-injection", 11000, &[PluginPhase::Rewrite], FaultInjectionConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("fault_injection.rs"));
 
@@ -193,7 +193,7 @@ impl Plugin for FaultInjection {
         }))
     }
 
-    fn explain(&self, exchange: &mut Exchange, _: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, _: PluginPhase) -> Explained {
         let abort = self.abort.as_ref().filter(|abort| abort.sample.matches(exchange));
         let delay = self.delay.as_ref().filter(|delay| delay.sample.matches(exchange));
         let delayed = delay.map(|delay| {

@@ -46,7 +46,7 @@ use exchange::Exchange;
 use exchange::plugin::outbound::{
     Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
-use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
 
 use message::{FieldError, FieldId, Headers, Method};
 use net::endpoint::KeepAlive;
@@ -64,7 +64,7 @@ use settings::{ForwardAuthConfig, RequestMethod, check, extra_headers};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "forward-auth",
     2002,
-    &[Phase::Rewrite, Phase::RequestBody, Phase::Access],
+    &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access],
     ForwardAuthConfig::schema,
     build,
 )
@@ -142,8 +142,8 @@ impl Plugin for ForwardAuth {
         }
     }
 
-    fn explain(&self, _: &mut Exchange, phase: Phase) -> Explained {
-        let asks_in = if self.consumer_header.is_some() { Phase::Rewrite } else { Phase::Access };
+    fn explain(&self, _: &mut Exchange, phase: PluginPhase) -> Explained {
+        let asks_in = if self.consumer_header.is_some() { PluginPhase::Rewrite } else { PluginPhase::Access };
         if phase != asks_in {
             return Explained::passes();
         }

@@ -63,7 +63,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep};
 use message::Method;
 use serde_json::{Map, Value};
 
@@ -79,7 +79,7 @@ use sources::Sources;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 1004, &[Phase::RequestBody, Phase::Access, Phase::ResponseHead], schema, build)
+    PluginKind::new(NAME, 1004, &[PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::ResponseHead], schema, build)
         .checked(check)
         .checked_with_running(check_group)
         .with_metadata(CostLimit::metadata_schema)

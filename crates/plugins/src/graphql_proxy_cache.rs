@@ -44,7 +44,7 @@ use exchange::Exchange;
 use exchange::failure::Failure;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{
-    BodyNeed, Build, Flow, Phase, Plugin, PluginApi, PluginKind, Reply, ResponseStep, StoredReply,
+    BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, Reply, ResponseStep, StoredReply,
 };
 use message::Method;
 use serde_json::Value;
@@ -60,12 +60,12 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
     NAME,
     1009,
     &[
-        Phase::RequestBody,
-        Phase::Access,
-        Phase::BeforeProxy,
-        Phase::UpstreamResponse,
-        Phase::ResponseHead,
-        Phase::Log,
+        PluginPhase::RequestBody,
+        PluginPhase::Access,
+        PluginPhase::BeforeProxy,
+        PluginPhase::UpstreamResponse,
+        PluginPhase::ResponseHead,
+        PluginPhase::Log,
     ],
     GraphqlProxyCacheConfig::schema,
     build,

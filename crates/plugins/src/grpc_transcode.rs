@@ -73,7 +73,7 @@ use data_encoding::HEXLOWER;
 use exchange::Exchange;
 use exchange::grpc::timeout_text;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, Reply, ResponseStep};
 use message::{FieldId, Headers, Method};
 use model::{Id, ObjectKind, schema};
 use serde::Deserialize;
@@ -92,7 +92,7 @@ use status::DetailType;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     NAME,
     506,
-    &[Phase::RequestBody, Phase::Access, Phase::ResponseHead, Phase::ResponseBody],
+    &[PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::ResponseBody],
     GrpcTranscodeConfig::schema,
     build,
 )

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::grpc::{code_of_cause, code_of_status, is_call, message_text};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, Reply, ResponseStep};
 use message::{FieldId, Headers, Method};
 use serde_json::Value;
 
@@ -52,7 +52,7 @@ use crate::shared::uri::encode_path;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "grpc-web",
     505,
-    &[Phase::Preflight, Phase::RequestBody, Phase::Access, Phase::ResponseHead, Phase::ResponseBody],
+    &[PluginPhase::Preflight, PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::ResponseBody],
     GrpcWebConfig::schema,
     build,
 )

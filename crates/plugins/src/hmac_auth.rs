@@ -57,7 +57,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use exchange::Exchange;
 use exchange::exchange::Consumer;
 use exchange::plugin::{
-    BodyNeed, Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running,
+    BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running,
 };
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ use signature::{Algorithm, Parameters};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 2530, &[Phase::Rewrite, Phase::RequestBody, Phase::Access], HmacAuthConfig::schema, build)
+    PluginKind::new(NAME, 2530, &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access], HmacAuthConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .authenticates(consumer_schema, &["key_id"])
         .documented(include_str!("hmac_auth.rs"));
@@ -195,9 +195,9 @@ impl Plugin for HmacAuth {
         }))
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         match phase {
-            Phase::Access if self.body_bytes_max.is_some() => {
+            PluginPhase::Access if self.body_bytes_max.is_some() => {
                 Explained::unknown("it compares a digest of the body")
             }
             _ => explain_by_running(self, exchange, phase),

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use router::CidrSet;
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ use crate::shared::{config, networks};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("ip-restriction", 3000, &[Phase::Access], IpRestrictionConfig::schema, build)
+    PluginKind::new("ip-restriction", 3000, &[PluginPhase::Access], IpRestrictionConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: build_stream })
         .documented(include_str!("ip_restriction.rs"));
@@ -100,7 +100,7 @@ impl Plugin for IpRestriction {
         }
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -53,7 +53,7 @@ use crate::shared::fields::name;
 use token::EncryptedToken;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2509, &[Phase::Rewrite], JweDecryptConfig::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2509, &[PluginPhase::Rewrite], JweDecryptConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(consumer_schema, &["key"])
     .checked_on_consumers(check_consumer)

@@ -56,7 +56,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -67,7 +67,7 @@ use crate::shared::jwt::{ClaimRules, TimeClaim, Token, TokenFault, VerifiedToken
 use credential::Credential;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2510, &[Phase::Rewrite], JwtAuthConfig::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2510, &[PluginPhase::Rewrite], JwtAuthConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(credential::schema, &["key"])
     .checked_on_consumers(credential::check)
@@ -170,7 +170,7 @@ impl Plugin for JwtAuth {
         }
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

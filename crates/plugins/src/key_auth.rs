@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -56,7 +56,7 @@ use crate::shared::authentication::{Authentication, REALM_PATTERN, Authenticatio
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[Phase::Rewrite], KeyAuthConfig::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2500, &[PluginPhase::Rewrite], KeyAuthConfig::schema, build)
     .checked(|config| compile(config).map(drop))
     .authenticates(consumer_schema, &["key"])
     .documented(include_str!("key_auth.rs"));
@@ -147,7 +147,7 @@ impl Plugin for KeyAuth {
         }
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

@@ -56,7 +56,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -69,7 +69,7 @@ use credentials::{Credentials, distinguished_name};
 use directory::{Directory, Server};
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2540, &[Phase::Rewrite], LdapAuthConfig::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2540, &[PluginPhase::Rewrite], LdapAuthConfig::schema, build)
     .checked(check)
     .authenticates(consumer_schema, &["user_dn"])
     .documented(include_str!("ldap_auth.rs"));

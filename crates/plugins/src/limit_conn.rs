@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::stream::{StreamKind, StreamPhase};
-use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
@@ -65,7 +65,7 @@ use shared_counts::{SharedCounts, SharedPlace};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("limit-conn", 1003, &[Phase::Access, Phase::Log], counted_schema::<LimitConnConfig>, build)
+    PluginKind::new("limit-conn", 1003, &[PluginPhase::Access, PluginPhase::Log], counted_schema::<LimitConnConfig>, build)
         .checked(check)
         .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: on_streams::build })
         .checked_on_streams(on_streams::check)
@@ -326,8 +326,8 @@ impl Plugin for LimitConn {
         }
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
-        if phase != Phase::Access {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
+        if phase != PluginPhase::Access {
             return Explained::passes();
         }
         let mut told = Vec::new();

@@ -56,7 +56,7 @@ mod window;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, Fields, attributes, words};
@@ -78,7 +78,7 @@ pub(crate) use by_cost::CostLimit;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 1002, &[Phase::Access, Phase::ResponseHead], schema, build)
+    PluginKind::new(NAME, 1002, &[PluginPhase::Access, PluginPhase::ResponseHead], schema, build)
         .checked(check)
         .checked_with_running(group::check)
         .with_metadata(metadata_schema)
@@ -485,8 +485,8 @@ impl Plugin for LimitCount {
         ResponseStep::Done
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
-        if phase == Phase::Access { self.quota_left(exchange) } else { Explained::passes() }
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
+        if phase == PluginPhase::Access { self.quota_left(exchange) } else { Explained::passes() }
     }
 }
 

@@ -35,7 +35,7 @@ mod shared_bucket;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
@@ -49,7 +49,7 @@ use shared_bucket::SharedBuckets;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("limit-req", 1001, &[Phase::Access], counted_schema::<LimitReqConfig>, build)
+    PluginKind::new("limit-req", 1001, &[PluginPhase::Access], counted_schema::<LimitReqConfig>, build)
         .checked(check)
         .documented(include_str!("limit_req.rs"));
 
@@ -160,7 +160,7 @@ impl Plugin for LimitReq {
         }
     }
 
-    fn explain(&self, _: &mut Exchange, _: Phase) -> Explained {
+    fn explain(&self, _: &mut Exchange, _: PluginPhase) -> Explained {
         let Bucket { rate, burst } = self.bucket;
         let excess = if self.is_delaying { "delayed" } else { "let through at once" };
         Explained::counts(format!("{rate} requests a second, and {burst} more that are {excess}"))

@@ -30,7 +30,7 @@ mod generate;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use net::env;
 use router::vars::Template;
 use serde_json::{Map, Value};
@@ -42,7 +42,7 @@ use generate::Generator;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("mocking", 10900, &[Phase::Access], MockingConfig::schema, build)
+    PluginKind::new("mocking", 10900, &[PluginPhase::Access], MockingConfig::schema, build)
         .checked(check)
         .documented(include_str!("mocking.rs"));
 
@@ -163,7 +163,7 @@ impl Plugin for Mocking {
         }))
     }
 
-    fn explain(&self, exchange: &mut Exchange, _: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, _: PluginPhase) -> Explained {
         let reply = match &self.body {
             MockBody::Example(template) => {
                 let mut body = Vec::new();

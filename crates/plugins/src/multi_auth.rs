@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use model::catalog::{Catalog, SchemaType};
 use model::check::UnknownFields;
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ use crate::shared::config;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new(NAME, 2600, &[Phase::Rewrite, Phase::RequestBody, Phase::Access], MultiAuthConfig::schema, build)
+    PluginKind::new(NAME, 2600, &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access], MultiAuthConfig::schema, build)
         .checked(check)
         .authenticates_without_consumers()
         .documented(include_str!("multi_auth.rs"));
@@ -103,7 +103,7 @@ impl Plugin for MultiAuth {
 
     fn wants_request_body(&self, exchange: &Exchange) -> BodyNeed {
         match self.accepted(exchange) {
-            Some(method) if method.phases.contains(&Phase::RequestBody) => {
+            Some(method) if method.phases.contains(&PluginPhase::RequestBody) => {
                 method.plugin.wants_request_body(exchange)
             }
             _ => BodyNeed::None,
@@ -112,8 +112,8 @@ impl Plugin for MultiAuth {
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         match self.accepted(exchange) {
-            Some(method) if method.phases.contains(&Phase::Access) => {
-                Flow::Wait(Box::pin(method.run(Phase::Access, exchange)))
+            Some(method) if method.phases.contains(&PluginPhase::Access) => {
+                Flow::Wait(Box::pin(method.run(PluginPhase::Access, exchange)))
             }
             _ => Flow::Continue,
         }
@@ -128,7 +128,7 @@ impl MultiAuth {
             if !method.decides(exchange) {
                 continue;
             }
-            match method.run(Phase::Rewrite, exchange).await {
+            match method.run(PluginPhase::Rewrite, exchange).await {
                 Decision::Continue => {
                     exchange.state::<Accepted>().0 = Some(index);
                     return Decision::Continue;

@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use model::validate::SchemaSteps;
 use serde_json::{Map, Value};
 
@@ -63,7 +63,7 @@ use source::RemoteDocument;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("oas-validator", 512, &[Phase::RequestBody, Phase::Access], OasValidatorConfig::schema, build)
+    PluginKind::new("oas-validator", 512, &[PluginPhase::RequestBody, PluginPhase::Access], OasValidatorConfig::schema, build)
         .checked(check)
         .with_metadata(OasValidatorMetadata::schema)
         .documented(include_str!("oas_validator.rs"));

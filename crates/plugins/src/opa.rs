@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::outbound::{Destination, OutboundLimits, OutboundRequest, OutboundTls, check_uri};
-use exchange::plugin::{Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use message::{FieldError, Headers, Method};
 use net::endpoint::KeepAlive;
 use serde_json::Value;
@@ -64,7 +64,7 @@ use decision::OpaDecision;
 use input::Input;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("opa", 2001, &[Phase::Access], OpaConfig::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new("opa", 2001, &[PluginPhase::Access], OpaConfig::schema, build)
     .checked(check)
     .documented(include_str!("opa.rs"));
 
@@ -147,7 +147,7 @@ impl Plugin for Opa {
         Flow::Wait(Box::pin(self.ask(exchange)))
     }
 
-    fn explain(&self, _: &mut Exchange, _: Phase) -> Explained {
+    fn explain(&self, _: &mut Exchange, _: PluginPhase) -> Explained {
         Explained::calls(format!("it would ask {}", self.destination.uri()))
     }
 }

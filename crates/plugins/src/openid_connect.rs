@@ -94,7 +94,7 @@ use exchange::Exchange;
 use exchange::local::Local;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundTls;
-use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use jsonx::Exact;
 use model::validate::UserSchema;
 use serde_json::Value;
@@ -116,7 +116,7 @@ use token_parts::Stores;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("openid-connect", 2599, &[Phase::Rewrite], OpenidConnectConfig::schema, build)
+    PluginKind::new("openid-connect", 2599, &[PluginPhase::Rewrite], OpenidConnectConfig::schema, build)
         .checked(check)
         .documented(include_str!("openid_connect.rs"));
 

@@ -84,7 +84,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::exchange::TraceContext;
 use exchange::plugin::batch::BatchQueue;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind};
 use message::FieldId;
 use router::vars::Variable;
 use serde_json::Value;
@@ -101,7 +101,7 @@ use spans::{Additional, Below, Recording};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("opentelemetry", 12009, &[Phase::Rewrite, Phase::Log], OpentelemetryConfig::schema, build)
+    PluginKind::new("opentelemetry", 12009, &[PluginPhase::Rewrite, PluginPhase::Log], OpentelemetryConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .with_metadata(OpentelemetryMetadata::schema)
         .checked_metadata(|metadata| exporter::check(&OpentelemetryMetadata::read(metadata.clone())?.collector))

@@ -59,7 +59,7 @@ use exchange::observe::labels::{DisabledLabels, Label, LabelBy, LabelPolicy, Lab
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::plugin::scrapes::{NoMetrics, Scrapes};
 use exchange::plugin::stream::{StreamKind, StreamPhase};
-use exchange::plugin::{Build, Decision, Flow, Phase, Plugin, PluginApi, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, Reply};
 use message::Method;
 use router::vars::Template;
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 
 /// The declaration of this plugin.
-pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[Phase::Log], PrometheusConfig::schema, build)
+pub(crate) const KIND: PluginKind = PluginKind::new("prometheus", 500, &[PluginPhase::Log], PrometheusConfig::schema, build)
     .with_metadata(metadata_schema)
     .checked_metadata(|metadata| extra_labels(metadata).map(drop))
     .with_apis(&[PluginApi { method: Method::Get, path: "/apisix/prometheus/metrics" }])

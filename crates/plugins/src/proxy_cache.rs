@@ -115,7 +115,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::failure::Failure;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, ResponseStep, StoredReply};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, ResponseStep, StoredReply};
 use message::{FieldId, Method};
 use serde_json::Value;
 
@@ -134,7 +134,7 @@ pub use zones::Zones;
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "proxy-cache",
     1085,
-    &[Phase::Access, Phase::BeforeProxy, Phase::UpstreamResponse, Phase::ResponseHead, Phase::Log],
+    &[PluginPhase::Access, PluginPhase::BeforeProxy, PluginPhase::UpstreamResponse, PluginPhase::ResponseHead, PluginPhase::Log],
     ProxyCacheConfig::schema,
     build,
 )

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::BodyArrival;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -27,7 +27,7 @@ use crate::shared::config;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("proxy-control", 21990, &[Phase::Rewrite], ProxyControlConfig::schema, build)
+    PluginKind::new("proxy-control", 21990, &[PluginPhase::Rewrite], ProxyControlConfig::schema, build)
         .documented(include_str!("proxy_control.rs"));
 
 attributes! {
@@ -54,7 +54,7 @@ impl Plugin for ProxyControl {
         Flow::Continue
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

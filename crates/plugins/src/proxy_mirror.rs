@@ -38,7 +38,7 @@ use exchange::plugin::events::EventCounter;
 use exchange::plugin::outbound::{
     CopiedLine, Destination, OutboundCause, OutboundLimits, OutboundRequest, OutboundTls, check_uri,
 };
-use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind};
 use message::{FieldId, Method};
 use net::endpoint::KeepAlive;
 use net::env;
@@ -52,7 +52,7 @@ use in_flight::{Bodies, Copies, MirrorPermit};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "proxy-mirror",
     1010,
-    &[Phase::Rewrite, Phase::RequestBody, Phase::BeforeProxy, Phase::BeforeLog],
+    &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::BeforeProxy, PluginPhase::BeforeLog],
     ProxyMirrorConfig::schema,
     build,
 )

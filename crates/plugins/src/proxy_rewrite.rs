@@ -54,7 +54,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use router::path::{PathScratch, canonicalize};
 use router::vars::VariableSource;
 use serde_json::{Map, Value, json};
@@ -67,7 +67,7 @@ use crate::shared::uri_template::{UriSubstitution, UriTemplate, UriUse};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("proxy-rewrite", 1008, &[Phase::Rewrite], ProxyRewriteConfig::schema, build)
+    PluginKind::new("proxy-rewrite", 1008, &[PluginPhase::Rewrite], ProxyRewriteConfig::schema, build)
         .checked(check)
         .documented(include_str!("proxy_rewrite.rs"));
 
@@ -426,7 +426,7 @@ impl Plugin for ProxyRewrite {
         Flow::Continue
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

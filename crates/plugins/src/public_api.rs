@@ -31,7 +31,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
 use exchange::plugin::extension::EndpointCode;
-use exchange::plugin::{BodyNeed, Build, Flow, Phase, Plugin, PluginApi, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, Reply};
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ use crate::shared::config;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("public-api", 501, &[Phase::RequestBody, Phase::Access], PublicApiConfig::schema, build)
+    PluginKind::new("public-api", 501, &[PluginPhase::RequestBody, PluginPhase::Access], PublicApiConfig::schema, build)
         .with_parts(PARTS)
         .opening_endpoints()
         .documented(include_str!("public_api.rs"));

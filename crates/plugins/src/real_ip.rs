@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::client_address::ClientAddress;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running};
 use router::CidrSet;
 use router::vars::{Variable, VariableSource};
 use serde_json::Value;
@@ -41,7 +41,7 @@ use crate::shared::networks;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("real-ip", 23000, &[Phase::Rewrite], RealIpConfig::schema, build)
+    PluginKind::new("real-ip", 23000, &[PluginPhase::Rewrite], RealIpConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("real_ip.rs"));
 
@@ -131,7 +131,7 @@ impl Plugin for RealIp {
         Flow::Continue
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

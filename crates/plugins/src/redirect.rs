@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Scheme;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::VariableSource;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ use crate::shared::uri_template::{UriSubstitution, UriTemplate, UriUse};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("redirect", 900, &[Phase::Rewrite], RedirectConfig::schema, build)
+    PluginKind::new("redirect", 900, &[PluginPhase::Rewrite], RedirectConfig::schema, build)
         .checked(check)
         .with_metadata(metadata_schema)
         .documented(include_str!("redirect.rs"));
@@ -225,7 +225,7 @@ impl Plugin for Redirect {
         Flow::reply(Reply::status(status).with_header("Location", String::from_utf8_lossy(&uri)))
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

@@ -25,7 +25,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -33,7 +33,7 @@ use crate::shared::config;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("referer-restriction", 2990, &[Phase::Access], RefererRestrictionConfig::schema, build)
+    PluginKind::new("referer-restriction", 2990, &[PluginPhase::Access], RefererRestrictionConfig::schema, build)
         .documented(include_str!("referer_restriction.rs"));
 
 attributes! {
@@ -108,7 +108,7 @@ impl Plugin for RefererRestriction {
         if self.lets_pass(exchange) { Flow::Continue } else { Flow::reply(self.refusal.clone()) }
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

@@ -33,7 +33,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, ResponseStep};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, ResponseStep};
 use net::env::random_u64;
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ use crate::shared::fields::is_token;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("request-id", 12015, &[Phase::Rewrite, Phase::ResponseHead], RequestIdConfig::schema, build)
+    PluginKind::new("request-id", 12015, &[PluginPhase::Rewrite, PluginPhase::ResponseHead], RequestIdConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("request_id.rs"));
 

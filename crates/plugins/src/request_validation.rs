@@ -55,7 +55,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use model::validate::{SchemaSteps, UserSchema};
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ use decode::{body_value, field_values, tree_bytes};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "request-validation",
     2800,
-    &[Phase::Rewrite, Phase::RequestBody, Phase::Access],
+    &[PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access],
     RequestValidationConfig::schema,
     build,
 )
@@ -184,16 +184,16 @@ impl Plugin for RequestValidation {
         }))
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         match (phase, &self.header_schema, &self.body_schema) {
-            (Phase::Rewrite, Some(schema), _) => {
+            (PluginPhase::Rewrite, Some(schema), _) => {
                 let fields = field_values(&exchange.request.headers);
                 match schema.fault(&fields, &mut SchemaSteps::on_worker()) {
                     None => Explained::passes(),
                     Some(fault) => Explained::replies(&self.refusal_with(&fault)),
                 }
             }
-            (Phase::Access, _, Some(_)) => Explained::unknown("it checks the body"),
+            (PluginPhase::Access, _, Some(_)) => Explained::unknown("it checks the body"),
             _ => Explained::passes(),
         }
     }

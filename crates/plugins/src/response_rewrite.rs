@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 use data_encoding::BASE64_NOPAD;
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
 use message::FieldId;
 use router::vars::Expression;
 use serde_json::{Map, Value, json};
@@ -58,7 +58,7 @@ use filters::{Filtering, Filters, forget_validators};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "response-rewrite",
     899,
-    &[Phase::ResponseHead, Phase::ResponseBody],
+    &[PluginPhase::ResponseHead, PluginPhase::ResponseBody],
     ResponseRewriteConfig::schema,
     build,
 )

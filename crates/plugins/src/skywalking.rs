@@ -44,7 +44,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::batch::BatchQueue;
 use exchange::plugin::outbound::check_uri;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind};
 use net::env::random_u64;
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ use segment::Recording;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("skywalking", 12010, &[Phase::Rewrite, Phase::Log], SkywalkingConfig::schema, build)
+    PluginKind::new("skywalking", 12010, &[PluginPhase::Rewrite, PluginPhase::Log], SkywalkingConfig::schema, build)
         .with_metadata(SkywalkingMetadata::schema)
         .checked_metadata(|metadata| {
             let address = SkywalkingMetadata::read(metadata.clone())?.endpoint_addr;

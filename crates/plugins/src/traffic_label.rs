@@ -30,7 +30,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind};
 use router::vars::Expression;
 use serde_json::{Map, Value, json};
 
@@ -41,7 +41,7 @@ use crate::shared::{config, expression, fields};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("traffic-label", 967, &[Phase::Access], TrafficLabelConfig::schema, build)
+    PluginKind::new("traffic-label", 967, &[PluginPhase::Access], TrafficLabelConfig::schema, build)
         .checked(|config| compile(config, |_| Counter::default()).map(drop))
         .documented(include_str!("traffic_label.rs"));
 

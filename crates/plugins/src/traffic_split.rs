@@ -46,7 +46,7 @@ use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use exchange::plugin::{Build, Choice, Explained, Flow, Phase, Plugin, PluginKind, Reply, UpstreamRef};
+use exchange::plugin::{Build, Choice, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, UpstreamRef};
 use model::check;
 use model::{Catalog, Id, ObjectKind, schema};
 use router::vars::{Expression, VariableSource};
@@ -59,7 +59,7 @@ use crate::shared::{config, expression};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("traffic-split", 966, &[Phase::Access], TrafficSplitConfig::schema, build)
+    PluginKind::new("traffic-split", 966, &[PluginPhase::Access], TrafficSplitConfig::schema, build)
         .checked(check)
         .on_streams(StreamKind { phases: &[StreamPhase::Preread], build: build_stream })
         .documented(include_str!("traffic_split.rs"));
@@ -264,7 +264,7 @@ impl Plugin for TrafficSplit {
         Flow::Continue
     }
 
-    fn explain(&self, exchange: &mut Exchange, _: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, _: PluginPhase) -> Explained {
         for (index, rule) in self.rules.iter().enumerate() {
             if rule.named.iter().any(|upstream| !exchange.has_upstream(upstream)) {
                 let body = json!({ "error_msg": "failed to fetch upstream info" });

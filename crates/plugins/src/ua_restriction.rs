@@ -23,7 +23,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::GaveUp;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ use crate::shared::patterns::{Patterns, decide};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("ua-restriction", 2999, &[Phase::Access], UaRestrictionConfig::schema, build)
+    PluginKind::new("ua-restriction", 2999, &[PluginPhase::Access], UaRestrictionConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("ua_restriction.rs"));
 
@@ -100,7 +100,7 @@ impl Plugin for UaRestriction {
         decide(exchange, passes, &self.refusal)
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

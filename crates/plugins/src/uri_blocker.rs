@@ -24,7 +24,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, Phase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::GaveUp;
 use serde_json::Value;
 
@@ -35,7 +35,7 @@ use crate::shared::patterns::{Patterns, decide};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
-    PluginKind::new("uri-blocker", 2900, &[Phase::Rewrite], UriBlockerConfig::schema, build)
+    PluginKind::new("uri-blocker", 2900, &[PluginPhase::Rewrite], UriBlockerConfig::schema, build)
         .checked(|config| compile(config).map(drop))
         .documented(include_str!("uri_blocker.rs"));
 
@@ -107,7 +107,7 @@ impl Plugin for UriBlocker {
         decide(exchange, passes, &self.refusal)
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         explain_by_running(self, exchange, phase)
     }
 }

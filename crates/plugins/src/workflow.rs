@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep};
 use model::Catalog;
 use model::catalog::SchemaType;
 use model::check::UnknownFields;
@@ -45,7 +45,7 @@ use crate::shared::{config, expression};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "workflow",
     1006,
-    &[Phase::Access, Phase::ResponseHead, Phase::Log],
+    &[PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::Log],
     WorkflowConfig::schema,
     build,
 )
@@ -215,7 +215,7 @@ impl Plugin for Workflow {
             Action::Run(Some(instance)) => {
                 exchange.state::<Decided>().0 = Some(index);
                 exchange.skip_plugin(instance.name);
-                Flow::Wait(Box::pin(instance.run(Phase::Access, exchange)))
+                Flow::Wait(Box::pin(instance.run(PluginPhase::Access, exchange)))
             }
         }
     }

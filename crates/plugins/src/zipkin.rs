@@ -48,7 +48,7 @@ use exchange::exchange::TraceContext;
 use exchange::observe::pace::Pace;
 use exchange::plugin::batch::{BatchQueue, Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::{HttpClient, check_uri};
-use exchange::plugin::{Build, Flow, Phase, Plugin, PluginKind, Reply, ResponseStep};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep};
 use net::env::random_u64;
 use serde_json::{Value, json};
 
@@ -63,7 +63,7 @@ use spans::{Origin, Recording};
 pub(crate) const KIND: PluginKind = PluginKind::new(
     "zipkin",
     12011,
-    &[Phase::Rewrite, Phase::Access, Phase::ResponseHead, Phase::Log],
+    &[PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::Log],
     ZipkinConfig::schema,
     build,
 )

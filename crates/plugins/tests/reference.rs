@@ -11,7 +11,7 @@ mod plugin_lists;
 use std::fmt::Write;
 
 use exchange::plugin::stream::StreamPhase;
-use exchange::plugin::{Phase, PluginKind};
+use exchange::plugin::{PluginPhase, PluginKind};
 use serde_json::Value;
 
 #[test]
@@ -60,21 +60,21 @@ fn write_schema(page: &mut String, title: &str, schema: Value) {
     }
 }
 
-fn phase(phase: Phase) -> &'static str {
+fn phase(phase: PluginPhase) -> &'static str {
     match phase {
-        Phase::Preflight => "preflight",
-        Phase::Rewrite => "rewrite",
-        Phase::RequestBody => "request_body",
-        Phase::Access => "access",
-        Phase::Attempt => "attempt",
-        Phase::BeforeProxy => "before_proxy",
-        Phase::UpstreamResponse => "upstream_response",
-        Phase::ResponseHead => "response_head",
-        Phase::ResponseBody => "response_body",
-        Phase::Encode => "encode",
-        Phase::Informational => "informational",
-        Phase::BeforeLog => "before_log",
-        Phase::Log => "log",
+        PluginPhase::Preflight => "preflight",
+        PluginPhase::Rewrite => "rewrite",
+        PluginPhase::RequestBody => "request_body",
+        PluginPhase::Access => "access",
+        PluginPhase::Attempt => "attempt",
+        PluginPhase::BeforeProxy => "before_proxy",
+        PluginPhase::UpstreamResponse => "upstream_response",
+        PluginPhase::ResponseHead => "response_head",
+        PluginPhase::ResponseBody => "response_body",
+        PluginPhase::Encode => "encode",
+        PluginPhase::Informational => "informational",
+        PluginPhase::BeforeLog => "before_log",
+        PluginPhase::Log => "log",
     }
 }
 

@@ -10,7 +10,7 @@ use aws_lc_rs::digest;
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_phases};
 use exchange::plugin::services::Services;
 use exchange::plugin::stream::{StreamPhase, StreamPlugin};
-use exchange::plugin::{Build, Phase, Plugin};
+use exchange::plugin::{Build, PluginPhase, Plugin};
 use model::report::MetricsText;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -112,13 +112,13 @@ impl Extension for Loaded {
         self.options.priority
     }
 
-    fn phases(&self) -> &'static [Phase] {
-        let mut phases = vec![Phase::Access, Phase::ResponseHead, Phase::ResponseBody, Phase::BeforeLog];
+    fn phases(&self) -> &'static [PluginPhase] {
+        let mut phases = vec![PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::ResponseBody, PluginPhase::BeforeLog];
         if self.options.phase == RequestPhase::Rewrite {
-            phases.push(Phase::Rewrite);
+            phases.push(PluginPhase::Rewrite);
         }
         if self.module.has_request_body {
-            phases.push(Phase::RequestBody);
+            phases.push(PluginPhase::RequestBody);
         }
         interned_phases(&phases)
     }

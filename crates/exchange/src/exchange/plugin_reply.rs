@@ -1,6 +1,6 @@
 //! The plugin that ended a request with a reply, for logs and metrics.
 
-use crate::plugin::phase_name::Phase;
+use crate::plugin::phase_name::PluginPhase;
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,5 +8,5 @@ pub struct PluginReply {
     /// The name of the plugin.
     pub plugin: &'static str,
     /// The phase in which it replied.
-    pub phase: Phase,
+    pub phase: PluginPhase,
 }

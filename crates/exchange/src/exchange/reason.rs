@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::{Attempt, Exchange, PluginReply};
 use crate::failure::{Blame, Cause, FailurePhase};
-use crate::plugin::phase_name::Phase;
+use crate::plugin::phase_name::PluginPhase;
 
 /// The cause of an error status that an upstream sent.
 pub const UPSTREAM_STATUS: &str = "upstream_status";
@@ -78,7 +78,7 @@ impl Exchange {
                 endpoint: Some(attempt.address),
                 ..plain(UPSTREAM_STATUS, Blame::Upstream, FailurePhase::Wait.as_str())
             }),
-            None => Some(plain(STATUS_CHANGED, Blame::Gateway, Phase::ResponseHead.name())),
+            None => Some(plain(STATUS_CHANGED, Blame::Gateway, PluginPhase::ResponseHead.name())),
         }
     }
 }
@@ -133,7 +133,7 @@ mod tests {
     fn reply_of_plugin_names_it_as_cause() {
         let mut scene = Scene::new();
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-        exchange.decision.plugin_reply = Some(PluginReply { plugin: "key-auth", phase: Phase::Rewrite });
+        exchange.decision.plugin_reply = Some(PluginReply { plugin: "key-auth", phase: PluginPhase::Rewrite });
         for (status, expected) in [
             (200, None),
             (401, Some(("key-auth", "client", "rewrite", false))),

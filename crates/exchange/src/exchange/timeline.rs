@@ -2,7 +2,7 @@
 //! or the gateway asks for it; then each run costs two readings of the clock. Attempts and phases have their times in
 //! [`Attempt`](super::Attempt) and [`Times`](super::Times).
 
-use crate::plugin::phase_name::Phase;
+use crate::plugin::phase_name::PluginPhase;
 
 /// The most runs of one exchange that are kept; later ones are counted only. A request with twenty plugins has about sixty.
 pub const RUNS_MAX: usize = 96;
@@ -17,7 +17,7 @@ pub struct PluginRun {
     /// The number of its instance.
     pub instance: u32,
     /// The phase.
-    pub phase: Phase,
+    pub phase: PluginPhase,
     /// When it began, in nanoseconds of the monotonic clock.
     pub started_ns: u64,
     /// When it ended last.
@@ -74,14 +74,14 @@ impl Timeline {
         &mut self,
         plugin: &'static str,
         instance: u32,
-        phase: Phase,
+        phase: PluginPhase,
         started_ns: u64,
         ended_ns: u64,
     ) {
         let taken_ns = ended_ns.saturating_sub(started_ns);
         // Only a body in pieces enters a plugin twice in a phase, and the attempts of a request.
         let is_repeated = |run: &&mut PluginRun| run.instance == instance && run.phase == phase;
-        if matches!(phase, Phase::RequestBody | Phase::ResponseBody)
+        if matches!(phase, PluginPhase::RequestBody | PluginPhase::ResponseBody)
             && let Some(run) = self.runs.iter_mut().rev().find(is_repeated)
         {
             run.ended_ns = ended_ns;
@@ -113,10 +113,10 @@ mod tests {
     #[test]
     fn pieces_of_a_body_are_one_run() {
         let mut timeline = Timeline::default();
-        timeline.record("a", 1, Phase::Rewrite, 10, 15);
-        timeline.record("a", 1, Phase::ResponseBody, 20, 22);
-        timeline.record("b", 2, Phase::ResponseBody, 22, 25);
-        timeline.record("a", 1, Phase::ResponseBody, 40, 41);
+        timeline.record("a", 1, PluginPhase::Rewrite, 10, 15);
+        timeline.record("a", 1, PluginPhase::ResponseBody, 20, 22);
+        timeline.record("b", 2, PluginPhase::ResponseBody, 22, 25);
+        timeline.record("a", 1, PluginPhase::ResponseBody, 40, 41);
         let times: Vec<_> = timeline
             .runs()
             .iter()
@@ -130,7 +130,7 @@ mod tests {
         let mut timeline = Timeline::default();
         timeline.switch_on();
         for number in 0..RUNS_MAX as u64 + 3 {
-            timeline.record("a", 1, Phase::Attempt, number, number + 1);
+            timeline.record("a", 1, PluginPhase::Attempt, number, number + 1);
         }
         assert_eq!((timeline.runs().len(), timeline.dropped()), (RUNS_MAX, 3));
         timeline.reset();

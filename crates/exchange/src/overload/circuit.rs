@@ -64,7 +64,7 @@ pub struct Opening {
 
 /// The phase of a circuit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Phase {
+pub enum CircuitPhase {
     /// Requests pass.
     #[default]
     Closed,
@@ -74,13 +74,13 @@ pub enum Phase {
     HalfOpen,
 }
 
-impl Phase {
+impl CircuitPhase {
     /// The word in reports and logs.
     pub fn as_str(self) -> &'static str {
         match self {
-            Phase::Closed => "closed",
-            Phase::Open => "open",
-            Phase::HalfOpen => "half_open",
+            CircuitPhase::Closed => "closed",
+            CircuitPhase::Open => "open",
+            CircuitPhase::HalfOpen => "half_open",
         }
     }
 }
@@ -100,7 +100,7 @@ pub struct Circuit {
 
 #[derive(Debug, Default)]
 struct CircuitState {
-    phase: Phase,
+    phase: CircuitPhase,
     /// The number of the opening, which a probe's result has to name.
     opening: u64,
     /// Openings in a row.
@@ -129,7 +129,7 @@ impl Circuit {
 
     /// Whether it is open and its time is over, so that [`Circuit::begin_half_open`] has an effect.
     pub fn is_due(&self, now_ms: u64) -> bool {
-        !self.is_closed() && !self.refuses(now_ms) && self.phase() == Phase::Open
+        !self.is_closed() && !self.refuses(now_ms) && self.phase() == CircuitPhase::Open
     }
 
     /// Lets a request through, or not.
@@ -219,7 +219,7 @@ impl Circuit {
     #[cold]
     fn end_probe(&self, rules: &CircuitRules, now_ms: u64, verdict: CircuitEvidence, probe: Probe) -> Option<Event> {
         let mut state = self.state.lock();
-        if state.phase != Phase::HalfOpen || state.opening != probe.opening.get() {
+        if state.phase != CircuitPhase::HalfOpen || state.opening != probe.opening.get() {
             return None;
         }
         match verdict {
@@ -244,13 +244,13 @@ impl Circuit {
     pub fn open(&self, rules: &CircuitRules, now_ms: u64, random: u64, reason: Reason) -> Option<Opening> {
         let mut state = self.state.lock();
         let may_open = match reason {
-            Reason::ProbeFailed => state.phase == Phase::HalfOpen,
-            _ => state.phase == Phase::Closed,
+            Reason::ProbeFailed => state.phase == CircuitPhase::HalfOpen,
+            _ => state.phase == CircuitPhase::Closed,
         };
         if !may_open {
             return None;
         }
-        let relapsed = state.phase == Phase::HalfOpen
+        let relapsed = state.phase == CircuitPhase::HalfOpen
             || state.in_a_row > 0 && now_ms < state.closed_at_ms.saturating_add(state.last_open_ms);
         state.in_a_row = if relapsed { state.in_a_row.saturating_add(1) } else { 1 };
         let doubled = 1_u64
@@ -258,7 +258,7 @@ impl Circuit {
             .map_or(u64::MAX, |factor| rules.base_open_ms.saturating_mul(factor));
         let full_ms = doubled.min(rules.max_open_ms);
         let for_ms = full_ms - random % (full_ms * JITTER_PERCENT / 100 + 1);
-        (state.phase, state.last_open_ms) = (Phase::Open, for_ms);
+        (state.phase, state.last_open_ms) = (CircuitPhase::Open, for_ms);
         (state.issued, state.succeeded) = (0, 0);
         state.opening += 1;
         self.openings.fetch_add(1, Ordering::Relaxed);
@@ -274,7 +274,7 @@ impl Circuit {
     }
 
     fn close_locked(&self, state: &mut CircuitState, now_ms: u64) {
-        (state.phase, state.closed_at_ms) = (Phase::Closed, now_ms);
+        (state.phase, state.closed_at_ms) = (CircuitPhase::Closed, now_ms);
         self.consecutive.store(0, Ordering::Relaxed);
         self.window.clear();
         self.next_probe_ms.store(0, Ordering::Relaxed);
@@ -286,7 +286,7 @@ impl Circuit {
     }
 
     /// Its phase, for reports.
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> CircuitPhase {
         self.state.lock().phase
     }
 
@@ -303,9 +303,9 @@ impl Circuit {
 
 impl CircuitState {
     fn begin_half_open(&mut self) -> bool {
-        let is_due = self.phase == Phase::Open;
+        let is_due = self.phase == CircuitPhase::Open;
         if is_due {
-            self.phase = Phase::HalfOpen;
+            self.phase = CircuitPhase::HalfOpen;
         }
         is_due
     }

@@ -9,7 +9,7 @@ use router::vars::{Expression, VariableSource};
 use super::encode::BodyEncoder;
 use super::explained::Explained;
 use super::phase::{BodyNeed, Flow, LogTask, NextAttempt, Plugin, Portion, ResponseStep};
-use super::phase_name::Phase;
+use super::phase_name::PluginPhase;
 use super::reply::Reply;
 use super::stored::StoredReply;
 use crate::exchange::Exchange;
@@ -42,7 +42,7 @@ pub struct Canary<P: ?Sized, F: 'static> {
 }
 
 /// Two versions of a plugin of HTTP.
-pub type CanaryPlugin = Canary<dyn Plugin, Phase>;
+pub type CanaryPlugin = Canary<dyn Plugin, PluginPhase>;
 
 impl<P: ?Sized, F: PartialEq> Canary<P, F> {
     /// `canary` serves its share, `active` all others.
@@ -65,7 +65,7 @@ impl<P: ?Sized, F: PartialEq> Canary<P, F> {
 
 impl CanaryPlugin {
     /// The version that serves this request, if it takes part in one of the phases.
-    fn at(&self, exchange: &Exchange, phases: &[Phase]) -> Option<&dyn Plugin> {
+    fn at(&self, exchange: &Exchange, phases: &[PluginPhase]) -> Option<&dyn Plugin> {
         self.version(self.is_canary(exchange), phases)
     }
 
@@ -90,35 +90,35 @@ impl CanaryShare {
 
 impl Plugin for CanaryPlugin {
     fn preflight<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        match self.at(exchange, &[Phase::Preflight]) {
+        match self.at(exchange, &[PluginPhase::Preflight]) {
             Some(plugin) => plugin.preflight(exchange),
             None => Flow::Continue,
         }
     }
 
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        match self.at(exchange, &[Phase::Rewrite]) {
+        match self.at(exchange, &[PluginPhase::Rewrite]) {
             Some(plugin) => plugin.rewrite(exchange),
             None => Flow::Continue,
         }
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        match self.at(exchange, &[Phase::Access]) {
+        match self.at(exchange, &[PluginPhase::Access]) {
             Some(plugin) => plugin.access(exchange),
             None => Flow::Continue,
         }
     }
 
     fn before_proxy<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        match self.at(exchange, &[Phase::BeforeProxy]) {
+        match self.at(exchange, &[PluginPhase::BeforeProxy]) {
             Some(plugin) => plugin.before_proxy(exchange),
             None => Flow::Continue,
         }
     }
 
     fn before_attempt(&self, exchange: &mut Exchange, attempt: NextAttempt) {
-        if let Some(plugin) = self.at(exchange, &[Phase::Attempt]) {
+        if let Some(plugin) = self.at(exchange, &[PluginPhase::Attempt]) {
             plugin.before_attempt(exchange, attempt);
         }
     }
@@ -128,11 +128,11 @@ impl Plugin for CanaryPlugin {
         exchange: &mut Exchange,
         failure: Option<&Failure>,
     ) -> Option<Box<StoredReply>> {
-        self.at(exchange, &[Phase::UpstreamResponse])?.upstream_response(exchange, failure)
+        self.at(exchange, &[PluginPhase::UpstreamResponse])?.upstream_response(exchange, failure)
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
-        match self.at(exchange, &[Phase::ResponseHead]) {
+        match self.at(exchange, &[PluginPhase::ResponseHead]) {
             Some(plugin) => plugin.response_head(exchange),
             None => ResponseStep::Done,
         }
@@ -144,71 +144,71 @@ impl Plugin for CanaryPlugin {
         body: &'a mut Vec<u8>,
         portion: Portion,
     ) -> ResponseStep<'a> {
-        match self.at(exchange, &[Phase::ResponseBody]) {
+        match self.at(exchange, &[PluginPhase::ResponseBody]) {
             Some(plugin) => plugin.response_body(exchange, body, portion),
             None => ResponseStep::Done,
         }
     }
 
     fn response_trailers(&self, exchange: &mut Exchange, trailers: &mut Headers) {
-        if let Some(plugin) = self.at(exchange, &[Phase::ResponseBody]) {
+        if let Some(plugin) = self.at(exchange, &[PluginPhase::ResponseBody]) {
             plugin.response_trailers(exchange, trailers);
         }
     }
 
     fn coding_weight(&self, exchange: &mut Exchange) -> u16 {
-        self.at(exchange, &[Phase::Encode]).map_or(0, |plugin| plugin.coding_weight(exchange))
+        self.at(exchange, &[PluginPhase::Encode]).map_or(0, |plugin| plugin.coding_weight(exchange))
     }
 
     fn encoder(&self, exchange: &mut Exchange) -> Option<Box<dyn BodyEncoder>> {
-        self.at(exchange, &[Phase::Encode])?.encoder(exchange)
+        self.at(exchange, &[PluginPhase::Encode])?.encoder(exchange)
     }
 
     fn informational(&self, exchange: &mut Exchange, head: &mut ResponseHead) {
-        if let Some(plugin) = self.at(exchange, &[Phase::Informational]) {
+        if let Some(plugin) = self.at(exchange, &[PluginPhase::Informational]) {
             plugin.informational(exchange, head);
         }
     }
 
     fn request_ended(&self, exchange: &Exchange) {
-        if let Some(plugin) = self.at(exchange, &[Phase::BeforeLog]) {
+        if let Some(plugin) = self.at(exchange, &[PluginPhase::BeforeLog]) {
             plugin.request_ended(exchange);
         }
     }
 
     fn before_log(&self, exchange: &mut Exchange) {
-        if let Some(plugin) = self.at(exchange, &[Phase::BeforeLog]) {
+        if let Some(plugin) = self.at(exchange, &[PluginPhase::BeforeLog]) {
             plugin.before_log(exchange);
         }
     }
 
     fn log(&self, exchange: &Exchange) {
-        if let Some(plugin) = self.at(exchange, &[Phase::Log]) {
+        if let Some(plugin) = self.at(exchange, &[PluginPhase::Log]) {
             plugin.log(exchange);
         }
     }
 
     fn log_task(&self, exchange: &Exchange) -> Option<LogTask> {
-        self.at(exchange, &[Phase::Log])?.log_task(exchange)
+        self.at(exchange, &[PluginPhase::Log])?.log_task(exchange)
     }
 
     fn wants_request_body(&self, exchange: &Exchange) -> BodyNeed {
-        let plugin = self.at(exchange, &[Phase::RequestBody]);
+        let plugin = self.at(exchange, &[PluginPhase::RequestBody]);
         plugin.map_or(BodyNeed::None, |plugin| plugin.wants_request_body(exchange))
     }
 
     fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
-        self.at(exchange, &[Phase::RequestBody])?.refuse_long_body(exchange)
+        self.at(exchange, &[PluginPhase::RequestBody])?.refuse_long_body(exchange)
     }
 
     fn request_body(&self, exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) {
-        if let Some(plugin) = self.at(exchange, &[Phase::RequestBody]) {
+        if let Some(plugin) = self.at(exchange, &[PluginPhase::RequestBody]) {
             plugin.request_body(exchange, body, portion);
         }
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
-        let plugin = self.at(exchange, &[Phase::ResponseHead, Phase::ResponseBody]);
+        let plugin = self.at(exchange, &[PluginPhase::ResponseHead, PluginPhase::ResponseBody]);
         plugin.map_or(BodyNeed::None, |plugin| plugin.wants_response_body(exchange))
     }
 
@@ -216,7 +216,7 @@ impl Plugin for CanaryPlugin {
         self.active.plugin.api(exchange)
     }
 
-    fn explain(&self, exchange: &mut Exchange, phase: Phase) -> Explained {
+    fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
         self.active.plugin.explain(exchange, phase)
     }
 
@@ -253,8 +253,8 @@ mod tests {
             |status, phases| Version { plugin: Arc::new(Answers(status)) as Arc<dyn Plugin>, phases };
         let vars = vars.map(|vars| Expression::compile(&vars).unwrap());
         CanaryPlugin::new(
-            version(401, &[Phase::Access]),
-            version(501, &[Phase::Access, Phase::Rewrite]),
+            version(401, &[PluginPhase::Access]),
+            version(501, &[PluginPhase::Access, PluginPhase::Rewrite]),
             CanaryShare { percent, vars, choice: u32::MAX },
         )
     }

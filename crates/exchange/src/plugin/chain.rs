@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::ordered::{ByPhase, Ordered};
 use super::phase::{Decision, Flow, Plugin, ResponseStep};
-use super::phase_name::Phase;
+use super::phase_name::PluginPhase;
 use super::reply::Reply;
 use crate::exchange::Exchange;
 
@@ -19,7 +19,7 @@ pub struct Instance {
     /// The order: the kind's, or `_meta.priority`.
     pub priority: i64,
     /// The phases of its kind.
-    pub phases: &'static [Phase],
+    pub phases: &'static [PluginPhase],
     /// Whether its kind prefers the route's copy over a global one.
     pub prefer_route: bool,
     /// A number no other instance of this process has; it keys the per-request state.
@@ -64,17 +64,17 @@ impl Instance {
 
     /// Runs a phase of the request on behalf of a plugin that was built with this one: its filter and its own state hold.
     /// Phases without a decision always continue.
-    pub async fn run(&self, phase: Phase, exchange: &mut Exchange) -> Decision {
+    pub async fn run(&self, phase: PluginPhase, exchange: &mut Exchange) -> Decision {
         if !self.phases.contains(&phase) || !self.decides(exchange) {
             return Decision::Continue;
         }
         let outer = exchange.instance.replace(self.number);
         let decision = {
             let flow = match phase {
-                Phase::Preflight => self.plugin.preflight(exchange),
-                Phase::Rewrite => self.plugin.rewrite(exchange),
-                Phase::Access => self.plugin.access(exchange),
-                Phase::BeforeProxy => self.plugin.before_proxy(exchange),
+                PluginPhase::Preflight => self.plugin.preflight(exchange),
+                PluginPhase::Rewrite => self.plugin.rewrite(exchange),
+                PluginPhase::Access => self.plugin.access(exchange),
+                PluginPhase::BeforeProxy => self.plugin.before_proxy(exchange),
                 _ => Flow::Continue,
             };
             match flow {
@@ -94,7 +94,7 @@ impl Instance {
 
     /// Runs the phase of the response head on behalf of a plugin that was built with this one. A failure is only in the log.
     pub async fn run_response_head(&self, exchange: &mut Exchange) {
-        if !self.phases.contains(&Phase::ResponseHead) || !self.applies(exchange) {
+        if !self.phases.contains(&PluginPhase::ResponseHead) || !self.applies(exchange) {
             return;
         }
         let outer = exchange.instance.replace(self.number);
@@ -110,7 +110,7 @@ impl Instance {
 
     /// Runs the log phase on behalf of a plugin that was built with this one. Tasks for afterwards are not started.
     pub fn run_log(&self, exchange: &Exchange) {
-        if self.phases.contains(&Phase::Log) && self.applies(exchange) {
+        if self.phases.contains(&PluginPhase::Log) && self.applies(exchange) {
             let outer = exchange.instance.replace(self.number);
             self.plugin.log(exchange);
             exchange.instance.set(outer);
@@ -157,7 +157,7 @@ impl ErrorResponse {
 /// The instances of one object, in running order and by phase.
 #[derive(Default)]
 pub struct Chain {
-    instances: ByPhase<Arc<Instance>, { Phase::COUNT }>,
+    instances: ByPhase<Arc<Instance>, { PluginPhase::COUNT }>,
     concerns_request: bool,
     reads_body: bool,
     reads_body_in_rewrite: bool,
@@ -180,11 +180,11 @@ impl Ordered for Arc<Instance> {
 impl Chain {
     /// Sorts `instances` and splits them by phase.
     pub fn new(instances: Vec<Arc<Instance>>) -> Chain {
-        const ON_REQUEST: [Phase; 5] =
-            [Phase::Preflight, Phase::Rewrite, Phase::RequestBody, Phase::Access, Phase::BeforeProxy];
+        const ON_REQUEST: [PluginPhase; 5] =
+            [PluginPhase::Preflight, PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::BeforeProxy];
         let concerns_request =
             |one: &Arc<Instance>| one.reads_body || ON_REQUEST.iter().any(|phase| one.phases.contains(phase));
-        let reads_in_rewrite = |one: &Arc<Instance>| one.reads_body && one.phases.contains(&Phase::Rewrite);
+        let reads_in_rewrite = |one: &Arc<Instance>| one.reads_body && one.phases.contains(&PluginPhase::Rewrite);
         Chain {
             concerns_request: instances.iter().any(concerns_request),
             reads_body: instances.iter().any(|one| one.reads_body),
@@ -199,12 +199,12 @@ impl Chain {
     }
 
     /// The instances of `phase` in running order.
-    pub fn of(&self, phase: Phase) -> impl DoubleEndedIterator<Item = &Arc<Instance>> + ExactSizeIterator {
+    pub fn of(&self, phase: PluginPhase) -> impl DoubleEndedIterator<Item = &Arc<Instance>> + ExactSizeIterator {
         self.instances.of(phase as usize)
     }
 
     /// Whether any instance takes part in `phase`.
-    pub fn has(&self, phase: Phase) -> bool {
+    pub fn has(&self, phase: PluginPhase) -> bool {
         self.instances.has(phase as usize)
     }
 
@@ -245,7 +245,7 @@ mod tests {
         let instance = Instance {
             name: "refuses",
             priority: 1,
-            phases: &[Phase::Rewrite, Phase::Access, Phase::Log],
+            phases: &[PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::Log],
             prefer_route: false,
             number: 7,
             filter: Some(Expression::compile(&json!([["http_a", "==", "1"]])).unwrap()),
@@ -259,12 +259,12 @@ mod tests {
             let flow = Flow::Wait(Box::pin(instance.run(phase, exchange)));
             decide(flow).map(|reply| reply.status)
         };
-        assert_eq!(run(&mut exchange, Phase::Rewrite), None);
+        assert_eq!(run(&mut exchange, PluginPhase::Rewrite), None);
         exchange.request.headers.remove("a");
-        assert_eq!(run(&mut exchange, Phase::Access), Some(403));
+        assert_eq!(run(&mut exchange, PluginPhase::Access), Some(403));
         assert!(instance.applies(&exchange));
         exchange.states.clear();
-        assert_eq!(run(&mut exchange, Phase::Access), None);
+        assert_eq!(run(&mut exchange, PluginPhase::Access), None);
         exchange.request.headers.set("a", b"1").unwrap();
         assert!(!instance.applies(&exchange));
     }

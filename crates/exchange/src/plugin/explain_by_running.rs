@@ -3,17 +3,17 @@
 
 use super::explained::Explained;
 use super::phase::{Flow, Plugin};
-use super::phase_name::Phase;
+use super::phase_name::PluginPhase;
 use crate::exchange::Exchange;
 
 /// The effect of `plugin` in `phase`, found by running the phase on `exchange`.
-pub fn explain_by_running(plugin: &dyn Plugin, exchange: &mut Exchange, phase: Phase) -> Explained {
+pub fn explain_by_running(plugin: &dyn Plugin, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
     let before = Before::of(exchange);
     let flow = match phase {
-        Phase::Preflight => plugin.preflight(exchange),
-        Phase::Rewrite => plugin.rewrite(exchange),
-        Phase::Access => plugin.access(exchange),
-        Phase::BeforeProxy => plugin.before_proxy(exchange),
+        PluginPhase::Preflight => plugin.preflight(exchange),
+        PluginPhase::Rewrite => plugin.rewrite(exchange),
+        PluginPhase::Access => plugin.access(exchange),
+        PluginPhase::BeforeProxy => plugin.before_proxy(exchange),
         _ => return Explained::passes(),
     };
     match answer(flow) {
@@ -137,9 +137,9 @@ mod tests {
     fn changes_replies_and_waits_are_told() {
         let mut scene = Scene::new();
         let mut exchange = scene.exchange(b"GET /a?q=1 HTTP/1.1\r\nHost: h\r\nCookie: a=b\r\n\r\n");
-        let changed = explain_by_running(&Rewrites, &mut exchange, Phase::Rewrite);
+        let changed = explain_by_running(&Rewrites, &mut exchange, PluginPhase::Rewrite);
         assert_eq!(&*changed.would.unwrap().text, "path /b?q=1, + x-new, − cookie");
-        assert!(explain_by_running(&Rewrites, &mut exchange, Phase::Access).ends());
-        assert_eq!(explain_by_running(&Rewrites, &mut exchange, Phase::BeforeProxy).runs, None);
+        assert!(explain_by_running(&Rewrites, &mut exchange, PluginPhase::Access).ends());
+        assert_eq!(explain_by_running(&Rewrites, &mut exchange, PluginPhase::BeforeProxy).runs, None);
     }
 }

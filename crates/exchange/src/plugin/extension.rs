@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::build::Build;
 use super::phase::Plugin;
-use super::phase_name::Phase;
+use super::phase_name::PluginPhase;
 use super::services::Services;
 use super::stream::{StreamPhase, StreamPlugin};
 
@@ -27,7 +27,7 @@ pub trait Extension: Send + Sync + 'static {
     fn priority(&self) -> i64;
 
     /// The phases that its code takes part in; see [`interned_phases`].
-    fn phases(&self) -> &'static [Phase];
+    fn phases(&self) -> &'static [PluginPhase];
 
     /// The JSON Schema of its configurations.
     fn schema(&self) -> Value;
@@ -137,8 +137,8 @@ pub fn interned_name(name: &str) -> Result<&'static str, String> {
 }
 
 /// The set of `phases`, in their order, for as long as the process lives. There are only as many sets as extensions differ in.
-pub fn interned_phases(phases: &[Phase]) -> &'static [Phase] {
-    static SETS: Mutex<Vec<&'static [Phase]>> = Mutex::new(Vec::new());
+pub fn interned_phases(phases: &[PluginPhase]) -> &'static [PluginPhase] {
+    static SETS: Mutex<Vec<&'static [PluginPhase]>> = Mutex::new(Vec::new());
     let mut wanted = phases.to_vec();
     wanted.sort_unstable_by_key(|phase| *phase as usize);
     wanted.dedup();
@@ -146,7 +146,7 @@ pub fn interned_phases(phases: &[Phase]) -> &'static [Phase] {
     if let Some(known) = sets.iter().find(|set| ***set == *wanted) {
         return known;
     }
-    let kept: &'static [Phase] = Box::leak(wanted.into_boxed_slice());
+    let kept: &'static [PluginPhase] = Box::leak(wanted.into_boxed_slice());
     sets.push(kept);
     kept
 }
@@ -162,8 +162,8 @@ mod tests {
         for faulty in ["", "a b", "ä", "a/b", &"x".repeat(EXTENSION_NAME_BYTES_MAX + 1)] {
             assert!(interned_name(faulty).is_err(), "{faulty}");
         }
-        let first = interned_phases(&[Phase::Log, Phase::Access, Phase::Log]);
-        assert_eq!(first, [Phase::Access, Phase::Log]);
-        assert!(std::ptr::eq(first, interned_phases(&[Phase::Access, Phase::Log])));
+        let first = interned_phases(&[PluginPhase::Log, PluginPhase::Access, PluginPhase::Log]);
+        assert_eq!(first, [PluginPhase::Access, PluginPhase::Log]);
+        assert!(std::ptr::eq(first, interned_phases(&[PluginPhase::Access, PluginPhase::Log])));
     }
 }

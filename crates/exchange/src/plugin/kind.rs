@@ -9,7 +9,7 @@ use model::control_endpoint::ControlEndpoint;
 use serde_json::Value;
 
 use super::build::BuildPlugin;
-use super::phase_name::Phase;
+use super::phase_name::PluginPhase;
 use super::state::StateRegistry;
 use super::stream;
 
@@ -46,7 +46,7 @@ pub struct PluginKind {
     /// Where it runs among the others: higher first.
     pub priority: i32,
     /// The phases it takes part in.
-    pub phases: &'static [Phase],
+    pub phases: &'static [PluginPhase],
     /// Whether it authenticates consumers.
     pub auth: bool,
     /// Whether the copy of a global rule is skipped where the route has its own (contract section 2.5).
@@ -103,7 +103,7 @@ impl PluginKind {
     pub const fn new(
         name: &'static str,
         priority: i32,
-        phases: &'static [Phase],
+        phases: &'static [PluginPhase],
         schema: fn() -> Value,
         build: BuildPlugin,
     ) -> PluginKind {

@@ -7,7 +7,7 @@ use message::{Headers, ResponseHead};
 
 use super::encode::BodyEncoder;
 use super::explained::Explained;
-use super::phase_name::Phase;
+use super::phase_name::PluginPhase;
 use super::reply::{Reply, StreamedReply};
 use super::stored::StoredReply;
 use crate::exchange::Exchange;
@@ -92,7 +92,7 @@ pub trait Plugin: Send + Sync + 'static {
     fn informational(&self, _exchange: &mut Exchange, _head: &mut ResponseHead) {}
 
     /// Runs after the exchange ended, before [`Plugin::before_log`] of any plugin masks parts of it. Called of the plugins in
-    /// [`Phase::BeforeLog`].
+    /// [`PluginPhase::BeforeLog`].
     fn request_ended(&self, _exchange: &Exchange) {}
 
     /// Runs after the exchange ended, before any plugin logs it, and before the access log: it may mask what they see.
@@ -108,7 +108,7 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// This instance's need of the request body; asked before the access phase, of kinds that list
-    /// [`Phase::RequestBody`].
+    /// [`PluginPhase::RequestBody`].
     fn wants_request_body(&self, _exchange: &Exchange) -> BodyNeed {
         BodyNeed::None
     }
@@ -143,7 +143,7 @@ pub trait Plugin: Send + Sync + 'static {
     /// Tells what [`Plugin::rewrite`], [`Plugin::access`] or [`Plugin::before_proxy`] would do with `exchange`, which stands
     /// for a request that is asked about. It counts nothing, calls no server and waits for nothing; it may change the
     /// exchange as the phase would. See [`explain_by_running`](super::explain_by_running()).
-    fn explain(&self, _exchange: &mut Exchange, _phase: Phase) -> Explained {
+    fn explain(&self, _exchange: &mut Exchange, _phase: PluginPhase) -> Explained {
         Explained::unknown("this plugin cannot tell without running")
     }
 

@@ -2,7 +2,7 @@
 
 /// The phases a kind takes part in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum PluginPhase {
     /// [`Plugin::preflight`](super::Plugin::preflight)
     Preflight,
     /// [`Plugin::rewrite`](super::Plugin::rewrite)
@@ -31,15 +31,15 @@ pub enum Phase {
     Log,
 }
 
-impl Phase {
+impl PluginPhase {
     /// How many phases there are.
-    pub const COUNT: usize = Phase::Log as usize + 1;
+    pub const COUNT: usize = PluginPhase::Log as usize + 1;
 
     /// The name of the phase for users: the contract's where it has one.
     pub fn name(self) -> &'static str {
         self.contract_name().unwrap_or(match self {
-            Phase::Preflight => "preflight",
-            Phase::RequestBody => "request_body",
+            PluginPhase::Preflight => "preflight",
+            PluginPhase::RequestBody => "request_body",
             _ => "upstream_response",
         })
     }
@@ -47,14 +47,14 @@ impl Phase {
     /// The contract's name of the phase; none for one that the contract does not have.
     pub(crate) fn contract_name(self) -> Option<&'static str> {
         Some(match self {
-            Phase::Rewrite => "rewrite",
-            Phase::Preflight | Phase::RequestBody => return None,
-            Phase::Access => "access",
-            Phase::BeforeProxy | Phase::Attempt => "before_proxy",
-            Phase::UpstreamResponse => return None,
-            Phase::ResponseHead | Phase::Encode | Phase::Informational => "header_filter",
-            Phase::ResponseBody => "body_filter",
-            Phase::BeforeLog | Phase::Log => "log",
+            PluginPhase::Rewrite => "rewrite",
+            PluginPhase::Preflight | PluginPhase::RequestBody => return None,
+            PluginPhase::Access => "access",
+            PluginPhase::BeforeProxy | PluginPhase::Attempt => "before_proxy",
+            PluginPhase::UpstreamResponse => return None,
+            PluginPhase::ResponseHead | PluginPhase::Encode | PluginPhase::Informational => "header_filter",
+            PluginPhase::ResponseBody => "body_filter",
+            PluginPhase::BeforeLog | PluginPhase::Log => "log",
         })
     }
 }

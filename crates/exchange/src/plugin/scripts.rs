@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::build::Build;
 use super::phase::Plugin;
-use super::phase_name::Phase;
+use super::phase_name::PluginPhase;
 use super::services::Services;
 use crate::exchange::Exchange;
 
@@ -36,7 +36,7 @@ pub trait Scripts: Send + Sync + 'static {
     ///
     /// # Errors
     /// The source does not compile, fails, or gives no table of functions.
-    fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [Phase], Arc<dyn Plugin>), String>;
+    fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [PluginPhase], Arc<dyn Plugin>), String>;
 
     /// `plugin`, of the kind `name`, with a function before each of its phases (`_meta.pre_function`).
     ///

@@ -7,7 +7,7 @@ use exchange::plugin::canary::{self, CanaryShare, Version};
 use exchange::plugin::extension::{Extension, interned_phases};
 use exchange::plugin::extension_loader::LoadedCode;
 use exchange::plugin::stream::{StreamPhase, StreamPlugin};
-use exchange::plugin::{Build, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, PluginPhase, Plugin, PluginKind};
 use model::extension::LoadedVersion;
 use model::loaded_endpoint::LoadedEndpoint;
 use model::resource::{Canary, Resource};
@@ -100,7 +100,7 @@ impl Served<'_> {
         hasher.finish()
     }
 
-    fn phases(&self) -> &'static [Phase] {
+    fn phases(&self) -> &'static [PluginPhase] {
         let active = self.active.0.extension.phases();
         match &self.canary {
             Some((canary, ..)) => interned_phases(&[active, canary.extension.phases()].concat()),
@@ -180,7 +180,7 @@ impl PluginSource<'_> {
         }
     }
 
-    pub(super) fn phases(&self) -> &'static [Phase] {
+    pub(super) fn phases(&self) -> &'static [PluginPhase] {
         match self {
             PluginSource::Kind(kind) => kind.phases,
             PluginSource::Extension(served) => served.phases(),

@@ -16,7 +16,7 @@ use exchange::deadline::Deadline;
 use exchange::exchange::reuse::PooledExchange;
 use exchange::failure::Blame;
 use exchange::inner::{DETACHED_MAX, DETACHED_MS, Detachment};
-use exchange::plugin::Phase;
+use exchange::plugin::PluginPhase;
 use net::env;
 
 /// How much of a response body is asked for at once.
@@ -42,7 +42,7 @@ impl Drop for DetachedPlace {
 pub(super) fn detach(
     context: &Rc<WorkerContext>,
     exchange: &Exchange,
-    phase: Phase,
+    phase: PluginPhase,
     begin: &mut dyn FnMut(&mut Exchange),
 ) -> Detachment {
     let running = context.local.resource(DetachedCount::default);

@@ -20,7 +20,7 @@ use exchange::inner::{
     Detachment, InnerFuture, InnerOutcome, InnerRequest, InnerRequests, InnerResponse, InnerService,
 };
 use exchange::overload::OverloadState;
-use exchange::plugin::Phase;
+use exchange::plugin::PluginPhase;
 use net::env;
 
 /// How much of a response body is asked for at once.
@@ -45,7 +45,7 @@ impl InnerService for WorkerContext {
     fn detach(
         self: Rc<Self>,
         exchange: &Exchange,
-        phase: Phase,
+        phase: PluginPhase,
         begin: &mut dyn FnMut(&mut Exchange),
     ) -> Detachment {
         detached::detach(&self, exchange, phase, begin)

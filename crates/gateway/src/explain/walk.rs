@@ -10,7 +10,7 @@ use crate::runtime::{ConsumerPlugins, Generation, Route};
 use exchange::Exchange;
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
-use exchange::plugin::{Action, Choice, Explained, Phase};
+use exchange::plugin::{Action, Choice, Explained, PluginPhase};
 
 /// The plugins, and whether one of them answers the request.
 pub(super) struct Walk {
@@ -23,7 +23,7 @@ pub(super) struct Walk {
 }
 
 /// The phases before an endpoint is selected, in which a plugin may answer.
-const DECIDING: [Phase; 4] = [Phase::Preflight, Phase::Rewrite, Phase::Access, Phase::BeforeProxy];
+const DECIDING: [PluginPhase; 4] = [PluginPhase::Preflight, PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::BeforeProxy];
 
 /// Asks the plugins of a request that `route` was found for. `exchange` is changed as the plugins say.
 pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange: &mut Exchange) -> Walk {
@@ -36,16 +36,16 @@ pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange
     let both = [Some(&global), local.as_ref()];
     let answers_preflight = is_preflight(exchange);
     if answers_preflight {
-        for phase in [Phase::Rewrite, Phase::Preflight] {
+        for phase in [PluginPhase::Rewrite, PluginPhase::Preflight] {
             for asked in both.into_iter().flatten() {
                 walk.phase(asked, phase, exchange, |instance| {
-                    phase == Phase::Preflight || instance.priority > PREFLIGHT_PRIORITY
+                    phase == PluginPhase::Preflight || instance.priority > PREFLIGHT_PRIORITY
                 });
             }
         }
     }
     for asked in both.into_iter().flatten() {
-        walk.phase(asked, Phase::Rewrite, exchange, |instance| {
+        walk.phase(asked, PluginPhase::Rewrite, exchange, |instance| {
             !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY
         });
     }
@@ -63,9 +63,9 @@ pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange
     let global = ChainQuery { local: merged, ..global };
     let local = merged.map(|chain| ChainQuery { chain, local: None, origin: &origin });
     if let Some(local) = &local {
-        walk.phase(local, Phase::Rewrite, exchange, |instance| !is_own(instance) && !has_name(instance.name));
+        walk.phase(local, PluginPhase::Rewrite, exchange, |instance| !is_own(instance) && !has_name(instance.name));
     }
-    for phase in [Phase::Access, Phase::BeforeProxy] {
+    for phase in [PluginPhase::Access, PluginPhase::BeforeProxy] {
         walk.phase(&global, phase, exchange, |_| true);
         if let Some(local) = &local {
             walk.phase(local, phase, exchange, |_| true);
@@ -90,7 +90,7 @@ impl Walk {
     fn phase(
         &mut self,
         asked: &ChainQuery<'_>,
-        phase: Phase,
+        phase: PluginPhase,
         exchange: &mut Exchange,
         concerns: impl Fn(&Instance) -> bool,
     ) {
@@ -159,7 +159,7 @@ fn merged(own: Option<&Arc<Chain>>, exchange: &Exchange) -> Option<Arc<Chain>> {
     Some(MergedChains::default().of(own, consumer, added))
 }
 
-fn written(plugin: &str, phase: Phase, from: &str, explained: &Explained) -> Value {
+fn written(plugin: &str, phase: PluginPhase, from: &str, explained: &Explained) -> Value {
     let would = explained
         .would
         .as_ref()

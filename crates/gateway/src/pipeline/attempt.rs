@@ -28,7 +28,7 @@ use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream}
 use crate::upstream::opening::Opening;
 use crate::upstream::service::{CheckedOutNode, Checkout};
 use exchange::failure::{Cause, Failure, Sent};
-use exchange::plugin::{Phase, StoredReply};
+use exchange::plugin::{PluginPhase, StoredReply};
 
 /// The end of an attempt that did not fail.
 pub(super) enum AttemptEnd {
@@ -233,7 +233,7 @@ fn exchange_with<'a, 'b: 'a, 'j: 'b, S: DownstreamStream>(
         if journey.exchange.response.status == 101 {
             return PooledBox::pin(switch_protocols(journey)).await;
         }
-        if journey.chains.has(Phase::UpstreamResponse)
+        if journey.chains.has(PluginPhase::UpstreamResponse)
             && let Some(stored) =
                 phases::upstream_response(journey.run.context, &journey.chains, journey.exchange, None)
         {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::runtime::{Generation, Route};
 use exchange::Exchange;
 use exchange::overload::Priority;
-use exchange::plugin::Phase;
+use exchange::plugin::PluginPhase;
 use exchange::plugin::chain::{Chain, Instance};
 
 /// The part of an exchange's plugins that a chain has.
@@ -103,9 +103,9 @@ impl<'g> Chains<'g> {
     }
 
     /// Whether a plugin takes part in `phase`.
-    pub(super) fn has(&self, phase: Phase) -> bool {
-        const OF_RESPONSE: [Phase; 4] =
-            [Phase::Informational, Phase::ResponseHead, Phase::ResponseBody, Phase::Encode];
+    pub(super) fn has(&self, phase: PluginPhase) -> bool {
+        const OF_RESPONSE: [PluginPhase; 4] =
+            [PluginPhase::Informational, PluginPhase::ResponseHead, PluginPhase::ResponseBody, PluginPhase::Encode];
         if self.is_without_response && OF_RESPONSE.contains(&phase) {
             return false;
         }

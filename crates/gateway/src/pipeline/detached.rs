@@ -19,7 +19,7 @@ use exchange::Exchange;
 use exchange::deadline::Deadline;
 use exchange::exchange::Directory;
 use exchange::failure::Failure;
-use exchange::plugin::Phase;
+use exchange::plugin::PluginPhase;
 use exchange::plugin::chain::{Chain, Instance};
 
 /// The part of a request that is yet to come.
@@ -27,13 +27,13 @@ pub(crate) struct RemainingRequest {
     generation: Rc<Generation>,
     merged: Option<Arc<Chain>>,
     /// It begins behind this instance in this phase.
-    phase: Phase,
+    phase: PluginPhase,
     instance: u32,
 }
 
 impl RemainingRequest {
     /// That of `exchange` behind the instance that runs for it in `phase`; none if its configuration is not of this gateway.
-    pub(crate) fn of(context: &WorkerContext, exchange: &Exchange, phase: Phase) -> Option<RemainingRequest> {
+    pub(crate) fn of(context: &WorkerContext, exchange: &Exchange, phase: PluginPhase) -> Option<RemainingRequest> {
         let directory: Rc<dyn Directory> = exchange.decision.directory.clone()?;
         let directory: Rc<dyn std::any::Any> = directory;
         let generation = directory.downcast::<Generation>().ok()?;
@@ -68,7 +68,7 @@ pub(crate) async fn run_detached<S: DownstreamStream>(
         if let Err(failure) = go_on(&mut journey, &rest, &ran).await {
             let Journey { chains, exchange, .. } = &mut journey;
             exchange.copies.tap = None;
-            if chains.has(Phase::UpstreamResponse) {
+            if chains.has(PluginPhase::UpstreamResponse) {
                 // A stored response in place of this failure has no client.
                 phases::upstream_response(context, chains, exchange, Some(&failure));
             }
@@ -91,7 +91,7 @@ async fn go_on<S: DownstreamStream>(
 ) -> Result<(), Failure> {
     journey.run.local().shared.check_memory(journey.chains.priority())?;
     let is_behind = Cell::new(false);
-    for phase in [Phase::Access, Phase::BeforeProxy] {
+    for phase in [PluginPhase::Access, PluginPhase::BeforeProxy] {
         let comes_later = |instance: &Instance| {
             if is_behind.get() {
                 ran.borrow_mut().push(instance.number);

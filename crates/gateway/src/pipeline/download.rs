@@ -22,7 +22,7 @@ use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream, UpstreamStr
 use crate::forward;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
-use exchange::plugin::{BodyNeed, Phase};
+use exchange::plugin::{BodyNeed, PluginPhase};
 
 /// Forwards a response to the client; its head is in the exchange.
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
@@ -152,8 +152,8 @@ pub(super) fn has_no_body(status: u16) -> bool {
 
 pub(super) fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
     let mut need = BodyNeed::None;
-    if chains.has(Phase::ResponseBody) {
-        phases::each(run.context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
+    if chains.has(PluginPhase::ResponseBody) {
+        phases::each(run.context, chains, PluginPhase::ResponseBody, exchange, |instance, exchange| {
             let wanted = instance.plugin.wants_response_body(exchange);
             if let BodyNeed::Copy { limit_bytes } = wanted {
                 return exchange.copy_response(limit_bytes);

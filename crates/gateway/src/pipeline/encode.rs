@@ -8,7 +8,7 @@ use super::phases::{self, Chains};
 use super::run::Run;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
-use exchange::plugin::{EncoderFailed, Phase, Portion};
+use exchange::plugin::{EncoderFailed, PluginPhase, Portion};
 use message::Method;
 use net::env;
 
@@ -20,7 +20,7 @@ pub(super) fn choose(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>
     exchange.encoder = None;
     exchange.response_is_coded = false;
     let mut best = (0, i64::MIN, 0);
-    phases::each(run.context, chains, Phase::Encode, exchange, |instance, exchange| {
+    phases::each(run.context, chains, PluginPhase::Encode, exchange, |instance, exchange| {
         let weight = instance.plugin.coding_weight(exchange);
         if weight > 0 && (weight, instance.priority) > (best.0, best.1) {
             best = (weight, instance.priority, instance.number);
@@ -29,7 +29,7 @@ pub(super) fn choose(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>
     if best.0 == 0 {
         return;
     }
-    phases::each(run.context, chains, Phase::Encode, exchange, |instance, exchange| {
+    phases::each(run.context, chains, PluginPhase::Encode, exchange, |instance, exchange| {
         if instance.number == best.2 {
             exchange.encoder = instance.plugin.encoder(exchange);
             exchange.response_is_coded = exchange.encoder.is_some();

@@ -18,7 +18,7 @@ use crate::upstream::interim_rate::{InterimRate, TOO_MANY_INTERIM};
 use crate::upstream::stream::PooledStream;
 use exchange::deadline::Expired;
 use exchange::failure::{Cause, Failure};
-use exchange::plugin::Phase;
+use exchange::plugin::PluginPhase;
 
 /// Sends the request and waits for the head of the final response; forwards interim ones.
 pub(super) async fn wait_for_final<S: DownstreamStream>(
@@ -44,13 +44,13 @@ pub(super) async fn wait_for_final<S: DownstreamStream>(
             // The gateway sends 100 (Continue) to the client itself, when it begins to read the body.
             100 => {}
             102..200 => {
-                if journey.chains.has(Phase::Informational) {
+                if journey.chains.has(PluginPhase::Informational) {
                     let mut head = std::mem::take(&mut journey.exchange.response);
                     let (context, chains) = (journey.run.context, &journey.chains);
                     phases::each(
                         context,
                         chains,
-                        Phase::Informational,
+                        PluginPhase::Informational,
                         journey.exchange,
                         |instance, exchange| {
                             instance.plugin.informational(exchange, &mut head);

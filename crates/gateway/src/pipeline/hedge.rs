@@ -31,7 +31,7 @@ use crate::upstream::stream::PooledStream;
 use exchange::Exchange;
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
-use exchange::plugin::Phase;
+use exchange::plugin::PluginPhase;
 
 /// The policy by which a second attempt may be made beside this one; none if the exchange had one, or must have none.
 pub(super) fn policy_of<'j, S: DownstreamStream>(
@@ -51,7 +51,7 @@ fn is_allowed<S: DownstreamStream>(journey: &Journey<'_, S>, forwarding: &Forwar
         && matches!(forwarding.upload.length(journey.downstream), BodyLength::None | BodyLength::Known(0))
         && !journey.exchange.decision.is_upgrade
         && forwarding.wanted.sticky.is_none()
-        && !journey.chains.has(Phase::Attempt)
+        && !journey.chains.has(PluginPhase::Attempt)
 }
 
 /// As [`head_wait::wait_for_final`], with a second attempt after `after_ms` without a response head. The attempt becomes the

@@ -7,16 +7,16 @@ use super::phases::{Chains, each};
 use crate::context::WorkerContext;
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
-use exchange::plugin::{LOG_TASK_MS, LOG_TASKS_MAX, LogTask, Phase};
+use exchange::plugin::{LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PluginPhase};
 use net::env;
 
 /// Runs the log phase, and starts the tasks that plugins leave for afterwards.
 pub(super) fn run(context: &WorkerContext, exchange: &mut Exchange, chains: &Chains<'_>) {
-    if chains.has(Phase::BeforeLog) {
-        each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
+    if chains.has(PluginPhase::BeforeLog) {
+        each(context, chains, PluginPhase::BeforeLog, exchange, |instance, exchange| {
             instance.plugin.request_ended(exchange);
         });
-        each(context, chains, Phase::BeforeLog, exchange, |instance, exchange| {
+        each(context, chains, PluginPhase::BeforeLog, exchange, |instance, exchange| {
             instance.plugin.before_log(exchange);
         });
     }
@@ -30,7 +30,7 @@ pub(super) fn run_log(
     chains: &Chains<'_>,
     concerned: impl Fn(&Instance) -> bool,
 ) {
-    each(context, chains, Phase::Log, exchange, |instance, exchange| {
+    each(context, chains, PluginPhase::Log, exchange, |instance, exchange| {
         if !concerned(instance) {
             return;
         }

@@ -21,7 +21,7 @@ use exchange::failure::{Cause, Failure};
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{
-    BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Portion, Reply, ResponseStep, StoredReply, StreamedReply,
+    BodyNeed, Decision, Flow, PHASE_WAIT_MS, PluginPhase, Portion, Reply, ResponseStep, StoredReply, StreamedReply,
 };
 use message::Headers;
 
@@ -50,7 +50,7 @@ impl LocalReply {
 pub(super) fn each(
     context: &WorkerContext,
     chains: &Chains<'_>,
-    phase: Phase,
+    phase: PluginPhase,
     exchange: &mut Exchange,
     mut call: impl FnMut(&Instance, &mut Exchange),
 ) {
@@ -76,11 +76,11 @@ pub(super) fn upstream_response(
     // An earlier attempt may have brought a part of another body.
     exchange.copies.tap = None;
     let mut stored = None;
-    each(context, chains, Phase::UpstreamResponse, exchange, |instance, exchange| {
+    each(context, chains, PluginPhase::UpstreamResponse, exchange, |instance, exchange| {
         if stored.is_none() {
             stored = instance.plugin.upstream_response(exchange, failure);
             if stored.is_some() {
-                note_reply(exchange, instance, Phase::UpstreamResponse);
+                note_reply(exchange, instance, PluginPhase::UpstreamResponse);
             }
         }
     });
@@ -94,7 +94,7 @@ pub(super) fn upstream_response(
 #[inline]
 pub(super) async fn response_head<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<(), Failure> {
     for chain in journey.chains.both() {
-        for instance in chain.of(Phase::ResponseHead) {
+        for instance in chain.of(PluginPhase::ResponseHead) {
             if !enter(journey.run.context, &journey.chains, chain, instance, journey.exchange) {
                 continue;
             }
@@ -107,7 +107,7 @@ pub(super) async fn response_head<S: DownstreamStream>(journey: &mut Journey<'_,
                 ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
                 ResponseStep::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
             };
-            journey.exchange.end_run(instance.name, Phase::ResponseHead, started);
+            journey.exchange.end_run(instance.name, PluginPhase::ResponseHead, started);
             ended?;
         }
     }
@@ -121,7 +121,7 @@ pub(super) fn edits_response_body(
     chains: &Chains<'_>,
 ) -> bool {
     let mut edits = false;
-    each(context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
+    each(context, chains, PluginPhase::ResponseBody, exchange, |instance, exchange| {
         let need = instance.plugin.wants_response_body(exchange);
         edits |= matches!(need, BodyNeed::Stream | BodyNeed::Buffer { .. });
     });
@@ -136,7 +136,7 @@ pub(super) fn piece_of_request_body(
     body: &mut Vec<u8>,
     portion: Portion,
 ) {
-    each(run.context, chains, Phase::RequestBody, exchange, |instance, exchange| {
+    each(run.context, chains, PluginPhase::RequestBody, exchange, |instance, exchange| {
         if instance.plugin.wants_request_body(exchange) == BodyNeed::Stream {
             instance.plugin.request_body(exchange, body, portion);
         }
@@ -151,7 +151,7 @@ pub(super) fn response_trailers(
     chains: &Chains<'_>,
     trailers: &mut Headers,
 ) {
-    each(context, chains, Phase::ResponseBody, exchange, |instance, exchange| {
+    each(context, chains, PluginPhase::ResponseBody, exchange, |instance, exchange| {
         instance.plugin.response_trailers(exchange, trailers);
     });
 }
@@ -167,7 +167,7 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
 ) -> Result<(), Failure> {
     response_trailers(journey.run.context, journey.exchange, &journey.chains, trailers);
     for chain in journey.chains.both() {
-        for instance in chain.of(Phase::ResponseBody) {
+        for instance in chain.of(PluginPhase::ResponseBody) {
             if !enter(journey.run.context, &journey.chains, chain, instance, journey.exchange) {
                 continue;
             }
@@ -184,7 +184,7 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                         ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
                         ResponseStep::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
                     };
-                    journey.exchange.end_run(instance.name, Phase::ResponseBody, started);
+                    journey.exchange.end_run(instance.name, PluginPhase::ResponseBody, started);
                     ended?;
                 }
             }
@@ -210,7 +210,7 @@ pub(super) fn piece_of_response_body(
     portion: Portion,
 ) -> Result<(), Failure> {
     for chain in chains.both() {
-        for instance in chain.of(Phase::ResponseBody) {
+        for instance in chain.of(PluginPhase::ResponseBody) {
             if !enter(run.context, chains, chain, instance, exchange) {
                 continue;
             }
@@ -227,7 +227,7 @@ pub(super) fn piece_of_response_body(
                 ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
                 ResponseStep::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
             };
-            exchange.end_run(instance.name, Phase::ResponseBody, started);
+            exchange.end_run(instance.name, PluginPhase::ResponseBody, started);
             ended?;
         }
     }
@@ -240,7 +240,7 @@ fn failed(name: &'static str, reason: String) -> Failure {
 }
 
 /// Notes that `instance` made the response, for logs and metrics.
-fn note_reply(exchange: &mut Exchange, instance: &Instance, phase: Phase) {
+fn note_reply(exchange: &mut Exchange, instance: &Instance, phase: PluginPhase) {
     exchange.decision.plugin_reply = Some(PluginReply { plugin: instance.name, phase });
 }
 
@@ -266,8 +266,8 @@ pub(super) async fn request<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
 ) -> Result<Option<LocalReply>, Failure> {
     refuse_what_is_incomplete(journey.run, &journey.chains)?;
-    let answers_preflight = journey.chains.has(Phase::Preflight) && is_preflight(journey.exchange);
-    if journey.chains.has(Phase::Rewrite) || answers_preflight {
+    let answers_preflight = journey.chains.has(PluginPhase::Preflight) && is_preflight(journey.exchange);
+    if journey.chains.has(PluginPhase::Rewrite) || answers_preflight {
         if journey.chains.both().any(Chain::reads_body_in_rewrite) {
             Box::pin(collect::for_variables(journey)).await?;
         }
@@ -276,7 +276,7 @@ pub(super) async fn request<S: DownstreamStream>(
         }
         let concerns = |instance: &Instance| !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY;
         for scope in ChainScope::IN_ORDER {
-            if let Some(reply) = run_until_reply(journey, Phase::Rewrite, scope, concerns).await? {
+            if let Some(reply) = run_until_reply(journey, PluginPhase::Rewrite, scope, concerns).await? {
                 return Ok(Some(reply));
             }
         }
@@ -289,9 +289,9 @@ pub(super) async fn request<S: DownstreamStream>(
     if let Some(reply) = collect_request_body(journey).await? {
         return Ok(Some(reply));
     }
-    for phase in [Phase::Access, Phase::BeforeProxy] {
+    for phase in [PluginPhase::Access, PluginPhase::BeforeProxy] {
         // A request without a route ends with the access phase.
-        if phase == Phase::BeforeProxy && journey.chains.route.is_none() {
+        if phase == PluginPhase::BeforeProxy && journey.chains.route.is_none() {
             let begun = journey.exchange.begun_reply.take().map(LocalReply::Whole);
             return begun.map(Some).ok_or_else(|| Failure::new(Cause::NoRoute, "no route matches"));
         }
@@ -311,9 +311,9 @@ pub(super) async fn request<S: DownstreamStream>(
 /// Runs the part of the rewrite phase that comes before authentication, then the plugins that answer
 /// preflight requests.
 async fn preflight<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<Option<LocalReply>, Failure> {
-    for phase in [Phase::Rewrite, Phase::Preflight] {
+    for phase in [PluginPhase::Rewrite, PluginPhase::Preflight] {
         let concerns =
-            |instance: &Instance| phase == Phase::Preflight || instance.priority > PREFLIGHT_PRIORITY;
+            |instance: &Instance| phase == PluginPhase::Preflight || instance.priority > PREFLIGHT_PRIORITY;
         for scope in ChainScope::IN_ORDER {
             if let Some(reply) = run_until_reply(journey, phase, scope, concerns).await? {
                 return Ok(Some(reply));
@@ -336,7 +336,7 @@ fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), F
 /// Runs the instances of `phase` in one chain until one replies.
 pub(super) async fn run_until_reply<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
-    phase: Phase,
+    phase: PluginPhase,
     scope: ChainScope,
     concerns: impl Fn(&Instance) -> bool,
 ) -> Result<Option<LocalReply>, Failure> {
@@ -357,9 +357,9 @@ pub(super) async fn run_until_reply<S: DownstreamStream>(
         let (decision, waited) = {
             let demand = exchange.body_demand().clone();
             let flow = match phase {
-                Phase::Preflight => instance.plugin.preflight(exchange),
-                Phase::Rewrite => instance.plugin.rewrite(exchange),
-                Phase::Access => instance.plugin.access(exchange),
+                PluginPhase::Preflight => instance.plugin.preflight(exchange),
+                PluginPhase::Rewrite => instance.plugin.rewrite(exchange),
+                PluginPhase::Access => instance.plugin.access(exchange),
                 _ => instance.plugin.before_proxy(exchange),
             };
             match flow {
@@ -517,7 +517,7 @@ async fn join_consumer<S: DownstreamStream>(
     let is_new = |instance: &Instance| {
         own.is_none_or(|chain| chain.instances().iter().all(|other| other.name != instance.name))
     };
-    run_until_reply(journey, Phase::Rewrite, ChainScope::Local, is_new).await
+    run_until_reply(journey, PluginPhase::Rewrite, ChainScope::Local, is_new).await
 }
 
 /// Reads the body if plugins need it whole, or use variables in it. It runs after authentication, so that an
@@ -528,7 +528,7 @@ async fn collect_request_body<S: DownstreamStream>(
 ) -> Result<Option<LocalReply>, Failure> {
     let mut limit: Option<(usize, u32)> = None;
     let mut copied = 0;
-    each(journey.run.context, &journey.chains, Phase::RequestBody, journey.exchange, |instance, exchange| {
+    each(journey.run.context, &journey.chains, PluginPhase::RequestBody, journey.exchange, |instance, exchange| {
         match instance.plugin.wants_request_body(exchange) {
             BodyNeed::Buffer { limit_bytes } => {
                 if limit.is_none_or(|(lowest_bytes, _)| limit_bytes < lowest_bytes) {
@@ -551,14 +551,14 @@ async fn collect_request_body<S: DownstreamStream>(
         if accepted_bytes != 0 && accepted_bytes < limit_bytes as u64 {
             return Err(failure);
         }
-        let mut instances = journey.chains.both().flat_map(|chain| chain.of(Phase::RequestBody));
+        let mut instances = journey.chains.both().flat_map(|chain| chain.of(PluginPhase::RequestBody));
         let instance = instances.find(|instance| instance.number == number);
         return match instance
             .and_then(|instance| Some((instance, instance.plugin.refuse_long_body(journey.exchange)?)))
         {
             Some((instance, reply)) if failure.cause == Cause::BodyTooLarge => {
                 journey.downstream.close_afterwards();
-                note_reply(journey.exchange, instance, Phase::RequestBody);
+                note_reply(journey.exchange, instance, PluginPhase::RequestBody);
                 Ok(Some(LocalReply::Whole(instance.dress(Box::new(reply)))))
             }
             _ => Err(failure),

@@ -24,7 +24,7 @@ use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::Priority;
-use exchange::plugin::Phase;
+use exchange::plugin::PluginPhase;
 use net::endpoint::Protocol;
 
 /// Forwards the request; an error has not been answered yet.
@@ -44,7 +44,7 @@ pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
         let mut forwarding = begin(journey, upstream)?;
         let mut lost_places = 0;
         loop {
-            if journey.chains.has(Phase::Attempt) {
+            if journey.chains.has(PluginPhase::Attempt) {
                 follow_plugins(journey, &mut forwarding)?;
             }
             let held = select_node(journey, &mut forwarding).await?;
@@ -126,7 +126,7 @@ fn follow_plugins<'j, S: DownstreamStream>(
 ) -> Result<(), Failure> {
     let next = forwarding.retries.next_attempt(journey.exchange);
     let (context, chains) = (journey.run.context, &journey.chains);
-    phases::each(context, chains, Phase::Attempt, journey.exchange, |instance, exchange| {
+    phases::each(context, chains, PluginPhase::Attempt, journey.exchange, |instance, exchange| {
         instance.plugin.before_attempt(exchange, next);
     });
     refuse_undecided(journey.exchange)?;

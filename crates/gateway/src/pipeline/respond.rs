@@ -20,7 +20,7 @@ use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{NO_ANSWER, Phase, Reply, changed_body, transform_reply};
+use exchange::plugin::{NO_ANSWER, PluginPhase, Reply, changed_body, transform_reply};
 
 /// `Retry-After` of a request that was refused under overload (RFC 9110 section 10.2.3): the shortest time that the
 /// field can express, because an overload ends as soon as there are fewer requests.
@@ -115,7 +115,7 @@ pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut
     set_head(journey.run, journey.exchange, reply.status, &reply.headers);
     let mut edited = respond_head(journey).await;
     let undecided = journey.exchange.gave_up.get();
-    if edited.is_ok() && journey.chains.has(Phase::ResponseBody) {
+    if edited.is_ok() && journey.chains.has(PluginPhase::ResponseBody) {
         edited = phases::whole_response_body(journey, &mut body, &mut trailers).await;
     }
     if let Err(failure) = edited {
@@ -239,10 +239,10 @@ pub(super) async fn respond_head<S: DownstreamStream>(journey: &mut Journey<'_, 
             write(headers, &name, value.as_bytes()).expect("checked when it was added");
         }
     }
-    if journey.chains.has(Phase::ResponseHead) {
+    if journey.chains.has(PluginPhase::ResponseHead) {
         phases::response_head(journey).await?;
     }
-    if journey.chains.has(Phase::ResponseBody)
+    if journey.chains.has(PluginPhase::ResponseBody)
         && phases::edits_response_body(journey.run.context, journey.exchange, &journey.chains)
     {
         // Also of a HEAD, for which no body shows what a GET would bring.
@@ -251,7 +251,7 @@ pub(super) async fn respond_head<S: DownstreamStream>(journey: &mut Journey<'_, 
     if journey.exchange.response.status >= 500 {
         name_error(journey.exchange);
     }
-    if journey.chains.has(Phase::Encode) {
+    if journey.chains.has(PluginPhase::Encode) {
         encode::choose(journey.run, journey.exchange, &journey.chains);
     }
     Ok(())

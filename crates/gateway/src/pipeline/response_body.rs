@@ -16,7 +16,7 @@ use super::upload::Upload;
 use super::wait::WaitsFor;
 use crate::body::{BodyEvent, DownstreamStream, UpstreamStream};
 use exchange::failure::Failure;
-use exchange::plugin::{Phase, Portion};
+use exchange::plugin::{PluginPhase, Portion};
 
 /// The treatment of a body between the two streams.
 pub(super) trait BodyPassage {
@@ -184,7 +184,7 @@ fn note_end<S>(journey: &mut Journey<'_, S>, trailers: Option<&Headers>, edited:
     if trailers.is_none() || edited.is_some() {
         return;
     }
-    if journey.chains.has(Phase::ResponseBody) {
+    if journey.chains.has(PluginPhase::ResponseBody) {
         *edited = Some(edit_trailers(journey, trailers));
     } else {
         grpc::note_status(journey.exchange, trailers);

@@ -2,7 +2,7 @@
 //! no plugin edits is written from where it lies.
 
 use exchange::failure::Failure;
-use exchange::plugin::{BodyNeed, Phase, StoredBody, StoredReply};
+use exchange::plugin::{BodyNeed, PluginPhase, StoredBody, StoredReply};
 use message::{FieldId, Headers};
 
 use super::download::{body_need, has_no_body};
@@ -36,7 +36,7 @@ pub(super) async fn send<S: DownstreamStream>(
     }
     if journey.exchange.request.method == message::Method::Head {
         let is_edited = journey.exchange.response_is_coded
-            || journey.chains.has(Phase::ResponseBody)
+            || journey.chains.has(PluginPhase::ResponseBody)
                 && phases::edits_response_body(journey.run.context, journey.exchange, &journey.chains);
         if !is_edited {
             let mut digits = itoa::Buffer::new();

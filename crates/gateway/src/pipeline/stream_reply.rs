@@ -15,7 +15,7 @@ use super::turn::Turn;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::failure::{Cause, Failure};
-use exchange::plugin::{BodyNeed, NO_ANSWER, PHASE_WAIT_MS, Phase, Portion, ReplyStream, StreamedReply};
+use exchange::plugin::{BodyNeed, NO_ANSWER, PHASE_WAIT_MS, PluginPhase, Portion, ReplyStream, StreamedReply};
 use message::Headers;
 
 /// Sends `reply`.
@@ -214,7 +214,7 @@ impl ReplyPassage {
     ) -> Result<(), Failure> {
         (self.piece, self.sent) = (piece, 0);
         let Journey { run, exchange, chains, .. } = journey;
-        if portion == Portion::Last && chains.has(Phase::ResponseBody) {
+        if portion == Portion::Last && chains.has(PluginPhase::ResponseBody) {
             phases::response_trailers(run.context, exchange, chains, &mut self.trailers);
         }
         phases::piece_of_response_body(run, exchange, chains, &mut self.piece, portion)?;

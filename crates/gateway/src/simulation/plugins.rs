@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::exchange::{LOCAL_FIELD, WITNESS_FIELD};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, Phase, Plugin, PluginKind, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, Reply, ResponseStep};
 use net::env;
 use net::env::memory::Planted;
 
@@ -139,7 +139,7 @@ impl Plugin for Wait {
 const fn kind(
     name: &'static str,
     priority: i32,
-    phases: &'static [Phase],
+    phases: &'static [PluginPhase],
     build: exchange::plugin::BuildPlugin,
 ) -> PluginKind {
     PluginKind::new(name, priority, phases, || json!({"type": "object"}), build)
@@ -150,14 +150,14 @@ fn flag(config: &Value, name: &str) -> bool {
 }
 
 static STAMP: PluginKind =
-    kind("stamp", 3, &[Phase::Access, Phase::ResponseHead, Phase::Log], |_, _| Ok(Arc::new(Stamp)));
-static EDIT: PluginKind = kind("edit", 2, &[Phase::ResponseHead, Phase::ResponseBody], |_, config| {
+    kind("stamp", 3, &[PluginPhase::Access, PluginPhase::ResponseHead, PluginPhase::Log], |_, _| Ok(Arc::new(Stamp)));
+static EDIT: PluginKind = kind("edit", 2, &[PluginPhase::ResponseHead, PluginPhase::ResponseBody], |_, config| {
     Ok(Arc::new(Edit { buffers: flag(config, "buffers") }))
 });
-static WAIT: PluginKind = kind("wait", 1, &[Phase::RequestBody, Phase::Access], |_, config| {
+static WAIT: PluginKind = kind("wait", 1, &[PluginPhase::RequestBody, PluginPhase::Access], |_, config| {
     let wait_ms = config["wait_ms"].as_u64().unwrap_or_default();
     Ok(Arc::new(Wait { wait_ms, answers: flag(config, "answers"), collects: flag(config, "collects") }))
 });
-static WITNESS: PluginKind = kind("witness", 4, &[Phase::ResponseHead], |_, _| Ok(Arc::new(Witness)));
+static WITNESS: PluginKind = kind("witness", 4, &[PluginPhase::ResponseHead], |_, _| Ok(Arc::new(Witness)));
 /// All plugins of the simulation.
 pub(crate) static KINDS: &[&PluginKind] = &[&STAMP, &EDIT, &WAIT, &WITNESS];

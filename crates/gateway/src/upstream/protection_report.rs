@@ -5,7 +5,7 @@ use net::node_state::NodeState;
 
 use super::Upstream;
 use super::protection::NodeGuard;
-use exchange::overload::circuit::{Circuit, Phase};
+use exchange::overload::circuit::{Circuit, CircuitPhase};
 
 /// That of the node with this state.
 pub(crate) fn of_node(state: &NodeState) -> NodeProtection {
@@ -30,7 +30,7 @@ pub(crate) fn of_upstream(upstream: &Upstream) -> Option<UpstreamProtection> {
 
 fn phase(circuit: &Circuit) -> &'static str {
     match circuit.is_closed() {
-        true => Phase::Closed.as_str(),
+        true => CircuitPhase::Closed.as_str(),
         false => circuit.phase().as_str(),
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use exchange::Exchange;
 use exchange::options::Timeouts;
-use exchange::plugin::{Flow, Phase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Flow, PluginPhase, Plugin, PluginKind, Reply};
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
@@ -46,7 +46,7 @@ impl Plugin for Stands {
 static STANDS: PluginKind = PluginKind {
     name: "stands",
     priority: 1,
-    phases: &[Phase::Access],
+    phases: &[PluginPhase::Access],
     auth: false,
     prefer_route: false,
     schema: || json!({"type": "object"}),

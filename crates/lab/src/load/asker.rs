@@ -13,7 +13,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 
-use super::connection::{LoadConnection, LoadJob, Phase, EventOutcome, nanoseconds};
+use super::connection::{LoadConnection, LoadJob, ConnectionPhase, EventOutcome, nanoseconds};
 use super::schedule::Schedule;
 use super::tally::{FailureKind, Tally};
 use super::timer::Timer;
@@ -111,7 +111,7 @@ impl<'a> Asker<'a> {
             connection.since_ns = 0;
         }
         for number in 0..self.connections.len() {
-            if matches!(self.connections[number].phase, Phase::Idle | Phase::Closed) {
+            if matches!(self.connections[number].phase, ConnectionPhase::Idle | ConnectionPhase::Closed) {
                 self.release(number, 0);
             }
         }
@@ -197,7 +197,7 @@ impl<'a> Asker<'a> {
             }
             EventOutcome::Answered(now_ns) => {
                 self.in_flight -= 1;
-                if self.connections[number].phase != Phase::Ending {
+                if self.connections[number].phase != ConnectionPhase::Ending {
                     self.release(number, now_ns);
                 }
             }
@@ -232,7 +232,7 @@ impl<'a> Asker<'a> {
     fn assign(&mut self, number: usize, due_ns: u64, now_ns: u64) {
         self.in_flight += 1;
         self.connections[number].due_ns = Some(due_ns);
-        if self.connections[number].phase == Phase::Closed {
+        if self.connections[number].phase == ConnectionPhase::Closed {
             self.open(number, now_ns);
         } else {
             let step = self.connections[number].ask(self.job, now_ns);
@@ -256,10 +256,10 @@ impl<'a> Asker<'a> {
             self.tally.lose(kind, due_ns, now_ns);
         }
         if kind == FailureKind::Connect || connection.is_unused() {
-            connection.close(Phase::Resting);
+            connection.close(ConnectionPhase::Resting);
             connection.since_ns = now_ns;
         } else {
-            connection.close(Phase::Closed);
+            connection.close(ConnectionPhase::Closed);
             self.release(number, now_ns);
         }
     }
@@ -271,20 +271,20 @@ impl<'a> Asker<'a> {
             let connection = &mut self.connections[number];
             let lasted_ns = now_ns.saturating_sub(connection.since_ns);
             match connection.phase {
-                Phase::Connecting if lasted_ns > self.limits.timeout_ns => {
+                ConnectionPhase::Connecting if lasted_ns > self.limits.timeout_ns => {
                     self.fail(number, FailureKind::Connect, "no connection was made in time".to_owned());
                 }
-                Phase::Asking | Phase::Upgrading | Phase::Securing if lasted_ns > self.limits.timeout_ns => {
+                ConnectionPhase::Asking | ConnectionPhase::Upgrading | ConnectionPhase::Securing if lasted_ns > self.limits.timeout_ns => {
                     self.fail(number, FailureKind::Timeout, "no whole answer came in time".to_owned());
                 }
                 // The server was told that this is the last request. If it does not close, that is no failure, and the
                 // wait ends.
-                Phase::Ending if lasted_ns > LONGEST_ENDING_NS => {
-                    connection.close(Phase::Closed);
+                ConnectionPhase::Ending if lasted_ns > LONGEST_ENDING_NS => {
+                    connection.close(ConnectionPhase::Closed);
                     self.release(number, now_ns);
                 }
-                Phase::Resting if self.begun && lasted_ns > REST_NS => {
-                    connection.phase = Phase::Closed;
+                ConnectionPhase::Resting if self.begun && lasted_ns > REST_NS => {
+                    connection.phase = ConnectionPhase::Closed;
                     self.release(number, now_ns);
                 }
                 _ => {}

@@ -19,7 +19,7 @@ use super::expect::ComparisonResult;
 use super::socket;
 use super::tally::{FailureKind, Tally};
 use super::target::LoadTarget;
-use link::{ByteStreamLink, Phase, Taken};
+use link::{ByteStreamLink, ByteStreamPhase, Taken};
 
 /// The exchange on every connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl<'a> Talker<'a> {
         for first in (0..self.links.len()).step_by(CONNECTING_AT_ONCE) {
             let batch = first..(first + CONNECTING_AT_ONCE).min(self.links.len());
             batch.clone().for_each(|number| self.open(number));
-            let opening = |link: &ByteStreamLink| link.phase == Phase::Connecting;
+            let opening = |link: &ByteStreamLink| link.phase == ByteStreamPhase::Connecting;
             while self.links[batch.clone()].iter().any(opening) && !stop.load(Ordering::Relaxed) {
                 self.turn(&mut events);
             }
@@ -166,7 +166,7 @@ impl<'a> Talker<'a> {
 
     fn handle(&mut self, number: usize, flags: EventFlags) {
         let link = &mut self.links[number];
-        if link.phase == Phase::Connecting {
+        if link.phase == ByteStreamPhase::Connecting {
             if !flags.intersects(EventFlags::OUT | EventFlags::ERR | EventFlags::HUP) {
                 return;
             }
@@ -247,7 +247,7 @@ impl<'a> Talker<'a> {
         }
         link.end_message();
         if self.share.closes {
-            link.close(Phase::Closed);
+            link.close(ByteStreamPhase::Closed);
         }
         self.next(number);
     }
@@ -261,7 +261,7 @@ impl<'a> Talker<'a> {
             self.in_flight = self.in_flight.saturating_sub(1);
         }
         link.end_message();
-        link.close(Phase::Resting);
+        link.close(ByteStreamPhase::Resting);
         link.since_ns = now_ns;
     }
 
@@ -272,14 +272,14 @@ impl<'a> Talker<'a> {
             let link = &self.links[number];
             let lasted_ns = now_ns.saturating_sub(link.since_ns);
             match link.phase {
-                Phase::Connecting if lasted_ns > self.share.timeout_ns => {
+                ByteStreamPhase::Connecting if lasted_ns > self.share.timeout_ns => {
                     self.fail(number, FailureKind::Connect, "no connection was made in time".to_owned());
                 }
-                Phase::Open if link.has_message() && lasted_ns > self.share.timeout_ns => {
+                ByteStreamPhase::Open if link.has_message() && lasted_ns > self.share.timeout_ns => {
                     self.fail(number, FailureKind::Timeout, link.lateness(self.share.message).to_owned());
                 }
-                Phase::Resting if self.begun && lasted_ns > REST_NS => {
-                    self.links[number].phase = Phase::Closed;
+                ByteStreamPhase::Resting if self.begun && lasted_ns > REST_NS => {
+                    self.links[number].phase = ByteStreamPhase::Closed;
                     self.next(number);
                 }
                 _ => {}

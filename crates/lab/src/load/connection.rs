@@ -54,7 +54,7 @@ pub(super) struct LoadConnection {
     has_session: bool,
     /// Whether the handshake of this connection has to resume a session.
     has_to_resume: bool,
-    pub(super) phase: Phase,
+    pub(super) phase: ConnectionPhase,
     /// When the phase began, if it has a limit.
     pub(super) since_ns: u64,
     /// When the request of the connection was due; `None` without one.
@@ -74,7 +74,7 @@ pub(super) struct LoadConnection {
 
 /// Phase in the life of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ConnectionPhase {
     Closed,
     Connecting,
     /// The TLS handshake is in progress.
@@ -98,7 +98,7 @@ pub(super) enum EventOutcome {
     Wait,
     /// The connection is open and has no request.
     Ready,
-    /// The request was answered, at this time; [`Phase`] tells whether the connection is open, ends or is closed.
+    /// The request was answered, at this time; [`ConnectionPhase`] tells whether the connection is open, ends or is closed.
     Answered(u64),
     /// The expected end of the connection came.
     Ended,
@@ -112,7 +112,7 @@ impl LoadConnection {
             client: job.tls.as_ref().map(|(tls, first)| first.another(*tls)),
             has_session: false,
             has_to_resume: false,
-            phase: Phase::Closed,
+            phase: ConnectionPhase::Closed,
             since_ns: 0,
             due_ns: None,
             served: 0,
@@ -134,7 +134,7 @@ impl LoadConnection {
         now_ns: u64,
     ) -> Result<(), String> {
         self.wire = Some(Wire::connect(job.target.address, self.client.as_ref(), epoll, number)?);
-        (self.phase, self.since_ns, self.served) = (Phase::Connecting, now_ns, 0);
+        (self.phase, self.since_ns, self.served) = (ConnectionPhase::Connecting, now_ns, 0);
         // A connection that fails before its end has used the session up.
         let has_session = std::mem::take(&mut self.has_session);
         self.has_to_resume = has_session && job.tls.as_ref().is_some_and(|(tls, _)| tls.resume);
@@ -143,7 +143,7 @@ impl LoadConnection {
 
     /// Sends the request on an open connection.
     pub(super) fn ask(&mut self, job: &LoadJob, now_ns: u64) -> EventOutcome {
-        (self.phase, self.since_ns, self.sent) = (Phase::Asking, now_ns, 0);
+        (self.phase, self.since_ns, self.sent) = (ConnectionPhase::Asking, now_ns, 0);
         if job.websocket.is_none() {
             self.reading.begin();
             self.comparison.begin(&job.measure);
@@ -152,14 +152,14 @@ impl LoadConnection {
     }
 
     /// Closes the connection and keeps its memory.
-    pub(super) fn close(&mut self, phase: Phase) {
+    pub(super) fn close(&mut self, phase: ConnectionPhase) {
         self.wire = None;
         self.phase = phase;
     }
 
     /// Whether it is being opened.
     pub(super) fn is_opening(&self) -> bool {
-        matches!(self.phase, Phase::Connecting | Phase::Securing | Phase::Upgrading)
+        matches!(self.phase, ConnectionPhase::Connecting | ConnectionPhase::Securing | ConnectionPhase::Upgrading)
     }
 
     /// Whether it broke before its first response.
@@ -177,10 +177,10 @@ impl LoadConnection {
         clock: &Instant,
     ) -> EventOutcome {
         match self.phase {
-            Phase::Closed | Phase::Resting => EventOutcome::Wait,
-            Phase::Connecting => self.connected(job, tally, clock),
-            Phase::Securing => self.secure(job, tally, clock),
-            Phase::Upgrading | Phase::Asking => {
+            ConnectionPhase::Closed | ConnectionPhase::Resting => EventOutcome::Wait,
+            ConnectionPhase::Connecting => self.connected(job, tally, clock),
+            ConnectionPhase::Securing => self.secure(job, tally, clock),
+            ConnectionPhase::Upgrading | ConnectionPhase::Asking => {
                 if flags.contains(EventFlags::OUT) && self.has_unsent(job) {
                     match self.push(job) {
                         EventOutcome::Wait => {}
@@ -189,15 +189,15 @@ impl LoadConnection {
                 }
                 self.receive(job, flags, buffer, tally, clock)
             }
-            Phase::Idle => self.disturbed(job, buffer),
-            Phase::Ending => self.ended(flags, buffer),
+            ConnectionPhase::Idle => self.disturbed(job, buffer),
+            ConnectionPhase::Ending => self.ended(flags, buffer),
         }
     }
 
     /// The bytes to send in this phase.
     fn saying<'a>(&self, job: &'a LoadJob) -> &'a [u8] {
         match (&job.websocket, self.phase) {
-            (Some(upgrade), Phase::Upgrading) => &upgrade.handshake,
+            (Some(upgrade), ConnectionPhase::Upgrading) => &upgrade.handshake,
             (None, _) if self.served + 1 >= job.per_connection => &job.last_request,
             _ => &job.request,
         }
@@ -259,7 +259,7 @@ impl LoadConnection {
             tally.read(bytes);
             let step = match (&job.websocket, self.phase) {
                 (None, _) => self.take_answer(job, flags, &buffer[..bytes], tally, clock),
-                (Some(_), Phase::Upgrading) => self.take_handshake(job, &buffer[..bytes], clock),
+                (Some(_), ConnectionPhase::Upgrading) => self.take_handshake(job, &buffer[..bytes], clock),
                 (Some(upgrade), _) => self.take_frames(job, upgrade, &buffer[..bytes], tally, clock),
             };
             match step {
@@ -308,11 +308,11 @@ impl LoadConnection {
         self.served += 1;
         self.has_session = true;
         if is_over || is_cut {
-            self.close(Phase::Closed);
+            self.close(ConnectionPhase::Closed);
         } else if !self.reading.keeps || self.served >= job.per_connection {
-            (self.phase, self.since_ns) = (Phase::Ending, now_ns);
+            (self.phase, self.since_ns) = (ConnectionPhase::Ending, now_ns);
         } else {
-            self.phase = Phase::Idle;
+            self.phase = ConnectionPhase::Idle;
         }
         self.answered(now_ns, &verdict, tally)
     }
@@ -324,11 +324,11 @@ impl LoadConnection {
     }
 
     fn closed_by_peer(&mut self, job: &LoadJob, tally: &mut Tally, clock: &Instant) -> EventOutcome {
-        if self.phase == Phase::Asking && job.websocket.is_none() && self.reading.take_end() {
+        if self.phase == ConnectionPhase::Asking && job.websocket.is_none() && self.reading.take_end() {
             return self.whole(job, true, tally, clock);
         }
         let how = match self.phase {
-            Phase::Upgrading => "the server closed in the handshake",
+            ConnectionPhase::Upgrading => "the server closed in the handshake",
             _ if self.reading.is_untouched() => "the server closed without an answer",
             _ => "the server closed in the middle of an answer",
         };
@@ -341,7 +341,7 @@ impl LoadConnection {
         match wire.receive(buffer) {
             Ok(None) => EventOutcome::Wait,
             Ok(Some(0)) | Err(_) => {
-                self.close(Phase::Closed);
+                self.close(ConnectionPhase::Closed);
                 EventOutcome::Wait
             }
             Ok(Some(bytes)) if job.websocket.is_some() => self.ping_while_idle(job, &buffer[..bytes]),
@@ -361,7 +361,7 @@ impl LoadConnection {
             ),
             Ok(None) if !socket::is_over(flags) => EventOutcome::Wait,
             _ => {
-                self.close(Phase::Closed);
+                self.close(ConnectionPhase::Closed);
                 EventOutcome::Ended
             }
         }

@@ -11,7 +11,7 @@ use exchange::Exchange;
 use exchange::plugin::chain::{ErrorResponse, Instance};
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{Assembly, BodyNeed, Build, Decision, Flow, Phase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{Assembly, BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
 use exchange::testing::{self, Scene, consumer, respond, route};
 use model::resource::Meta;
 use serde_json::Value;
@@ -194,14 +194,14 @@ fn measured_window(bench: &Bench, exchanges: &mut [Exchange]) -> End {
 /// Runs the phases that the plugin takes part in, in their order.
 fn once(bench: &Bench, exchange: &mut Exchange) -> End {
     let (plugin, phases) = (&bench.plugin, bench.kind.phases);
-    let has = |phase: Phase| phases.contains(&phase);
-    for phase in [Phase::Rewrite, Phase::Access, Phase::BeforeProxy] {
+    let has = |phase: PluginPhase| phases.contains(&phase);
+    for phase in [PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::BeforeProxy] {
         if !has(phase) {
             continue;
         }
         let flow = match phase {
-            Phase::Rewrite => plugin.rewrite(exchange),
-            Phase::Access => plugin.access(exchange),
+            PluginPhase::Rewrite => plugin.rewrite(exchange),
+            PluginPhase::Access => plugin.access(exchange),
             _ => plugin.before_proxy(exchange),
         };
         let decision = match flow {
@@ -218,18 +218,18 @@ fn once(bench: &Bench, exchange: &mut Exchange) -> End {
             Poll::Pending => return End::Waits,
         }
     }
-    if has(Phase::ResponseHead) && !is_done(plugin.response_head(exchange)) {
+    if has(PluginPhase::ResponseHead) && !is_done(plugin.response_head(exchange)) {
         return End::Waits;
     }
     let sees_body =
         || !matches!(plugin.wants_response_body(exchange), BodyNeed::None | BodyNeed::Copy { .. });
-    if has(Phase::ResponseBody) && sees_body() {
+    if has(PluginPhase::ResponseBody) && sees_body() {
         let mut body = RESPONSE_BODY.to_vec();
         if !is_done(plugin.response_body(exchange, &mut body, Portion::Last)) {
             return End::Waits;
         }
     }
-    if has(Phase::Encode)
+    if has(PluginPhase::Encode)
         && plugin.coding_weight(exchange) > 0
         && let Some(mut encoder) = plugin.encoder(exchange)
     {
@@ -238,11 +238,11 @@ fn once(bench: &Bench, exchange: &mut Exchange) -> End {
             encoder.piece(RESPONSE_BODY, &mut coded).and_then(|()| encoder.end(&mut coded)).is_ok();
         assert!(is_coded, "the body of the measurement can be coded");
     }
-    if has(Phase::BeforeLog) {
+    if has(PluginPhase::BeforeLog) {
         plugin.request_ended(exchange);
         plugin.before_log(exchange);
     }
-    if has(Phase::Log) {
+    if has(PluginPhase::Log) {
         plugin.log(exchange);
     }
     End::Continues

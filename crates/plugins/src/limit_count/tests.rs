@@ -244,11 +244,11 @@ fn explaining_counts_nothing() {
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         for left in ["2 of 2 left in 600 s", "1 of 2 left in 600 s"] {
             for _ in 0..3 {
-                let would = plugin.explain(&mut exchange, Phase::Access).would.unwrap();
+                let would = plugin.explain(&mut exchange, PluginPhase::Access).would.unwrap();
                 assert_eq!((would.action.as_str(), &*would.text), ("count", left), "{window_type}");
             }
             assert!(decide(plugin.access(&mut exchange)).is_none());
         }
-        assert!(plugin.explain(&mut exchange, Phase::Access).ends());
+        assert!(plugin.explain(&mut exchange, PluginPhase::Access).ends());
     }
 }

@@ -189,8 +189,8 @@ fn failure_attempts_and_plugins_are_spans_below() {
         exchange.attempts.push(attempt);
         exchange.attempts.push(Attempt { status: 502, failed: None, connect_us: 7, head_us: 9, ..attempt });
         respond(exchange, 502, &[]);
-        exchange.timeline.record("key-auth", 1, Phase::Rewrite, started_ns, started_ns + 1_999_999);
-        exchange.timeline.record("opa", 1, Phase::Access, started_ns, started_ns + 2_000_000);
+        exchange.timeline.record("key-auth", 1, PluginPhase::Rewrite, started_ns, started_ns + 1_999_999);
+        exchange.timeline.record("opa", 1, PluginPhase::Access, started_ns, started_ns + 2_000_000);
     });
     let request = stage.received(4);
     let spans = request.spans();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use exchange::Exchange;
 use exchange::inner::{Detachment, InnerRequests};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Phase, StoredBody, StoredReply};
+use exchange::plugin::{PluginPhase, StoredBody, StoredReply};
 use message::{FieldId, Method};
 
 use super::ProxyCache;
@@ -115,7 +115,7 @@ impl ProxyCache {
             visit.background = Some(Outcome::default());
             self.go_on(detached, key.clone(), Some(entry.clone()), Status::Expired, false);
         };
-        let phase = if self.looks_late { Phase::BeforeProxy } else { Phase::Access };
+        let phase = if self.looks_late { PluginPhase::BeforeProxy } else { PluginPhase::Access };
         match InnerRequests::of(exchange.local()).detach(exchange, phase, &mut begin) {
             Detachment::Begun => Some(Status::Updating),
             Detachment::Full => {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::batch::{BatchQueue, QueueSettings, Sink};
 use exchange::plugin::stream::StreamSession;
-use exchange::plugin::{BodyNeed, Build, Phase, Plugin, PluginKind};
+use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind};
 use serde_json::{Map, Value, json};
 
 use super::attributes::{Attribute, FieldSet, Fields};
@@ -32,7 +32,7 @@ use contents::Contents;
 use fields::{BodyFields, FormatFields};
 
 /// The phases of a log plugin that may add bodies to its entries.
-pub(crate) const PHASES: &[Phase] = &[Phase::RequestBody, Phase::ResponseBody, Phase::Log];
+pub(crate) const PHASES: &[PluginPhase] = &[PluginPhase::RequestBody, PluginPhase::ResponseBody, PluginPhase::Log];
 
 /// Which of the common fields a log plugin has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ pub(crate) const fn log_plugin_kind<P: LogPlugin>(priority: i32, page: &'static 
         .with_metadata(metadata_schema::<P>)
         .documented(page);
     match P::COMMON {
-        CommonFields::None => PluginKind { phases: &[Phase::Log], ..kind },
+        CommonFields::None => PluginKind { phases: &[PluginPhase::Log], ..kind },
         CommonFields::Format | CommonFields::FormatAndBodies => kind.checked_metadata(check_metadata),
     }
 }

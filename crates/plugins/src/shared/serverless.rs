@@ -10,7 +10,7 @@ use super::config;
 
 words! {
     /// A phase in which functions run.
-    pub(crate) enum Phase {
+    pub(crate) enum ServerlessPhase {
         Rewrite = "rewrite",
         Access = "access",
         HeaderFilter = "header_filter",
@@ -23,7 +23,7 @@ words! {
 attributes! {
     pub(crate) struct ServerlessConfig {
         /// The phase in which the functions run.
-        phase: Phase = Phase::Access;
+        phase: ServerlessPhase = ServerlessPhase::Access;
         /// The functions, in the order in which they run.
         functions: Vec<String>, { "minItems": 1, "items": { "type": "string", "description": "Lua that returns a function." } };
     }

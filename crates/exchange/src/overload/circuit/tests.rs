@@ -73,14 +73,14 @@ fn share_of_failures_in_the_window_opens_it() {
 #[test]
 fn open_circuit_refuses_until_its_time_is_over() {
     let (rules, circuit) = (rules(), opened(&rules()));
-    assert_eq!((circuit.phase(), circuit.next_probe_ms()), (Phase::Open, Some(1_000)));
+    assert_eq!((circuit.phase(), circuit.next_probe_ms()), (CircuitPhase::Open, Some(1_000)));
     assert_eq!(circuit.admit(&rules, 999), Admission::Refused);
     assert!(circuit.refuses(999) && !circuit.is_due(999) && !circuit.begin_half_open(999));
     assert!(circuit.is_due(1_000) && circuit.begin_half_open(1_000) && !circuit.begin_half_open(1_000));
     let probe = probe(&circuit, &rules, 1_000);
     assert_eq!(circuit.admit(&rules, 1_001), Admission::Refused, "one probe only");
     assert_eq!(circuit.note(&rules, 1_010, Success, Some(probe)), Some(Event::Closed));
-    assert_eq!((circuit.admit(&rules, 1_011), circuit.phase()), (Admission::Closed, Phase::Closed));
+    assert_eq!((circuit.admit(&rules, 1_011), circuit.phase()), (Admission::Closed, CircuitPhase::Closed));
     assert_eq!(circuit.note(&rules, 1_012, Failure, None), None, "earlier failures are forgotten");
 }
 

@@ -44,8 +44,8 @@ impl Extension for Code {
         17
     }
 
-    fn phases(&self) -> &'static [Phase] {
-        if self.content == "logs" { &[Phase::Log] } else { &[Phase::Access] }
+    fn phases(&self) -> &'static [PluginPhase] {
+        if self.content == "logs" { &[PluginPhase::Log] } else { &[PluginPhase::Access] }
     }
 
     fn schema(&self) -> Value {
@@ -117,7 +117,7 @@ fn mine(content: &str) -> (ObjectKind, &'static str, Option<Value>) {
 }
 
 /// Number, priority and phases of the only instance of a route; none where the route is closed.
-fn instance(runtime: &Runtime, id: &str) -> Option<(u32, i64, &'static [Phase])> {
+fn instance(runtime: &Runtime, id: &str) -> Option<(u32, i64, &'static [PluginPhase])> {
     let slot = *runtime.route_slots.get(id).unwrap();
     match runtime.routes.get(slot).unwrap().plugins.instances() {
         [only] => Some((only.number, only.priority, only.phases)),
@@ -133,11 +133,11 @@ fn change_of_an_extension_rebuilds_its_users_only() {
         stage.apply(&[mine("a"), route("1", &plugins), route("2", &json!({"fixed": {}}))]);
     assert_eq!((faults.len(), refused.len()), (0, 0), "{faults:?} {refused:?}");
     let before = instance(&first, "1").unwrap();
-    assert_eq!((before.1, before.2), (17, &[Phase::Access][..]));
+    assert_eq!((before.1, before.2), (17, &[PluginPhase::Access][..]));
     assert_eq!(instance(&first, "2").unwrap().1, 3, "the settings replace the priority");
     let (second, ..) = stage.apply(&[mine("logs")]);
     let after = instance(&second, "1").unwrap();
-    assert!(after.0 != before.0 && after.2 == [Phase::Log], "{after:?}");
+    assert!(after.0 != before.0 && after.2 == [PluginPhase::Log], "{after:?}");
     assert_eq!(instance(&second, "2"), instance(&first, "2"));
     let (third, ..) = stage.apply(&[mine("logs")]);
     assert_eq!(instance(&third, "1"), Some(after), "the same version makes no new instance");
@@ -182,7 +182,7 @@ fn canary_runs_in_the_phases_of_both_versions() {
     let (first, faults, refused) = stage.apply(&[two(canary), route("1", &json!({"mine": {}}))]);
     assert_eq!((faults.len(), refused.len()), (0, 0), "{faults:?} {refused:?}");
     let before = instance(&first, "1").unwrap();
-    assert_eq!(before.2, [Phase::Access, Phase::Log]);
+    assert_eq!(before.2, [PluginPhase::Access, PluginPhase::Log]);
     let (second, ..) = stage.apply(&[two(json!({"version": "2", "percent": 50}))]);
     assert_ne!(instance(&second, "1").unwrap().0, before.0, "another share is another instance");
 }

@@ -11,7 +11,7 @@ use super::*;
 use crate::compile::Compiler;
 use crate::runtime::Runtime;
 use exchange::options::Timeouts;
-use exchange::plugin::{Phase, Plugin, PluginKind};
+use exchange::plugin::{PluginPhase, Plugin, PluginKind};
 
 static BUILT: AtomicUsize = AtomicUsize::new(0);
 static STOPPED: AtomicUsize = AtomicUsize::new(0);
@@ -27,7 +27,7 @@ impl Plugin for ConnectionGuard {
 static COUNTED: PluginKind = PluginKind {
     name: "counted",
     priority: 1,
-    phases: &[Phase::Log],
+    phases: &[PluginPhase::Log],
     auth: false,
     prefer_route: false,
     schema: || json!({"type": "object"}),

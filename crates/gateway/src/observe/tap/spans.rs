@@ -7,7 +7,7 @@ use exchange::Exchange;
 use exchange::exchange::Attempt;
 use exchange::exchange::timeline::PluginRun;
 use exchange::failure::{Cause, FailurePhase};
-use exchange::plugin::Phase;
+use exchange::plugin::PluginPhase;
 use model::report::{SPANS_MAX, Span, SpanGroup};
 
 /// The spans of `exchange`, ordered by begin.
@@ -134,18 +134,18 @@ fn of_response(exchange: &Exchange, spans: &mut Spans) {
 
 fn of_plugin(run: &PluginRun, spans: &mut Spans) {
     let group = match run.phase {
-        Phase::BeforeLog | Phase::Log => SpanGroup::Log,
-        Phase::UpstreamResponse
-        | Phase::ResponseHead
-        | Phase::ResponseBody
-        | Phase::Encode
-        | Phase::Informational => SpanGroup::Response,
-        Phase::Preflight
-        | Phase::Rewrite
-        | Phase::RequestBody
-        | Phase::Access
-        | Phase::BeforeProxy
-        | Phase::Attempt => SpanGroup::Gateway,
+        PluginPhase::BeforeLog | PluginPhase::Log => SpanGroup::Log,
+        PluginPhase::UpstreamResponse
+        | PluginPhase::ResponseHead
+        | PluginPhase::ResponseBody
+        | PluginPhase::Encode
+        | PluginPhase::Informational => SpanGroup::Response,
+        PluginPhase::Preflight
+        | PluginPhase::Rewrite
+        | PluginPhase::RequestBody
+        | PluginPhase::Access
+        | PluginPhase::BeforeProxy
+        | PluginPhase::Attempt => SpanGroup::Gateway,
     };
     if let Some(span) = spans.add(run.plugin, group, run.started_ns, run.taken_ns) {
         span.detail = Some(Cow::Borrowed(run.phase.name()));
@@ -199,15 +199,15 @@ mod tests {
     /// body, end. The time of the span "match" is expected, which begins at 2.
     #[test]
     fn match_ends_at_the_earliest_mark() {
-        type Row<'r> = (&'r [(u64, Phase)], u64, u64, u64, u64, u64);
+        type Row<'r> = (&'r [(u64, PluginPhase)], u64, u64, u64, u64, u64);
         let rows: [Row<'_>; 7] = [
-            (&[(900, Phase::Log)], 10, 11, 0, 900, 8),
-            (&[(400, Phase::ResponseHead), (900, Phase::Log)], 10, 11, 0, 900, 8),
-            (&[(5, Phase::Rewrite), (900, Phase::Log)], 10, 11, 0, 900, 3),
-            (&[(900, Phase::Log)], 500, 501, 300, 900, 198),
+            (&[(900, PluginPhase::Log)], 10, 11, 0, 900, 8),
+            (&[(400, PluginPhase::ResponseHead), (900, PluginPhase::Log)], 10, 11, 0, 900, 8),
+            (&[(5, PluginPhase::Rewrite), (900, PluginPhase::Log)], 10, 11, 0, 900, 3),
+            (&[(900, PluginPhase::Log)], 500, 501, 300, 900, 198),
             (&[], 10, 11, 0, 900, 8),
-            (&[(40, Phase::Log)], 0, 0, 0, 30, 28),
-            (&[(900, Phase::Log)], 0, 11, 0, 900, 9),
+            (&[(40, PluginPhase::Log)], 0, 0, 0, 30, 28),
+            (&[(900, PluginPhase::Log)], 0, 11, 0, 900, 9),
         ];
         for (runs, upstream_us, attempt_us, waited_us, ended_us, expected_us) in rows {
             let mut scene = Scene::new();
@@ -241,7 +241,7 @@ mod tests {
         exchange.times.started_ns = 1_000;
         exchange.timeline.switch_on_at(2_000);
         for number in 0..90 {
-            exchange.timeline.record("a", 1, Phase::Rewrite, 5_000 + number, 6_000 + number);
+            exchange.timeline.record("a", 1, PluginPhase::Rewrite, 5_000 + number, 6_000 + number);
         }
         let spans = of(&exchange);
         assert_eq!(spans.len(), SPANS_MAX);

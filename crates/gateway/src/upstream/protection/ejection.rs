@@ -10,7 +10,7 @@ use net::nodes::{ResolvedNode, NodeSet};
 use stdx::published::Published;
 
 use super::{Breaker, Ejection, LatencyRule, NodeGuard, Protection, SharedProtection};
-use exchange::overload::circuit::{Event, Phase, Probe, Reason, CircuitEvidence};
+use exchange::overload::circuit::{Event, CircuitPhase, Probe, Reason, CircuitEvidence};
 use exchange::overload::{outliers, window};
 
 /// Ejected nodes are looked at again after this time at the latest, so that a node that left the set and came back is found.
@@ -135,7 +135,7 @@ fn look(nodes: &Nodes<'_>, set: &NodeSet, now_ms: u64) {
         if circuit.is_due(now_ms) && circuit.begin_half_open(now_ms) {
             readmit(&node.state, "its ejection time is over; probes are sent");
             nodes.tell(set, &node.state, "ejected node gets probes");
-        } else if circuit.phase() == Phase::Open
+        } else if circuit.phase() == CircuitPhase::Open
             && let Some(at_ms) = circuit.next_probe_ms()
         {
             nodes.protection.shared.next_look_ms.fetch_min(at_ms, Ordering::Relaxed);

@@ -8,7 +8,7 @@ use stdx::prometheus_text::{header, sample};
 
 use super::{NodeGuard, Protection};
 use crate::upstream::Upstream;
-use exchange::overload::circuit::Phase;
+use exchange::overload::circuit::CircuitPhase;
 use net::node_state::Unusable;
 
 /// The most upstreams in the metrics; a scrape of more would be megabytes.
@@ -76,7 +76,7 @@ fn write_breakers(all: &[(&Upstream, &Protection)], text: &mut String) {
     header(text, state, "gauge", "1 for the state that the circuit breaker of an upstream is in.");
     for (upstream, protection) in breakers() {
         let phase = protection.shared.breaker.phase();
-        for one in [Phase::Closed, Phase::Open, Phase::HalfOpen] {
+        for one in [CircuitPhase::Closed, CircuitPhase::Open, CircuitPhase::HalfOpen] {
             let labels: [(&str, &dyn Display); 2] = [("upstream", &name(upstream)), ("state", &one.as_str())];
             sample(text, state, &labels, u8::from(one == phase));
         }

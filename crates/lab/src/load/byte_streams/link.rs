@@ -14,7 +14,7 @@ use crate::load::tally::FailureKind;
 #[derive(Debug, Default)]
 pub(super) struct ByteStreamLink {
     socket: Option<OwnedFd>,
-    pub(super) phase: Phase,
+    pub(super) phase: ByteStreamPhase,
     /// When the phase, or the message, began.
     pub(super) since_ns: u64,
     /// Whether a message is on its way.
@@ -27,7 +27,7 @@ pub(super) struct ByteStreamLink {
 
 /// The phase in the life of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ByteStreamPhase {
     #[default]
     Closed,
     Connecting,
@@ -51,7 +51,7 @@ pub(super) enum Taken {
 
 impl ByteStreamLink {
     pub(super) fn is_open(&self) -> bool {
-        self.phase == Phase::Open
+        self.phase == ByteStreamPhase::Open
     }
 
     pub(super) fn has_message(&self) -> bool {
@@ -69,7 +69,7 @@ impl ByteStreamLink {
 
     /// The connection was begun.
     pub(super) fn opened(&mut self, socket: OwnedFd, now_ns: u64) {
-        (self.socket, self.phase) = (Some(socket), Phase::Connecting);
+        (self.socket, self.phase) = (Some(socket), ByteStreamPhase::Connecting);
         if !self.is_talking {
             self.since_ns = now_ns;
         }
@@ -79,11 +79,11 @@ impl ByteStreamLink {
     pub(super) fn connected(&mut self) -> Result<(), Errno> {
         let socket = self.socket.as_ref().ok_or(Errno::NOTCONN)?;
         socket::connected(socket)?;
-        self.phase = Phase::Open;
+        self.phase = ByteStreamPhase::Open;
         Ok(())
     }
 
-    pub(super) fn close(&mut self, phase: Phase) {
+    pub(super) fn close(&mut self, phase: ByteStreamPhase) {
         (self.socket, self.phase) = (None, phase);
     }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use peer::Fault;
 
-use super::{LoadConnection, LoadJob, Phase, EventOutcome, Upgrade, nanoseconds};
+use super::{LoadConnection, LoadJob, ConnectionPhase, EventOutcome, Upgrade, nanoseconds};
 use crate::load::expect::ComparisonResult;
 use crate::load::tally::{FailureKind, Tally};
 use crate::load::websocket::{self, Heard, HandshakeFailure};
@@ -64,7 +64,7 @@ impl LoadConnection {
                         false => ComparisonResult::Length { wanted, had },
                     };
                     self.served += 1;
-                    self.phase = Phase::Idle;
+                    self.phase = ConnectionPhase::Idle;
                     answered = self.answered(nanoseconds(clock), &verdict, tally);
                 }
             }
@@ -86,7 +86,7 @@ impl LoadConnection {
                     }
                 }
                 Ok((_, Some(Heard::Close))) => {
-                    self.close(Phase::Closed);
+                    self.close(ConnectionPhase::Closed);
                     return EventOutcome::Wait;
                 }
                 _ => return EventOutcome::Failed(FailureKind::Content, "a frame that answers none".to_owned()),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use rustls::HandshakeKind;
 
-use super::{LoadConnection, LoadJob, Phase, EventOutcome, broken, nanoseconds};
+use super::{LoadConnection, LoadJob, ConnectionPhase, EventOutcome, broken, nanoseconds};
 use crate::load::socket;
 use crate::load::tally::{FailureKind, Tally};
 use crate::load::websocket::Echo;
@@ -16,7 +16,7 @@ impl LoadConnection {
             return EventOutcome::Failed(FailureKind::Connect, socket::cannot_connect(error));
         }
         if wire.is_secure() {
-            self.phase = Phase::Securing;
+            self.phase = ConnectionPhase::Securing;
             return self.secure(job, tally, clock);
         }
         self.begin(job, clock)
@@ -49,7 +49,7 @@ impl LoadConnection {
     fn begin(&mut self, job: &LoadJob, clock: &Instant) -> EventOutcome {
         self.sent = 0;
         if job.websocket.is_some() {
-            self.phase = Phase::Upgrading;
+            self.phase = ConnectionPhase::Upgrading;
             self.came.clear();
             self.owed.clear();
             self.frames = Echo::default();
@@ -60,7 +60,7 @@ impl LoadConnection {
 
     /// The connection is established; sends the request if it was opened for one.
     pub(super) fn stands(&mut self, job: &LoadJob, clock: &Instant) -> EventOutcome {
-        self.phase = Phase::Idle;
+        self.phase = ConnectionPhase::Idle;
         if self.due_ns.is_some() { self.ask(job, nanoseconds(clock)) } else { EventOutcome::Ready }
     }
 }

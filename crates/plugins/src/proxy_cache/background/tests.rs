@@ -30,10 +30,10 @@ impl InnerService for Kept {
     fn detach(
         self: Rc<Self>,
         exchange: &Exchange,
-        phase: Phase,
+        phase: PluginPhase,
         begin: &mut dyn FnMut(&mut Exchange),
     ) -> Detachment {
-        assert_eq!(phase, Phase::Access);
+        assert_eq!(phase, PluginPhase::Access);
         let mut detached = Exchange::new(exchange.local().clone());
         if self.answer.get() != Detachment::Begun || !detached.continue_from(exchange) {
             return if self.answer.get() == Detachment::Begun {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use exchange::plugin::{Build, Phase, Plugin, PluginKind};
+use exchange::plugin::{Build, PluginPhase, Plugin, PluginKind};
 use serde_json::Value;
 
 use super::encoder::Compressor;
@@ -30,7 +30,7 @@ pub(crate) const fn coding_kind<C: CodingConfig>(
     priority: i32,
     page: &'static str,
 ) -> PluginKind {
-    PluginKind::new(name, priority, &[Phase::Encode], C::schema, build_coding::<C>).documented(page)
+    PluginKind::new(name, priority, &[PluginPhase::Encode], C::schema, build_coding::<C>).documented(page)
 }
 
 fn build_coding<C: CodingConfig>(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {

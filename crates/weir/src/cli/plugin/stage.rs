@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, PHASE_WAIT_MS, Phase, Plugin, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Decision, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, Portion, Reply, ResponseStep};
 use exchange::testing::{Scene, lines, respond};
 
 use super::requests::WrittenRequest;
@@ -54,7 +54,7 @@ struct Heads {
 /// A plugin on trial.
 pub(super) struct PluginTrial<'p> {
     pub(super) plugin: &'p dyn Plugin,
-    pub(super) phases: &'p [Phase],
+    pub(super) phases: &'p [PluginPhase],
 }
 
 impl PluginTrial<'_> {
@@ -69,7 +69,7 @@ impl PluginTrial<'_> {
         let mut phases = Vec::new();
         let mut request_body = written.body.clone().into_bytes();
         let mut reply = None;
-        for phase in [Phase::Rewrite, Phase::Access, Phase::BeforeProxy] {
+        for phase in [PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::BeforeProxy] {
             if !self.phases.contains(&phase) || reply.is_some() {
                 continue;
             }
@@ -82,7 +82,7 @@ impl PluginTrial<'_> {
             phases.push(PhaseRecord { phase: phase.name(), changes });
         }
         let is_forwarded = reply.is_none() && !exchange.begun_reply.is_begun();
-        if is_forwarded && self.phases.contains(&Phase::RequestBody) {
+        if is_forwarded && self.phases.contains(&PluginPhase::RequestBody) {
             self.edit_request_body(exchange, &mut request_body, &mut phases);
         }
         let reply = reply.or_else(|| exchange.begun_reply.take().map(|begun| parts_of(*begun)));
@@ -125,13 +125,13 @@ impl PluginTrial<'_> {
     /// Runs a phase that may answer; gives status, fields and body of an answer.
     async fn request_phase(
         &self,
-        phase: Phase,
+        phase: PluginPhase,
         exchange: &mut Exchange,
     ) -> anyhow::Result<Option<ReplyParts>> {
         let decision = {
             let flow = match phase {
-                Phase::Rewrite => self.plugin.rewrite(exchange),
-                Phase::Access => self.plugin.access(exchange),
+                PluginPhase::Rewrite => self.plugin.rewrite(exchange),
+                PluginPhase::Access => self.plugin.access(exchange),
                 _ => self.plugin.before_proxy(exchange),
             };
             match flow {
@@ -156,7 +156,7 @@ impl PluginTrial<'_> {
             let before = body.clone();
             self.plugin.request_body(exchange, body, Portion::Last);
             let changes = body_change(&before, body);
-            phases.push(PhaseRecord { phase: Phase::RequestBody.name(), changes });
+            phases.push(PhaseRecord { phase: PluginPhase::RequestBody.name(), changes });
         } else if let Some(prefix) = exchange.body.prefix() {
             // A plugin that has read the body may have put another one in its place.
             *body = prefix.bytes.to_vec();
@@ -169,15 +169,15 @@ impl PluginTrial<'_> {
         body: &mut Vec<u8>,
         phases: &mut Vec<PhaseRecord>,
     ) -> anyhow::Result<()> {
-        if self.phases.contains(&Phase::ResponseHead) {
+        if self.phases.contains(&PluginPhase::ResponseHead) {
             let before = heads(exchange);
             if let ResponseStep::Wait(future) = self.plugin.response_head(exchange) {
-                in_time(Phase::ResponseHead, future).await?;
+                in_time(PluginPhase::ResponseHead, future).await?;
             }
             let changes = differences(&before, &heads(exchange));
-            phases.push(PhaseRecord { phase: Phase::ResponseHead.name(), changes });
+            phases.push(PhaseRecord { phase: PluginPhase::ResponseHead.name(), changes });
         }
-        let wants = self.phases.contains(&Phase::ResponseBody)
+        let wants = self.phases.contains(&PluginPhase::ResponseBody)
             && matches!(
                 self.plugin.wants_response_body(exchange),
                 BodyNeed::Stream | BodyNeed::Buffer { .. }
@@ -185,21 +185,21 @@ impl PluginTrial<'_> {
         if wants {
             let before = body.clone();
             if let ResponseStep::Wait(future) = self.plugin.response_body(exchange, body, Portion::Last) {
-                in_time(Phase::ResponseBody, future).await?;
+                in_time(PluginPhase::ResponseBody, future).await?;
             }
             let changes = body_change(&before, body);
-            phases.push(PhaseRecord { phase: Phase::ResponseBody.name(), changes });
+            phases.push(PhaseRecord { phase: PluginPhase::ResponseBody.name(), changes });
         }
-        if self.phases.contains(&Phase::BeforeLog) {
+        if self.phases.contains(&PluginPhase::BeforeLog) {
             self.plugin.request_ended(exchange);
             self.plugin.before_log(exchange);
         }
-        if self.phases.contains(&Phase::Log) {
+        if self.phases.contains(&PluginPhase::Log) {
             self.plugin.log(exchange);
             if let Some(task) = self.plugin.log_task(exchange) {
-                in_time(Phase::Log, task).await?;
+                in_time(PluginPhase::Log, task).await?;
             }
-            phases.push(PhaseRecord { phase: Phase::Log.name(), changes: Vec::new() });
+            phases.push(PhaseRecord { phase: PluginPhase::Log.name(), changes: Vec::new() });
         }
         Ok(())
     }
@@ -210,7 +210,7 @@ fn parts_of(reply: Reply) -> ReplyParts {
     (reply.status, fields, reply.body.into_owned())
 }
 
-async fn in_time<T>(phase: Phase, future: impl Future<Output = T>) -> anyhow::Result<T> {
+async fn in_time<T>(phase: PluginPhase, future: impl Future<Output = T>) -> anyhow::Result<T> {
     let limit = Duration::from_millis(PHASE_WAIT_MS);
     let ended = tokio::time::timeout(limit, future).await;
     ended.with_context(|| format!("the phase {} has not ended after {PHASE_WAIT_MS} ms", phase.name()))
