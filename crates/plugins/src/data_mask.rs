@@ -124,7 +124,7 @@ fn requires(field: &str, word: &str, needed: &[&str]) -> Value {
 }
 
 /// An action on a value.
-enum Action {
+enum MaskAction {
     Remove,
     Replace(Box<str>),
     Substitute(Box<Substitution>),
@@ -138,12 +138,12 @@ enum Masked {
     Replaced(Vec<u8>),
 }
 
-impl Action {
-    fn compile(rule: &DataMaskRuleConfig) -> Result<Action, String> {
+impl MaskAction {
+    fn compile(rule: &DataMaskRuleConfig) -> Result<MaskAction, String> {
         let value = rule.value.as_deref().unwrap_or_default();
         Ok(match rule.action {
-            ActionName::Remove => Action::Remove,
-            ActionName::Replace => Action::Replace(value.into()),
+            ActionName::Remove => MaskAction::Remove,
+            ActionName::Replace => MaskAction::Replace(value.into()),
             ActionName::Regex => {
                 let pattern = rule.regex.as_deref().unwrap_or_default();
                 let substitution = match config::checkable_pair(pattern, value) {
@@ -153,16 +153,16 @@ impl Action {
                     None => Substitution::compile("", "", PatternOptions::default()),
                 };
                 let refused = |reason: String| format!("regex \"{pattern}\": {reason}");
-                Action::Substitute(Box::new(substitution.map_err(refused)?))
+                MaskAction::Substitute(Box::new(substitution.map_err(refused)?))
             }
         })
     }
 
     fn apply(&self, value: &[u8]) -> Masked {
         match self {
-            Action::Remove => Masked::Removed,
-            Action::Replace(text) => Masked::Replaced(text.as_bytes().to_vec()),
-            Action::Substitute(substitution) => match substitution.once(value) {
+            MaskAction::Remove => Masked::Removed,
+            MaskAction::Replace(text) => Masked::Replaced(text.as_bytes().to_vec()),
+            MaskAction::Substitute(substitution) => match substitution.once(value) {
                 Ok(Some((text, _))) => Masked::Replaced(text),
                 Ok(None) => Masked::Kept,
                 // The value may be what the pattern should have hidden.
@@ -175,7 +175,7 @@ impl Action {
 /// A rule for the fields of the request.
 struct FieldRule {
     name: Box<str>,
-    action: Action,
+    action: MaskAction,
 }
 
 /// The compiled plugin.
@@ -212,7 +212,7 @@ static WITHHELD: Pace = Pace::every_ms(10_000);
 
 impl DataMask {
     fn add(&mut self, rule: &DataMaskRuleConfig) -> Result<(), String> {
-        let (name, action) = (&*rule.name, Action::compile(rule)?);
+        let (name, action) = (&*rule.name, MaskAction::compile(rule)?);
         match (rule.r#type, rule.body_format) {
             (MaskTarget::Query, _) => self.query.push(FormRule::new(name, action)),
             (MaskTarget::Header, _) => self.fields.push(FieldRule { name: name.into(), action }),
@@ -246,7 +246,7 @@ impl DataMask {
                 continue;
             }
             headers.remove(name);
-            let once = if matches!(action, Action::Replace(_)) { 1 } else { usize::MAX };
+            let once = if matches!(action, MaskAction::Replace(_)) { 1 } else { usize::MAX };
             for (before, masked) in before.into_iter().zip(masked).take(once) {
                 // A value that cannot stand in a field is left out.
                 let _ = match masked {

@@ -100,10 +100,10 @@ struct Workflow {
 
 struct Rule {
     case: Option<Expression>,
-    action: Action,
+    action: WorkflowAction,
 }
 
-enum Action {
+enum WorkflowAction {
     /// Answers.
     Return(Reply),
     /// Runs a plugin; `None` is one that its `_meta` switches off.
@@ -183,9 +183,9 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         let (name, config) = parts(action);
         let action = match name.as_str() {
             Some("return") => {
-                Action::Return(Reply::json(code(config)?, &json!({ "error_msg": "rejected by workflow" })))
+                WorkflowAction::Return(Reply::json(code(config)?, &json!({ "error_msg": "rejected by workflow" })))
             }
-            Some(name) => Action::Run(build.plugin(&format!("rules/{index}"), name, config)?),
+            Some(name) => WorkflowAction::Run(build.plugin(&format!("rules/{index}"), name, config)?),
             None => return Err("the name of an action is a text".to_owned()),
         };
         Ok(Rule { case: compile_case(rule)?, action })
@@ -198,8 +198,8 @@ impl Workflow {
     fn ran(&self, exchange: &Exchange) -> Option<&Arc<Instance>> {
         let rule = self.rules.get(exchange.peek_state::<Decided>()?.0?)?;
         match &rule.action {
-            Action::Run(instance) => instance.as_ref(),
-            Action::Return(_) => None,
+            WorkflowAction::Run(instance) => instance.as_ref(),
+            WorkflowAction::Return(_) => None,
         }
     }
 }
@@ -210,9 +210,9 @@ impl Plugin for Workflow {
         let found = self.rules.iter().enumerate().find(|(_, rule)| holds(rule));
         let Some((index, rule)) = found else { return Flow::Continue };
         match &rule.action {
-            Action::Return(reply) => Flow::reply(reply.clone()),
-            Action::Run(None) => Flow::Continue,
-            Action::Run(Some(instance)) => {
+            WorkflowAction::Return(reply) => Flow::reply(reply.clone()),
+            WorkflowAction::Run(None) => Flow::Continue,
+            WorkflowAction::Run(Some(instance)) => {
                 exchange.state::<Decided>().0 = Some(index);
                 exchange.skip_plugin(instance.name);
                 Flow::Wait(Box::pin(instance.run(PluginPhase::Access, exchange)))

@@ -22,7 +22,7 @@ use crate::fields::Head;
 use crate::language::RequestPhase;
 use crate::module::Compiled;
 use crate::pool::Pool;
-use crate::vm::Action;
+use crate::vm::GuestAction;
 
 pub(crate) use body::BodyMode;
 pub(crate) use outcome::Counters;
@@ -94,7 +94,7 @@ impl WasmPlugin {
             }
             Ok(match (stream.reply.take(), action) {
                 (Some(reply), _) => Headed::Reply(reply),
-                (None, Action::Continue) => Headed::Continue,
+                (None, GuestAction::Continue) => Headed::Continue,
                 // It has continued the request before it paused it.
                 (None, _) if std::mem::take(&mut stream.continues[side as usize]) => Headed::Continue,
                 (None, _) => Headed::Pause,

@@ -23,7 +23,7 @@ pub(crate) struct Vm {
 
 /// The answer of a guest to a part of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum GuestAction {
     /// It goes on.
     Continue,
     /// It is held until the guest continues it.
@@ -32,21 +32,21 @@ pub(crate) enum Action {
     Drop,
 }
 
-impl Action {
+impl GuestAction {
     /// Of a head: every number but 0 and 2 holds it, as in Envoy.
-    fn of_head(number: i32) -> Action {
-        if matches!(number, 0 | 2) { Action::Continue } else { Action::Pause }
+    fn of_head(number: i32) -> GuestAction {
+        if matches!(number, 0 | 2) { GuestAction::Continue } else { GuestAction::Pause }
     }
 
-    fn of_session(number: i32) -> Action {
-        if number == 0 { Action::Continue } else { Action::Pause }
+    fn of_session(number: i32) -> GuestAction {
+        if number == 0 { GuestAction::Continue } else { GuestAction::Pause }
     }
 
-    fn of_body(number: i32) -> Action {
+    fn of_body(number: i32) -> GuestAction {
         match number {
-            0 => Action::Continue,
-            3 => Action::Drop,
-            _ => Action::Pause,
+            0 => GuestAction::Continue,
+            3 => GuestAction::Drop,
+            _ => GuestAction::Pause,
         }
     }
 }
@@ -182,20 +182,20 @@ impl Vm {
         head: Head,
         fields: usize,
         is_end: bool,
-    ) -> Result<Action, GuestFault> {
+    ) -> Result<GuestAction, GuestFault> {
         let callback = match head {
             Head::Request => self.exports.on_request_headers.clone(),
             Head::Response => self.exports.on_response_headers.clone(),
         };
         let (context_i32, fields) = (context as i32, fields as i32);
         let number = match callback {
-            None => return Ok(Action::Continue),
+            None => return Ok(GuestAction::Continue),
             Some(HeadCallback::Old(old)) => self.call(&old, (context_i32, fields), context, CALL_CPU_MS)?,
             Some(HeadCallback::New(new)) => {
                 self.call(&new, (context_i32, fields, i32::from(is_end)), context, CALL_CPU_MS)?
             }
         };
-        Ok(Action::of_head(number))
+        Ok(GuestAction::of_head(number))
     }
 
     /// Gives the guest a body, or as much of it as there is. It may change it.
@@ -205,12 +205,12 @@ impl Vm {
         head: Head,
         body: &mut Vec<u8>,
         is_end: bool,
-    ) -> Result<Action, GuestFault> {
+    ) -> Result<GuestAction, GuestFault> {
         let callback = match head {
             Head::Request => self.exports.on_request_body.clone(),
             Head::Response => self.exports.on_response_body.clone(),
         };
-        let Some(callback) = callback else { return Ok(Action::Continue) };
+        let Some(callback) = callback else { return Ok(GuestAction::Continue) };
         let length = body.len() as i32;
         let taken = std::mem::take(body);
         let frame = &mut self.host().frame;
@@ -226,7 +226,7 @@ impl Vm {
             Head::Response => frame.response_body.take(),
         };
         *body = given.unwrap_or_default();
-        Ok(Action::of_body(number))
+        Ok(GuestAction::of_body(number))
     }
 
     /// Gives the guest trailers, which it may change.
@@ -235,12 +235,12 @@ impl Vm {
         context: u32,
         head: Head,
         trailers: &mut Pairs,
-    ) -> Result<Action, GuestFault> {
+    ) -> Result<GuestAction, GuestFault> {
         let callback = match head {
             Head::Request => self.exports.on_request_trailers.clone(),
             Head::Response => self.exports.on_response_trailers.clone(),
         };
-        let Some(callback) = callback else { return Ok(Action::Continue) };
+        let Some(callback) = callback else { return Ok(GuestAction::Continue) };
         let count = trailers.len() as i32;
         let taken = std::mem::take(trailers);
         let frame = &mut self.host().frame;
@@ -255,22 +255,22 @@ impl Vm {
             Head::Response => frame.response_trailers.take(),
         };
         *trailers = given.unwrap_or_default();
-        Ok(Action::of_head(number))
+        Ok(GuestAction::of_head(number))
     }
 
     /// Tells the guest of a new session.
-    pub(crate) fn on_new_connection(&mut self, context: u32) -> Result<Action, GuestFault> {
-        let Some(callback) = self.exports.on_new_connection.clone() else { return Ok(Action::Continue) };
-        self.call(&callback, context as i32, context, CALL_CPU_MS).map(Action::of_session)
+    pub(crate) fn on_new_connection(&mut self, context: u32) -> Result<GuestAction, GuestFault> {
+        let Some(callback) = self.exports.on_new_connection.clone() else { return Ok(GuestAction::Continue) };
+        self.call(&callback, context as i32, context, CALL_CPU_MS).map(GuestAction::of_session)
     }
 
     /// Gives the guest the first bytes of a session, all that there are.
-    pub(crate) fn on_downstream_data(&mut self, context: u32, bytes: &[u8]) -> Result<Action, GuestFault> {
-        let Some(callback) = self.exports.on_downstream_data.clone() else { return Ok(Action::Continue) };
+    pub(crate) fn on_downstream_data(&mut self, context: u32, bytes: &[u8]) -> Result<GuestAction, GuestFault> {
+        let Some(callback) = self.exports.on_downstream_data.clone() else { return Ok(GuestAction::Continue) };
         self.host().frame.downstream_data = Some(bytes.to_vec());
         let number = self.call(&callback, (context as i32, bytes.len() as i32, 0), context, CALL_CPU_MS)?;
         self.host().frame.downstream_data = None;
-        Ok(Action::of_session(number))
+        Ok(GuestAction::of_session(number))
     }
 
     /// Tells the guest that a session has ended: `closed_by` is 1 for the gateway and 2 for the client.

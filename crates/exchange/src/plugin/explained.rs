@@ -35,7 +35,7 @@ pub struct Choice {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Would {
     /// The kind of effect.
-    pub action: Action,
+    pub action: EffectKind,
     /// The status of a reply.
     pub status: Option<u16>,
     /// The effect in words.
@@ -44,7 +44,7 @@ pub struct Would {
 
 /// The kind of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum EffectKind {
     /// It answers the request.
     Reply,
     /// It answers with a redirection.
@@ -59,16 +59,16 @@ pub enum Action {
     Choose,
 }
 
-impl Action {
+impl EffectKind {
     /// The name for users.
     pub fn as_str(self) -> &'static str {
         match self {
-            Action::Reply => "reply",
-            Action::Redirect => "redirect",
-            Action::Call => "call",
-            Action::Count => "count",
-            Action::Change => "change",
-            Action::Choose => "choose",
+            EffectKind::Reply => "reply",
+            EffectKind::Redirect => "redirect",
+            EffectKind::Call => "call",
+            EffectKind::Count => "count",
+            EffectKind::Change => "change",
+            EffectKind::Choose => "choose",
         }
     }
 }
@@ -79,7 +79,7 @@ impl Explained {
         Explained { runs: None, why: Some(why.into()), ..Explained::passes() }
     }
 
-    /// The plugin runs, and the request passes it as it is.
+    /// The plugin runs, and the request passes it is.
     pub fn passes() -> Explained {
         Explained { runs: Some(true), why: None, would: None, choices: Vec::new() }
     }
@@ -93,25 +93,25 @@ impl Explained {
     pub fn replies(reply: &Reply) -> Explained {
         let location = reply.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"));
         let (action, text) = match location {
-            Some((_, location)) if (300..400).contains(&reply.status) => (Action::Redirect, cut(location)),
-            _ => (Action::Reply, cut(String::from_utf8_lossy(&reply.body).trim_end())),
+            Some((_, location)) if (300..400).contains(&reply.status) => (EffectKind::Redirect, cut(location)),
+            _ => (EffectKind::Reply, cut(String::from_utf8_lossy(&reply.body).trim_end())),
         };
         Explained::does(action, Some(reply.status), text)
     }
 
     /// The plugin counts the request; `text` says by what and within which limit.
     pub fn counts(text: impl Into<Cow<'static, str>>) -> Explained {
-        Explained::does(Action::Count, None, text)
+        Explained::does(EffectKind::Count, None, text)
     }
 
     /// The plugin calls another server; what it does then is not known.
     pub fn calls(text: impl Into<Cow<'static, str>>) -> Explained {
-        Explained { runs: None, ..Explained::does(Action::Call, None, text) }
+        Explained { runs: None, ..Explained::does(EffectKind::Call, None, text) }
     }
 
     /// The plugin changes the request.
     pub fn changes(text: impl Into<Cow<'static, str>>) -> Explained {
-        Explained::does(Action::Change, None, text)
+        Explained::does(EffectKind::Change, None, text)
     }
 
     /// The plugin divides such requests among these upstreams; `text` names the rule, and the shares are added to it.
@@ -122,11 +122,11 @@ impl Explained {
             format!("{name} {} %", (choice.share * 10.0).round() / 10.0)
         });
         let text = format!("{text}{}", named.collect::<Vec<_>>().join(", "));
-        Explained { choices, ..Explained::does(Action::Choose, None, text) }
+        Explained { choices, ..Explained::does(EffectKind::Choose, None, text) }
     }
 
     /// The plugin has this effect.
-    pub fn does(action: Action, status: Option<u16>, text: impl Into<Cow<'static, str>>) -> Explained {
+    pub fn does(action: EffectKind, status: Option<u16>, text: impl Into<Cow<'static, str>>) -> Explained {
         let would = Would { action, status, text: text.into() };
         Explained { would: Some(would), ..Explained::passes() }
     }
@@ -140,7 +140,7 @@ impl Explained {
 
     /// Whether the request would end here.
     pub fn ends(&self) -> bool {
-        self.would.as_ref().is_some_and(|would| matches!(would.action, Action::Reply | Action::Redirect))
+        self.would.as_ref().is_some_and(|would| matches!(would.action, EffectKind::Reply | EffectKind::Redirect))
     }
 }
 
@@ -162,11 +162,11 @@ mod tests {
         let would = plain.would.as_ref().unwrap();
         assert_eq!(
             (would.action, would.status, &*would.text),
-            (Action::Reply, Some(403), r#"{"message":"no"}"#)
+            (EffectKind::Reply, Some(403), r#"{"message":"no"}"#)
         );
         assert!(plain.ends());
         let redirect = Explained::replies(&Reply::status(301).with_header("Location", "https://a/"));
-        assert_eq!(redirect.would.map(|would| would.action), Some(Action::Redirect));
+        assert_eq!(redirect.would.map(|would| would.action), Some(EffectKind::Redirect));
         assert!(!Explained::counts("by client").ends());
         assert_eq!(cut(&"x".repeat(300)).chars().count(), TEXT_CHARS_MAX + 1);
     }

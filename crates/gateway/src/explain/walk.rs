@@ -10,7 +10,7 @@ use crate::runtime::{ConsumerPlugins, Generation, Route};
 use exchange::Exchange;
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
-use exchange::plugin::{Action, Choice, Explained, PluginPhase};
+use exchange::plugin::{EffectKind, Choice, Explained, PluginPhase};
 
 /// The plugins, and whether one of them answers the request.
 pub(super) struct Walk {
@@ -102,7 +102,7 @@ impl Walk {
                     instance.plugin.explain(exchange, phase)
                 }
             };
-            if explained.would.as_ref().is_some_and(|would| would.action == Action::Choose) {
+            if explained.would.as_ref().is_some_and(|would| would.action == EffectKind::Choose) {
                 self.choices =
                     if explained.choices.len() > 1 { explained.choices.clone() } else { Vec::new() };
             }

@@ -2,7 +2,7 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 
-use super::{Action, Masked};
+use super::{MaskAction, Masked};
 use message::query::{arguments, decode};
 
 /// Bytes that are encoded in an argument: all but letters, digits and what a mask is commonly made of.
@@ -20,11 +20,11 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
 /// A rule for the arguments of a name.
 pub(super) struct FormRule {
     name: Box<[u8]>,
-    action: Action,
+    action: MaskAction,
 }
 
 impl FormRule {
-    pub(super) fn new(name: &str, action: Action) -> FormRule {
+    pub(super) fn new(name: &str, action: MaskAction) -> FormRule {
         FormRule { name: name.as_bytes().into(), action }
     }
 }
@@ -64,7 +64,7 @@ fn apply(rule: &FormRule, arguments: &mut Vec<Argument<'_>>) -> bool {
         if *argument.name != *rule.name {
             return true;
         }
-        let is_pattern = matches!(rule.action, Action::Substitute(_));
+        let is_pattern = matches!(rule.action, MaskAction::Substitute(_));
         let masked = match &argument.value {
             // There is no text to search.
             None if is_pattern => Masked::Kept,

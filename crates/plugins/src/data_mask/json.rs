@@ -3,12 +3,12 @@
 use serde_json::Value;
 use serde_json_path::JsonPath;
 
-use super::{Action, Masked};
+use super::{MaskAction, Masked};
 
 /// A rule for the values at a path.
 pub(super) struct JsonRule {
     path: JsonPath,
-    action: Action,
+    action: MaskAction,
 }
 
 impl JsonRule {
@@ -16,7 +16,7 @@ impl JsonRule {
     ///
     /// # Errors
     /// The fault in the path, as a sentence.
-    pub(super) fn compile(path: &str, action: Action) -> Result<JsonRule, String> {
+    pub(super) fn compile(path: &str, action: MaskAction) -> Result<JsonRule, String> {
         let rooted = match path.as_bytes() {
             [b'$', ..] => path.to_owned(),
             [b'.' | b'[', ..] => format!("${path}"),
@@ -87,11 +87,11 @@ fn steps(place: &str) -> impl Iterator<Item = (Option<usize>, &str)> {
     place.split('/').map(|step| (step.parse().ok(), step))
 }
 
-fn apply(action: &Action, document: &mut Value, place: &str) -> bool {
+fn apply(action: &MaskAction, document: &mut Value, place: &str) -> bool {
     let Some(value) = document.pointer_mut(place) else { return false };
     let masked = match (action, &*value) {
-        (Action::Substitute(_), Value::String(text)) => action.apply(text.as_bytes()),
-        (Action::Substitute(_), _) => Masked::Kept,
+        (MaskAction::Substitute(_), Value::String(text)) => action.apply(text.as_bytes()),
+        (MaskAction::Substitute(_), _) => Masked::Kept,
         _ => action.apply(b""),
     };
     match masked {

@@ -15,7 +15,7 @@ use crate::fault::GuestFault;
 use crate::fields::Head;
 use crate::limits::{BODY_AUTO_MAX, BODY_BUFFER_MAX};
 use crate::properties;
-use crate::vm::Action;
+use crate::vm::GuestAction;
 
 /// How a guest sees a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl WasmPlugin {
             reset(vm, context, Side::Request);
             vm.on_body(context, Head::Request, &mut body, is_end)
         })?;
-        if action == Action::Drop {
+        if action == GuestAction::Drop {
             body.clear();
         }
         let mut paused = Some(body);
@@ -139,7 +139,7 @@ impl WasmPlugin {
     async fn settled(
         &self,
         exchange: &mut Exchange,
-        action: Action,
+        action: GuestAction,
         side: Side,
         body: &mut Option<Vec<u8>>,
     ) -> Result<Option<Box<Reply>>, GuestFault> {
@@ -147,8 +147,8 @@ impl WasmPlugin {
         let reply = cell.enter(None, context, |vm| taken_reply(vm, context))?;
         match (reply, action) {
             (Some(reply), _) => Ok(Some(reply)),
-            (None, Action::Continue | Action::Drop) => Ok(None),
-            (None, Action::Pause) => self.resumed(exchange, side, body).await,
+            (None, GuestAction::Continue | GuestAction::Drop) => Ok(None),
+            (None, GuestAction::Pause) => self.resumed(exchange, side, body).await,
         }
     }
 
@@ -199,16 +199,16 @@ impl WasmPlugin {
             return Ok(Some(reply));
         }
         match action {
-            Action::Continue => {}
-            Action::Drop => body.clear(),
-            Action::Pause if continues => {}
-            Action::Pause if portion == Portion::Last => {
+            GuestAction::Continue => {}
+            GuestAction::Drop => body.clear(),
+            GuestAction::Pause if continues => {}
+            GuestAction::Pause if portion == Portion::Last => {
                 let text = "it pauses at the end of a body that is passed on in pieces; \
                             set `request_body` or `response_body` to `buffer`";
                 return Err(GuestFault::new("paused_at_end", text));
             }
-            Action::Pause if body.len() > BODY_BUFFER_MAX => return Err(held_too_much()),
-            Action::Pause => {
+            GuestAction::Pause if body.len() > BODY_BUFFER_MAX => return Err(held_too_much()),
+            GuestAction::Pause => {
                 let state = exchange.state::<RequestState>();
                 let held =
                     if head == Head::Request { &mut state.request_held } else { &mut state.response_held };
@@ -302,7 +302,7 @@ impl WasmPlugin {
             reset(vm, context, Side::Response);
             vm.on_body(context, Head::Response, body, is_end)
         })?;
-        if action == Action::Drop {
+        if action == GuestAction::Drop {
             body.clear();
         }
         let mut paused = Some(std::mem::take(body));

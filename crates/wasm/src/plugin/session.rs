@@ -14,7 +14,7 @@ use super::{Configured, Counters};
 use crate::cell::{SessionResumed, Subject, VmCell};
 use crate::fault::GuestFault;
 use crate::pool::Pool;
-use crate::vm::Action;
+use crate::vm::GuestAction;
 
 /// The peer that has closed a session, as guests are told it.
 const CLOSED_BY_GATEWAY: i32 = 1;
@@ -100,7 +100,7 @@ impl WasmStreamPlugin {
             let stream = vm.host().streams.get(&context).ok_or_else(gone)?;
             Ok(match action {
                 _ if stream.is_closed => Stepped::Closed,
-                Action::Continue => Stepped::Continue,
+                GuestAction::Continue => Stepped::Continue,
                 _ => Stepped::Paused,
             })
         })

@@ -60,7 +60,7 @@ pub(super) struct Rewrite<'a> {
 
 /// The answer to a request.
 #[derive(Debug)]
-pub(super) enum Action<'a> {
+pub(super) enum RunnerAction<'a> {
     /// Nothing changes.
     Pass,
     /// The request is answered.
@@ -199,22 +199,22 @@ fn check_id(answer: &FlatTable<'_>, asked: u32) -> Result<(), CallError> {
 }
 
 /// The answer to the request `id`.
-pub(super) fn read_action(message: &[u8], id: u32) -> Result<Action<'_>, CallError> {
+pub(super) fn read_action(message: &[u8], id: u32) -> Result<RunnerAction<'_>, CallError> {
     let answer = FlatTable::root(message)?;
     check_id(&answer, id)?;
     let kind = answer.u8(1)?;
     if kind == 0 {
-        return Ok(Action::Pass);
+        return Ok(RunnerAction::Pass);
     }
     let action = answer.table(2)?.ok_or(Malformed("an action has no content"))?;
     let mut budget = EntryBudget::new();
     match kind {
-        1 => Ok(Action::Stop(Stop {
+        1 => Ok(RunnerAction::Stop(Stop {
             status: action.u16(0)?,
             headers: budget.read(&action.tables(1)?)?,
             body: action.bytes(2)?.unwrap_or_default(),
         })),
-        2 => Ok(Action::Rewrite(Rewrite {
+        2 => Ok(RunnerAction::Rewrite(Rewrite {
             path: action.bytes(0)?,
             headers: budget.read(&action.tables(1)?)?,
             args: budget.read(&action.tables(2)?)?,
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn actions_are_read_within_limits() {
         let read = rewrite(2, b"1");
-        let Ok(Action::Rewrite(changes)) = read_action(&read, 5) else { panic!("{read:?}") };
+        let Ok(RunnerAction::Rewrite(changes)) = read_action(&read, 5) else { panic!("{read:?}") };
         assert_eq!((changes.path, changes.headers.len(), changes.body), (Some(&b"/new"[..]), 2, &b""[..]));
         let wrong = read_action(&read, 6).unwrap_err().to_string();
         assert_eq!(wrong, "the plugin runner answered call 5 in place of call 6");
@@ -272,7 +272,7 @@ mod tests {
         let pass = message(|writer| {
             writer.root(&[]);
         });
-        assert!(matches!(read_action(&pass, 5), Ok(Action::Pass)));
+        assert!(matches!(read_action(&pass, 5), Ok(RunnerAction::Pass)));
     }
 
     #[test]

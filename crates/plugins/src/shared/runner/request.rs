@@ -14,7 +14,7 @@ use super::error::CallError;
 use super::extra_info;
 use super::flat::Writer;
 use super::frame;
-use super::messages::{self, Action, NameValueEntry, RunnerQuestion, Rewrite, Stop, request_call};
+use super::messages::{self, RunnerAction, NameValueEntry, RunnerQuestion, Rewrite, Stop, request_call};
 use super::response::{REFUSED, check_fields, write_fields};
 use super::settings::Caller;
 use crate::shared::uri::encode_path;
@@ -107,9 +107,9 @@ async fn once(caller: &Caller, exchange: &mut Exchange, budget: &RunnerTimeBudge
         }
     }
     let decision = match messages::read_action(call.message(), call.id)? {
-        Action::Pass => Decision::Continue,
-        Action::Stop(stop) => Decision::Reply(Box::new(reply(&stop)?)),
-        Action::Rewrite(changes) => {
+        RunnerAction::Pass => Decision::Continue,
+        RunnerAction::Stop(stop) => Decision::Reply(Box::new(reply(&stop)?)),
+        RunnerAction::Rewrite(changes) => {
             rewrite(exchange, &changes).await?;
             Decision::Continue
         }
