@@ -72,19 +72,19 @@ pub(crate) struct Closing {
     /// How long a connection that has carried none waits for its first one.
     pub(crate) first_ms: u64,
     /// The kernel's queue.
-    pub(crate) queue: Queue,
+    pub(crate) queue: AcceptQueuePolicy,
 }
 
 impl Closing {
     /// All connections begin to close at once and wait `idle_ms` for a request; the kernel's queue is served.
     pub(crate) const fn at_once(idle_ms: u64) -> Closing {
-        Closing { spread_ms: 0, kept_ms: idle_ms, first_ms: idle_ms, queue: Queue::Serve }
+        Closing { spread_ms: 0, kept_ms: idle_ms, first_ms: idle_ms, queue: AcceptQueuePolicy::Serve }
     }
 }
 
 /// The treatment of connections that the kernel has queued when a listener is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
+pub(crate) enum AcceptQueuePolicy {
     /// They are served: they were accepted on our behalf.
     Serve,
     /// They are left to the process that holds the same sockets now.

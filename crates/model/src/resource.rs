@@ -45,7 +45,7 @@ pub use plugin_metadata::PluginMetadata;
 pub(crate) use plugin_metadata::own_fields;
 pub use plugins::{Meta, Plugin, Plugins};
 pub use protection::{
-    CircuitBreaker, FailureRate, LatencyOutlier, OutlierEjection, Queue, RequestLimits, ResponseField,
+    CircuitBreaker, FailureRate, LatencyOutlier, OutlierEjection, QueueConfig, RequestLimits, ResponseField,
     UpstreamLimits,
 };
 pub use proto::Proto;

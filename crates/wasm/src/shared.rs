@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 #[derive(Default)]
 pub(crate) struct SharedStore {
     plugins: Mutex<BTreeMap<&'static str, Arc<Data>>>,
-    queues: Mutex<Vec<Arc<Queue>>>,
+    queues: Mutex<Vec<Arc<SharedQueue>>>,
     /// The metrics that guests define.
     pub metrics: Arc<Metrics>,
 }
@@ -38,7 +38,7 @@ struct Values {
 }
 
 /// A queue of one plugin.
-pub(crate) struct Queue {
+pub(crate) struct SharedQueue {
     plugin: Box<str>,
     name: Box<[u8]>,
     items: Mutex<Items>,
@@ -64,7 +64,7 @@ impl SharedStore {
         if queues.iter().filter(|queue| &*queue.plugin == plugin).count() >= QUEUES_MAX {
             return Err(Status::InternalFailure);
         }
-        queues.push(Arc::new(Queue {
+        queues.push(Arc::new(SharedQueue {
             plugin: plugin.into(),
             name: name.into(),
             items: Mutex::default(),
@@ -79,14 +79,14 @@ impl SharedStore {
     }
 
     /// The queue with this number.
-    pub(crate) fn queue(&self, number: u32) -> Result<Arc<Queue>, Status> {
+    pub(crate) fn queue(&self, number: u32) -> Result<Arc<SharedQueue>, Status> {
         let index = number.checked_sub(1).ok_or(Status::NotFound)?;
         self.queues.lock().get(index as usize).cloned().ok_or(Status::NotFound)
     }
 }
 
 /// Numbers of queues begin at 1, because some guests take 0 for none.
-fn position(queues: &[Arc<Queue>], plugin: &str, name: &[u8]) -> Option<u32> {
+fn position(queues: &[Arc<SharedQueue>], plugin: &str, name: &[u8]) -> Option<u32> {
     let found = queues.iter().position(|queue| &*queue.plugin == plugin && &*queue.name == name)?;
     Some(found as u32 + 1)
 }
@@ -118,7 +118,7 @@ impl Data {
     }
 }
 
-impl Queue {
+impl SharedQueue {
     /// Adds an item and tells one of the workers that wait.
     pub(crate) fn push(&self, item: &[u8]) -> Result<(), Status> {
         let mut items = self.items.lock();

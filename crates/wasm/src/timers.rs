@@ -7,7 +7,7 @@ use net::env;
 
 use crate::host::Host;
 use crate::limits::{QUEUE_TURN_ITEMS, SWEEP_MS, TICK_MIN_MS};
-use crate::shared::Queue;
+use crate::shared::SharedQueue;
 
 /// Sets the period of the timer of the current configuration; 0 ends it.
 pub(crate) fn set_period(host: &mut Host, period_ms: u32) {
@@ -31,7 +31,7 @@ pub(crate) fn set_period(host: &mut Host, period_ms: u32) {
 }
 
 /// Tells the current configuration of items in the queue `number` from now on.
-pub(crate) fn follow_queue(host: &mut Host, number: u32, queue: Arc<Queue>) {
+pub(crate) fn follow_queue(host: &mut Host, number: u32, queue: Arc<SharedQueue>) {
     let context = host.current_root();
     let home = host.home.clone();
     let Some(root) = host.roots.get_mut(&context) else { return };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::command::{Closing, Queue};
+use crate::command::{Closing, AcceptQueuePolicy};
 use exchange::options::Options;
 use net::listener::Listener;
 
@@ -81,7 +81,7 @@ impl OpenListener {
     }
 
     /// Treatment of the kernel's queue, once the listener is closing.
-    pub(crate) fn queue(&self) -> Option<Queue> {
+    pub(crate) fn queue(&self) -> Option<AcceptQueuePolicy> {
         (self.closing_from_ms.get() != NEVER).then(|| self.closing.get().queue)
     }
 
@@ -123,7 +123,7 @@ mod tests {
     fn connections_begin_to_close_evenly() {
         const SPREAD_MS: u64 = 10_000;
         let open = open_listener();
-        let closing = Closing { spread_ms: SPREAD_MS, kept_ms: 200, first_ms: 500, queue: Queue::Leave };
+        let closing = Closing { spread_ms: SPREAD_MS, kept_ms: 200, first_ms: 500, queue: AcceptQueuePolicy::Leave };
         open.close(1_000, closing);
         for (after_ms, least, most) in [(0, 0, 1), (2_500, 24, 27), (5_000, 49, 52), (SPREAD_MS, 100, 100)] {
             let count = (1..=100).filter(|id| open.is_closing(*id, 1_000 + after_ms)).count();
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn second_close_shortens_the_spread() {
         let open = open_listener();
-        let closing = Closing { spread_ms: 10_000, kept_ms: 200, first_ms: 200, queue: Queue::Leave };
+        let closing = Closing { spread_ms: 10_000, kept_ms: 200, first_ms: 200, queue: AcceptQueuePolicy::Leave };
         open.close(1_000, closing);
         let early = (1..=100).filter(|id| open.is_closing(*id, 2_000)).count();
         open.close(2_000, Closing { spread_ms: 0, kept_ms: 9_000, first_ms: 9_000, ..closing });

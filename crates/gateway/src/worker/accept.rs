@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::state::Worker;
-use crate::command::Queue;
+use crate::command::AcceptQueuePolicy;
 use crate::command::{Command, Handle};
 use crate::context::WorkerContext;
 use crate::downstream::arrival::{Arrival, Identity};
@@ -67,8 +67,8 @@ pub(super) async fn accept_loop(
     loop {
         match open.queue() {
             None => {}
-            Some(Queue::Leave) => return,
-            Some(Queue::Serve) => return serve_queue(&worker, &peers, &socket, &open).await,
+            Some(AcceptQueuePolicy::Leave) => return,
+            Some(AcceptQueuePolicy::Serve) => return serve_queue(&worker, &peers, &socket, &open).await,
         }
         let mut waited = false;
         let accepted = tokio::select! {

@@ -10,7 +10,7 @@ use quinn::Incoming;
 
 use super::accept::{admission, next_connection, release_address};
 use super::state::Worker;
-use crate::command::{Handle, Queue};
+use crate::command::{Handle, AcceptQueuePolicy};
 use crate::downstream::arrival::Identity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::datagrams::DatagramWorker;
@@ -63,8 +63,8 @@ pub(super) async fn serve(
             () = open.closing() => {
                 // Its connections go on and keep it alive.
                 match open.queue() {
-                    Some(Queue::Leave) => endpoint.leave_socket(),
-                    Some(Queue::Serve) | None => endpoint.stop_accepting(),
+                    Some(AcceptQueuePolicy::Leave) => endpoint.leave_socket(),
+                    Some(AcceptQueuePolicy::Serve) | None => endpoint.stop_accepting(),
                 }
                 return;
             }

@@ -157,13 +157,13 @@ pub struct UpstreamLimits {
     #[serde(deserialize_with = "number::optional_integer")]
     pub max_connections_per_node: Option<u32>,
     /// Requests over a limit wait here; none: they are refused.
-    pub queue: Option<Queue>,
+    pub queue: Option<QueueConfig>,
 }
 
 /// A queue of requests over a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Queue {
+pub struct QueueConfig {
     /// How many requests may wait.
     #[serde(deserialize_with = "number::integer")]
     pub length: u32,
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(default("circuit_breaker/properties/base_break_time"), breaker.base_break_time.as_secs());
         assert_eq!(default("circuit_breaker/properties/max_break_time"), breaker.max_break_time.as_secs());
         assert_eq!(default("circuit_breaker/properties/break_response_code"), breaker.break_response_code);
-        let queue: Queue = serde_json::from_str(r#"{"length": 1}"#).unwrap();
+        let queue: QueueConfig = serde_json::from_str(r#"{"length": 1}"#).unwrap();
         assert_eq!(default("limits/properties/queue/properties/timeout"), queue.timeout.as_secs());
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::identity::Claims;
-use super::queue::Queue;
+use super::queue::ResolveQueue;
 use super::read::{self, ObjectCandidate};
 use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
@@ -39,7 +39,7 @@ impl Snapshot {
             catalog,
             next: Snapshot { revision, ..self.clone() },
             before: Vec::with_capacity(changes.len()),
-            queue: Queue::new(changes),
+            queue: ResolveQueue::new(changes),
             woken: HashSet::new(),
         };
         while let Some((key, candidate)) = work.queue.next() {
@@ -74,7 +74,7 @@ struct Work<'a> {
     /// The objects that were touched, as they were before; what was touched again has a later entry, too.
     before: Vec<(Key, Before)>,
     /// Keys with references that are still to be looked at, referred objects first.
-    queue: Queue<ObjectCandidate>,
+    queue: ResolveQueue<ObjectCandidate>,
     /// Keys that were looked at because something they refer to appeared or went.
     woken: HashSet<Key>,
 }

@@ -9,19 +9,19 @@ use crate::Key;
 
 /// Keys in ascending order: those of the changes, each with what it is to become, and those that were woken. A first
 /// load has 100,000 of the former, which are sorted once, and hardly any of the latter.
-pub(super) struct Queue<T> {
+pub(super) struct ResolveQueue<T> {
     written: Peekable<vec::IntoIter<(Key, T)>>,
     woken: BTreeSet<Key>,
 }
 
-impl<T> Queue<T> {
+impl<T> ResolveQueue<T> {
     /// The keys of changes; of several with the same key the last counts.
-    pub(super) fn new(mut written: Vec<(Key, T)>) -> Queue<T> {
+    pub(super) fn new(mut written: Vec<(Key, T)>) -> ResolveQueue<T> {
         // The later one of two that are the same comes first, and the first is kept.
         written.reverse();
         written.sort_by(|left, right| left.0.cmp(&right.0));
         written.dedup_by(|later, kept| later.0 == kept.0);
-        Queue { written: written.into_iter().peekable(), woken: BTreeSet::new() }
+        ResolveQueue { written: written.into_iter().peekable(), woken: BTreeSet::new() }
     }
 
     /// Adds a key that is to be looked at again; nothing happens when it waits already.
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn the_least_comes_first_and_the_last_word_counts() {
         let key = |id: &str| Key::new(ObjectKind::Route, id).unwrap();
-        let mut queue = Queue::new(vec![(key("c"), 1), (key("a"), 2), (key("c"), 3), (key("b"), 4)]);
+        let mut queue = ResolveQueue::new(vec![(key("c"), 1), (key("a"), 2), (key("c"), 3), (key("b"), 4)]);
         queue.wake(key("b"));
         queue.wake(key("d"));
         assert_eq!(queue.next(), Some((key("a"), Some(2))));

@@ -13,7 +13,7 @@ use net::env::udp::{Batch, ClientSocket};
 use super::port::Port;
 use super::table::SessionKey;
 use super::{DatagramWorker, SWEEP_MS};
-use crate::command::Queue;
+use crate::command::AcceptQueuePolicy;
 use crate::downstream::listener_state::OpenListener;
 use crate::observe::datagram_counts::DropReason;
 
@@ -43,7 +43,7 @@ impl DatagramWorker {
             }
         }
         // Another process receives what clients send from now on, if there is one; nodes may answer here until then.
-        if open.queue() == Some(Queue::Leave) {
+        if open.queue() == Some(AcceptQueuePolicy::Leave) {
             return;
         }
         while Rc::strong_count(&port) > 1 {

@@ -32,21 +32,21 @@ pub struct Harm {
 /// See the module.
 pub(super) struct Network {
     random: RefCell<Random>,
-    places: RefCell<BTreeMap<SocketAddr, Vec<Arc<Mutex<Queue>>>>>,
+    places: RefCell<BTreeMap<SocketAddr, Vec<Arc<Mutex<AcceptQueue>>>>>,
     links: RefCell<BTreeMap<SocketAddr, LinkBehavior>>,
     harms: RefCell<Vec<Harm>>,
     next_port: RefCell<u16>,
 }
 
 /// The connections that wait at one listening socket.
-struct Queue {
+struct AcceptQueue {
     shared: bool,
     waiting: VecDeque<(Stream, SocketAddr)>,
     wakers: Vec<Waker>,
     holders: usize,
 }
 
-fn lock_queue(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+fn lock_queue(queue: &Mutex<AcceptQueue>) -> MutexGuard<'_, AcceptQueue> {
     queue.lock()
 }
 
@@ -89,7 +89,7 @@ impl Network {
         *next
     }
 
-    fn queue_at(&self, address: SocketAddr) -> Option<Arc<Mutex<Queue>>> {
+    fn queue_at(&self, address: SocketAddr) -> Option<Arc<Mutex<AcceptQueue>>> {
         let places = self.places.borrow();
         let queues = places.get(&address).filter(|queues| !queues.is_empty())?;
         Some(self.random.borrow_mut().pick(queues).clone())
@@ -98,7 +98,7 @@ impl Network {
 
 /// A bound, listening socket.
 pub struct BoundSocket {
-    queue: Arc<Mutex<Queue>>,
+    queue: Arc<Mutex<AcceptQueue>>,
     address: SocketAddr,
 }
 
@@ -117,7 +117,7 @@ pub fn bind(address: SocketAddr, shared: bool) -> io::Result<BoundSocket> {
     if others.iter().any(|other| !shared || !lock_queue(other).shared) {
         return Err(io::ErrorKind::AddrInUse.into());
     }
-    let queue = Queue { shared, waiting: VecDeque::new(), wakers: Vec::new(), holders: 1 };
+    let queue = AcceptQueue { shared, waiting: VecDeque::new(), wakers: Vec::new(), holders: 1 };
     let queue = Arc::new(Mutex::new(queue));
     others.push(queue.clone());
     Ok(BoundSocket { queue, address })
