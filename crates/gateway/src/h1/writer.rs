@@ -34,7 +34,7 @@ pub(crate) enum Framing {
 
 /// Encoded bytes waiting to be sent, and the framing of the body that follows them.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub(crate) struct H1Writer {
     waiting: Vec<u8>,
     written: usize,
     framing: Framing,
@@ -43,11 +43,11 @@ pub(crate) struct Writer {
     sent_bytes: u64,
 }
 
-impl Writer {
-    /// A writer that encodes into `buffer` (emptied first); [`Writer::into_buffer`] gives it back.
-    pub(crate) fn new(mut buffer: Vec<u8>) -> Writer {
+impl H1Writer {
+    /// A writer that encodes into `buffer` (emptied first); [`H1Writer::into_buffer`] gives it back.
+    pub(crate) fn new(mut buffer: Vec<u8>) -> H1Writer {
         buffer.clear();
-        Writer { waiting: buffer, written: 0, framing: Framing::Empty, chunk_left: 0, sent_bytes: 0 }
+        H1Writer { waiting: buffer, written: 0, framing: Framing::Empty, chunk_left: 0, sent_bytes: 0 }
     }
 
     /// The buffer, for reuse.
@@ -76,7 +76,7 @@ impl Writer {
         self.sent_bytes + self.waiting_bytes() as u64
     }
 
-    /// Drops everything that was encoded from `offset` on, a result of [`Writer::end_offset`]; false if some
+    /// Drops everything that was encoded from `offset` on, a result of [`H1Writer::end_offset`]; false if some
     /// of it has been handed to the kernel.
     pub(crate) fn take_back(&mut self, offset: u64) -> bool {
         let Some(kept) = offset.checked_sub(self.sent_bytes) else { return false };

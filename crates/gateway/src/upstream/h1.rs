@@ -16,7 +16,7 @@ use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity
 use crate::h1::encode;
 use crate::h1::peek_reader::PeekReader;
 use crate::h1::reader::{BodyReader, Next};
-use crate::h1::writer::{Framing, Writer};
+use crate::h1::writer::{Framing, H1Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure, Sent};
@@ -72,7 +72,7 @@ impl UpstreamConnection {
 pub(crate) struct H1Stream {
     connection: UpstreamConnection,
     input: PeekReader,
-    writer: Writer,
+    writer: H1Writer,
     reader: BodyReader,
     limits: HeadLimits,
     wire: ResponseWire,
@@ -88,7 +88,7 @@ impl H1Stream {
         H1Stream {
             connection,
             input: PeekReader::new(Buffer::none()),
-            writer: Writer::new(buffer),
+            writer: H1Writer::new(buffer),
             reader: BodyReader::Done,
             limits,
             wire: ResponseWire::default(),

@@ -12,7 +12,7 @@ use message::{FieldId, FieldSet, HeadLimits, Method, RequestHead, ResponseHead, 
 use super::body::BodyProgress;
 use super::buffers::{Buffer, Buffers};
 use super::layer7::{BufferedSource, Upstream};
-use super::link::Writer;
+use super::link::LinkWriter;
 
 /// The prefix that is removed from a path, as by all contenders.
 const PREFIX: &[u8] = b"/sodik";
@@ -85,7 +85,7 @@ impl Exchange {
     pub(super) async fn run(
         &mut self,
         client: &mut BufferedSource,
-        to_client: &mut Writer,
+        to_client: &mut LinkWriter,
         upstream: &mut Upstream,
     ) -> Result<Ending, ForwardFault> {
         let mut body = BodyProgress::of_request(self.request_wire.framing);
@@ -144,7 +144,7 @@ impl Exchange {
     }
 
     /// Forwards the response with its interim responses; returns whether the client's connection can be used again.
-    async fn answer(&mut self, origin: &mut BufferedSource, to_client: &mut Writer) -> Result<bool, ForwardFault> {
+    async fn answer(&mut self, origin: &mut BufferedSource, to_client: &mut LinkWriter) -> Result<bool, ForwardFault> {
         let is_old = self.request.version == Version::Http10;
         loop {
             self.read_response(origin).await?;
@@ -230,7 +230,7 @@ impl Exchange {
         &self,
         origin: &mut BufferedSource,
         body: &mut BodyProgress,
-        to_client: &mut Writer,
+        to_client: &mut LinkWriter,
     ) -> Result<(), ForwardFault> {
         while !body.is_over() {
             let piece = origin.next().await.map_err(|_| ForwardFault::Origin)?.ok_or(ForwardFault::Origin)?;
@@ -276,7 +276,7 @@ fn join(out: &mut Vec<u8>, source: &mut BufferedSource, body: &mut BodyProgress,
 async fn pass(
     from: &mut BufferedSource,
     body: &mut BodyProgress,
-    to: &mut Writer,
+    to: &mut LinkWriter,
     cannot_read: fn() -> ForwardFault,
     cannot_write: fn() -> ForwardFault,
 ) -> Result<(), ForwardFault> {

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use super::buffers::{Buffer, Buffers};
 use super::exchange::{Ending, Exchange, ForwardFault};
-use super::link::{LinkReader, Writer};
+use super::link::{LinkReader, LinkWriter};
 use super::loops::{Loops, LoopLocation};
 
 /// Bytes of a connection; some may have been read before they were needed.
@@ -57,12 +57,12 @@ impl BufferedSource {
 #[derive(Debug)]
 pub(super) struct Upstream {
     pub(super) source: BufferedSource,
-    pub(super) writer: Writer,
+    pub(super) writer: LinkWriter,
     pub(super) place: LoopLocation,
 }
 
 /// Serves one client until it or a fault ends its connection.
-pub(super) async fn serve((reader, mut writer): (LinkReader, Writer), client: IpAddr, me: usize, loops: &Loops) {
+pub(super) async fn serve((reader, mut writer): (LinkReader, LinkWriter), client: IpAddr, me: usize, loops: &Loops) {
     let mut source = BufferedSource::new(reader);
     let mut exchange = Exchange::new(client, loops.settings.buffers);
     loop {
@@ -100,7 +100,7 @@ async fn upstream(me: usize, loops: &Loops) -> Option<Upstream> {
 }
 
 /// Answers in the origin's place, and ends the connection.
-async fn refuse(mut writer: Writer, fault: ForwardFault, buffers: Buffers) {
+async fn refuse(mut writer: LinkWriter, fault: ForwardFault, buffers: Buffers) {
     let (status, reason) = match fault {
         ForwardFault::Client => return,
         ForwardFault::Request(error) => (error.status(), "Refused"),

@@ -24,7 +24,7 @@ pub(super) enum LinkReader {
 
 /// Where bytes go.
 #[derive(Debug)]
-pub(super) enum Writer {
+pub(super) enum LinkWriter {
     Here(OwnedWriteHalf),
     There(mpsc::Sender<Buffer>),
 }
@@ -49,7 +49,7 @@ impl LinkReader {
     }
 }
 
-impl Writer {
+impl LinkWriter {
     /// Writes all of it, or hands it to the other loop to be written.
     pub(super) async fn write(&mut self, buffer: Buffer) -> io::Result<()> {
         match self {
@@ -74,24 +74,24 @@ impl Writer {
 }
 
 /// The halves of a connection with its socket on this loop.
-pub(super) fn here(stream: TcpStream, buffers: Buffers) -> io::Result<(LinkReader, Writer)> {
+pub(super) fn here(stream: TcpStream, buffers: Buffers) -> io::Result<(LinkReader, LinkWriter)> {
     stream.set_nodelay(true)?;
     let (reader, writer) = stream.into_split();
-    Ok((LinkReader::Here(reader, buffers), Writer::Here(writer)))
+    Ok((LinkReader::Here(reader, buffers), LinkWriter::Here(writer)))
 }
 
 /// Connects to the origin from this loop.
-pub(super) async fn connect(origin: SocketAddr, buffers: Buffers) -> io::Result<(LinkReader, Writer)> {
+pub(super) async fn connect(origin: SocketAddr, buffers: Buffers) -> io::Result<(LinkReader, LinkWriter)> {
     here(TcpStream::connect(origin).await?, buffers)
 }
 
 /// Keeps the connection on this loop; the returned halves may be used on any other.
-pub(super) fn lend((reader, writer): (LinkReader, Writer)) -> (LinkReader, Writer) {
+pub(super) fn lend((reader, writer): (LinkReader, LinkWriter)) -> (LinkReader, LinkWriter) {
     let (to_other, from_here) = mpsc::channel(PIECES_UNDER_WAY);
     let (to_here, from_other) = mpsc::channel(PIECES_UNDER_WAY);
     tokio::spawn(carry_out(reader, to_other));
     tokio::spawn(carry_in(from_other, writer));
-    (LinkReader::There(from_here), Writer::There(to_here))
+    (LinkReader::There(from_here), LinkWriter::There(to_here))
 }
 
 /// Sends the bytes of the socket to the other loop, until the end, a fault, or until that loop drops its receiver.
@@ -110,7 +110,7 @@ async fn carry_out(mut reader: LinkReader, pieces: mpsc::Sender<io::Result<Buffe
 }
 
 /// Writes the bytes of the other loop to the socket. If a write fails, the end of the channel tells the other loop.
-async fn carry_in(mut pieces: mpsc::Receiver<Buffer>, mut writer: Writer) {
+async fn carry_in(mut pieces: mpsc::Receiver<Buffer>, mut writer: LinkWriter) {
     while let Some(piece) = pieces.recv().await {
         if writer.write(piece).await.is_err() {
             return;

@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
 use super::layer7::Upstream;
-use super::link::{self, LinkReader, Writer};
+use super::link::{self, LinkReader, LinkWriter};
 use super::{Layer, Model, Settings, layer4, layer7};
 
 /// Connections that wait to be accepted; the kernel takes no more than its own limit.
@@ -41,7 +41,7 @@ pub(super) enum LoopLocation {
     There(usize),
 }
 
-type Halves = (LinkReader, Writer);
+type Halves = (LinkReader, LinkWriter);
 
 /// State that all loops share.
 #[derive(Debug)]

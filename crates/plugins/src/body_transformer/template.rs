@@ -48,7 +48,7 @@ impl Template {
     /// # Errors
     /// The line and the reason, `template:LINE: reason`.
     pub(super) fn compile(text: &[u8]) -> Result<Template, String> {
-        let mut writer = Writer { text, source: HEAD.to_vec(), lines: vec![1] };
+        let mut writer = TemplateScriptWriter { text, source: HEAD.to_vec(), lines: vec![1] };
         writer.write()?;
         writer.source.extend_from_slice(b"return __c(___)\n");
         let lines: Box<[u32]> = writer.lines.into();
@@ -68,13 +68,13 @@ impl Template {
 const HEAD: &[u8] = b"local context,__e,__t,__c,echo=... local ___={} local echo=echo(___)\n";
 
 /// Writes the script of a template.
-struct Writer<'a> {
+struct TemplateScriptWriter<'a> {
     text: &'a [u8],
     source: Vec<u8>,
     lines: Vec<u32>,
 }
 
-impl Writer<'_> {
+impl TemplateScriptWriter<'_> {
     fn write(&mut self) -> Result<(), String> {
         let text = self.text;
         // The first byte that is not written yet, and the byte to search from.

@@ -40,7 +40,7 @@ pub(super) fn read(lua: &Lua, text: &[u8], budget: &DecodingBudget) -> Result<Ta
     // A text of another encoding passes through as bytes.
     let (text, is_utf8) = widen(text);
     let document = parse(&text, budget)?;
-    Writer { lua, budget, is_utf8 }.table(document).map_err(|error| describe(&error))
+    XmlTableWriter { lua, budget, is_utf8 }.table(document).map_err(|error| describe(&error))
 }
 
 fn parse(text: &str, budget: &DecodingBudget) -> Result<Element, String> {
@@ -184,13 +184,13 @@ fn append_reference(text: &mut String, name: &str) -> Result<(), String> {
 }
 
 /// Makes the values of Lua.
-struct Writer<'a> {
+struct XmlTableWriter<'a> {
     lua: &'a Lua,
     budget: &'a DecodingBudget,
     is_utf8: bool,
 }
 
-impl Writer<'_> {
+impl XmlTableWriter<'_> {
     fn value(&self, mut element: Element) -> mlua::Result<Value> {
         // xml2lua drops the children of an element with one piece of text between them.
         match (element.texts.as_slice(), element.attributes.is_empty()) {

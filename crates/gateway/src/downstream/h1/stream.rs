@@ -16,7 +16,7 @@ use crate::body::{
 };
 use crate::h1::encode;
 use crate::h1::reader::{BodyReader, Next};
-use crate::h1::writer::{Framing, Writer};
+use crate::h1::writer::{Framing, H1Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
@@ -60,7 +60,7 @@ pub(crate) struct H1Stream<'c> {
     ends_by_close: bool,
     /// The client waits for 100 (Continue) before it sends its body.
     continue_due: bool,
-    writer: Writer,
+    writer: H1Writer,
     room: SendCapacity,
     version: Version,
     keep_alive: bool,
@@ -107,7 +107,7 @@ impl<'c> H1Stream<'c> {
             ends_by_close: false,
             // A client of HTTP/1.0 must not be sent an interim response (RFC 9110 section 15.2).
             continue_due: wire.expect_continue,
-            writer: Writer::new(buffer),
+            writer: H1Writer::new(buffer),
             room,
             version: exchange.request.version,
             keep_alive,

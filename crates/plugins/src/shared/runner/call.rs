@@ -11,7 +11,7 @@ use net::env;
 
 use super::connection::RunnerConnection;
 use super::error::CallError;
-use super::flat::Writer;
+use super::flat::FlatWriter;
 use super::frame::{self, HEAD_BYTES};
 use super::messages::{self, RunnerQuestion, prepare_conf};
 use super::pool::{CallPlace, Pool};
@@ -63,7 +63,7 @@ impl RunnerCall {
         caller: &Caller,
         worker: &Rc<Local>,
         kind: CallKind,
-        write: impl FnOnce(&mut Writer<'_>, u32, u32) -> Result<(), CallError>,
+        write: impl FnOnce(&mut FlatWriter<'_>, u32, u32) -> Result<(), CallError>,
     ) -> Result<RunnerCall, CallError> {
         let pool = Pool::of(worker);
         let place = pool.place()?;
@@ -71,7 +71,7 @@ impl RunnerCall {
         let token = token(caller, worker, &pool, connection.process, &mut buffer).await?;
         let id = pool.next_id(worker);
         frame::begin(&mut buffer);
-        write(&mut Writer::new(&mut buffer), id, token)?;
+        write(&mut FlatWriter::new(&mut buffer), id, token)?;
         frame::finish(&mut buffer, kind.frame)?;
         connection.send(&buffer, kind.send).await?;
         Ok(RunnerCall { connection, buffer, kind, id, token, questions: 0, pool, _place: place })
@@ -109,7 +109,7 @@ impl RunnerCall {
     /// Answers the question of the runner.
     pub(super) async fn answer(&mut self, value: Option<&[u8]>) -> Result<(), CallError> {
         frame::begin(&mut self.buffer);
-        messages::write_answer(&mut Writer::new(&mut self.buffer), value);
+        messages::write_answer(&mut FlatWriter::new(&mut self.buffer), value);
         frame::finish(&mut self.buffer, frame::EXTRA_INFO)?;
         self.connection.send(&self.buffer, "reply RPC_EXTRA_INFO").await
     }
@@ -144,7 +144,7 @@ async fn token(
         return Err(CallError::TokenUnknown);
     }
     frame::begin(buffer);
-    write_configuration(caller, &mut Writer::new(buffer));
+    write_configuration(caller, &mut FlatWriter::new(buffer));
     frame::finish(buffer, PREPARE_CONF.frame)?;
     connection.send(buffer, PREPARE_CONF.send).await?;
     let token = match connection.receive(worker, pool, buffer, PREPARE_CONF.receive).await? {
@@ -157,7 +157,7 @@ async fn token(
     Ok(token)
 }
 
-fn write_configuration(caller: &Caller, writer: &mut Writer<'_>) {
+fn write_configuration(caller: &Caller, writer: &mut FlatWriter<'_>) {
     let root = writer.root(&[!caller.conf.is_empty(), true]);
     match caller.token.times_forgotten() {
         0 => writer.text(root.slot(prepare_conf::KEY), caller.key.as_bytes()),

@@ -5,4 +5,4 @@ mod reader;
 mod writer;
 
 pub(crate) use reader::{Malformed, FlatTable, Tables};
-pub(crate) use writer::{Slots, Writer};
+pub(crate) use writer::{Slots, FlatWriter};

@@ -1,7 +1,7 @@
 //! The messages of the protocol: the numbers of their fields, and how the answers of the runner are read. It knows no socket.
 
 use super::error::CallError;
-use super::flat::{Malformed, Slots, FlatTable, Tables, Writer};
+use super::flat::{Malformed, Slots, FlatTable, Tables, FlatWriter};
 
 /// Fields and arguments that one answer may have: as many as a request head can hold, which has 64 KiB by default.
 const ENTRIES_MAX: usize = 1_000;
@@ -90,27 +90,27 @@ pub(super) enum RunnerQuestion {
 
 /// Writes a list of names and values.
 pub(super) fn write_entries<'e>(
-    writer: &mut Writer<'_>,
+    writer: &mut FlatWriter<'_>,
     slot: usize,
     entries: impl Iterator<Item = NameValueEntry<'e>> + Clone,
 ) {
-    write_list(writer, slot, entries, Writer::text);
+    write_list(writer, slot, entries, FlatWriter::text);
 }
 
 /// As [`write_entries`], with the names in lower case.
 pub(super) fn write_lower_case<'e>(
-    writer: &mut Writer<'_>,
+    writer: &mut FlatWriter<'_>,
     slot: usize,
     entries: impl Iterator<Item = NameValueEntry<'e>> + Clone,
 ) {
-    write_list(writer, slot, entries, Writer::lower_case);
+    write_list(writer, slot, entries, FlatWriter::lower_case);
 }
 
 fn write_list<'w, 'e>(
-    writer: &mut Writer<'w>,
+    writer: &mut FlatWriter<'w>,
     slot: usize,
     entries: impl Iterator<Item = NameValueEntry<'e>> + Clone,
-    write_name: fn(&mut Writer<'w>, usize, &[u8]),
+    write_name: fn(&mut FlatWriter<'w>, usize, &[u8]),
 ) {
     let list = writer.tables(slot, entries.clone().count());
     for (index, (name, value)) in entries.enumerate() {
@@ -182,7 +182,7 @@ pub(super) fn read_question(message: &[u8]) -> Result<RunnerQuestion, CallError>
 }
 
 /// Writes the answer to a question; without a value there is none.
-pub(super) fn write_answer(writer: &mut Writer<'_>, value: Option<&[u8]>) {
+pub(super) fn write_answer(writer: &mut FlatWriter<'_>, value: Option<&[u8]>) {
     let root = writer.root(&[value.is_some()]);
     if let Some(value) = value {
         writer.list_of_bytes(root.slot(0), value);
@@ -240,9 +240,9 @@ pub(super) fn read_response_change(message: &[u8], id: u32) -> Result<ResponseCh
 mod tests {
     use super::*;
 
-    fn message(write: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
+    fn message(write: impl FnOnce(&mut FlatWriter<'_>)) -> Vec<u8> {
         let mut bytes = Vec::new();
-        write(&mut Writer::new(&mut bytes));
+        write(&mut FlatWriter::new(&mut bytes));
         bytes
     }
 

@@ -12,7 +12,7 @@ use message::query::decode;
 use super::call::{RunnerTimeBudget, RunnerCall, CallKind, TRIES, Told};
 use super::error::CallError;
 use super::extra_info;
-use super::flat::Writer;
+use super::flat::FlatWriter;
 use super::frame;
 use super::messages::{self, RunnerAction, NameValueEntry, RunnerQuestion, Rewrite, Stop, request_call};
 use super::response::{REFUSED, check_fields, write_fields};
@@ -119,7 +119,7 @@ async fn once(caller: &Caller, exchange: &mut Exchange, budget: &RunnerTimeBudge
 }
 
 /// Writes the request of `exchange`.
-fn write(writer: &mut Writer<'_>, exchange: &Exchange, id: u32, token: u32) -> Result<(), CallError> {
+fn write(writer: &mut FlatWriter<'_>, exchange: &Exchange, id: u32, token: u32) -> Result<(), CallError> {
     let method = exchange.request.method_text();
     let number = method_number(method)
         .ok_or_else(|| CallError::Method(String::from_utf8_lossy(method).into_owned()))?;
@@ -147,7 +147,7 @@ fn write(writer: &mut Writer<'_>, exchange: &Exchange, id: u32, token: u32) -> R
     Ok(())
 }
 
-fn write_arguments(writer: &mut Writer<'_>, slot: usize, query: &[u8]) {
+fn write_arguments(writer: &mut FlatWriter<'_>, slot: usize, query: &[u8]) {
     let arguments = message::query::arguments(query).map(|(whole, name, value)| {
         let has_value = whole.len() > name.len();
         (decode(name), has_value.then(|| decode(value)))

@@ -8,7 +8,7 @@ use message::{FieldId, Headers, Method};
 use super::call::{RunnerTimeBudget, RunnerCall, CallKind, TRIES, Told};
 use super::error::CallError;
 use super::extra_info::{self, BODY_BYTES_MAX};
-use super::flat::Writer;
+use super::flat::FlatWriter;
 use super::frame;
 use super::messages::{self, NameValueEntry, RunnerQuestion, ResponseChange, response_call};
 use super::settings::Caller;
@@ -189,7 +189,7 @@ fn has_no_body(exchange: &Exchange) -> bool {
     exchange.request.method == Method::Head || matches!(exchange.response.status, 100..=199 | 204 | 304)
 }
 
-fn write(writer: &mut Writer<'_>, exchange: &Exchange, id: u32, token: u32) {
+fn write(writer: &mut FlatWriter<'_>, exchange: &Exchange, id: u32, token: u32) {
     let root = writer.root(&[true; response_call::COUNT]);
     writer.u32(root.slot(response_call::ID), id);
     writer.u16(root.slot(response_call::STATUS), exchange.response.status);

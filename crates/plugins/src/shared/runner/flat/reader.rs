@@ -148,13 +148,13 @@ impl<'a> Tables<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Writer;
+    use super::super::FlatWriter;
     use super::*;
 
     /// A message with a number of each size, a text, a table and a list of tables.
     fn message() -> Vec<u8> {
         let mut bytes = Vec::new();
-        let mut writer = Writer::new(&mut bytes);
+        let mut writer = FlatWriter::new(&mut bytes);
         let root = writer.root(&[true; 6]);
         writer.u8(root.slot(0), 7);
         writer.u16(root.slot(1), 700);

@@ -2,7 +2,7 @@
 //! Numbers take a place of four bytes each, so that every place is aligned. It knows no message.
 
 /// A message that is being written behind what a buffer holds already.
-pub(crate) struct Writer<'a> {
+pub(crate) struct FlatWriter<'a> {
     bytes: &'a mut Vec<u8>,
     /// The position in `bytes` where the message begins; alignment counts from here.
     start: usize,
@@ -34,11 +34,11 @@ impl Slots {
     }
 }
 
-impl<'a> Writer<'a> {
+impl<'a> FlatWriter<'a> {
     /// Writes behind what `bytes` holds.
-    pub(crate) fn new(bytes: &'a mut Vec<u8>) -> Writer<'a> {
+    pub(crate) fn new(bytes: &'a mut Vec<u8>) -> FlatWriter<'a> {
         let start = bytes.len();
-        Writer { bytes, start, vtables: Vec::new() }
+        FlatWriter { bytes, start, vtables: Vec::new() }
     }
 
     /// Begins the table of the message, with the fields that `present` says.

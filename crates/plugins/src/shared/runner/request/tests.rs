@@ -23,7 +23,7 @@ fn request_is_written_as_apisix_does() {
     let mut scene = Scene::new();
     let exchange = scene.exchange(HEAD);
     let mut bytes = Vec::new();
-    write(&mut Writer::new(&mut bytes), &exchange, 7, 233).unwrap();
+    write(&mut FlatWriter::new(&mut bytes), &exchange, 7, 233).unwrap();
     let request = super::super::flat::FlatTable::root(&bytes).unwrap();
     assert_eq!((request.u32(0).unwrap(), request.u32(6).unwrap(), request.u8(2).unwrap()), (7, 233, 3));
     assert_eq!(request.bytes(3).unwrap(), Some(&b"/a b"[..]));
@@ -47,7 +47,7 @@ fn request_is_written_as_apisix_does() {
 fn methods_without_a_number_are_refused() {
     let mut scene = Scene::new();
     let exchange = scene.exchange(b"PURGE / HTTP/1.1\r\nHost: a\r\n\r\n");
-    let error = write(&mut Writer::new(&mut Vec::new()), &exchange, 1, 1).unwrap_err();
+    let error = write(&mut FlatWriter::new(&mut Vec::new()), &exchange, 1, 1).unwrap_err();
     assert_eq!(error.to_string(), "the protocol of plugin runners has no number for the method PURGE");
     assert_eq!(
         (method_number(b"GET"), method_number(b"TRACE"), method_number(b"get")),
