@@ -107,7 +107,7 @@ use client::Client;
 use cookie::Jar;
 use introspection::Introspections;
 use keys::KeySet;
-use provider::{Endpoint, Provider, keep_alive};
+use provider::{ProviderEndpoint, Provider, keep_alive};
 use renewal::Renewals;
 use sessions::Sessions;
 use settings::OpenidConnectConfig;
@@ -134,12 +134,12 @@ struct OpenidConnect {
     stores: Stores,
     /// The path of the redirect URI, decoded; none: that of the request and a suffix.
     redirect_path: Option<String>,
-    par_endpoint: Option<Endpoint>,
+    par_endpoint: Option<ProviderEndpoint>,
     /// The configured public key.
     public_keys: Option<KeySet>,
     /// The client secret as a key, for ID tokens that are signed with it.
     secret_keys: Vec<(Algorithm, VerifyingKey)>,
-    introspection_endpoint: Option<Endpoint>,
+    introspection_endpoint: Option<ProviderEndpoint>,
     introspections: Arc<Introspections>,
     renewals: Arc<Renewals>,
     claim_schema: Option<UserSchema>,
@@ -155,7 +155,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let tls = OutboundTls::verifying(config.ssl_verify);
     let endpoint = |url: Option<&str>| {
         let open = |url| {
-            Ok::<_, String>(Endpoint { destination: build.services.destination(url, keep_alive(), &tls)? })
+            Ok::<_, String>(ProviderEndpoint { destination: build.services.destination(url, keep_alive(), &tls)? })
         };
         url.map(open).transpose()
     };

@@ -45,7 +45,7 @@ pub(crate) const KIND: PluginKind =
 attributes! {
     pub(crate) struct SplunkHecLoggingConfig {
         /// The event collector.
-        endpoint: Endpoint;
+        endpoint: SplunkEndpoint;
         /// Whether Splunk's certificate is verified, for an https URI.
         ssl_verify: bool = true;
     }
@@ -53,7 +53,7 @@ attributes! {
 }
 
 attributes! {
-    pub(crate) struct Endpoint {
+    pub(crate) struct SplunkEndpoint {
         /// The URI of the collector.
         uri: String, { "pattern": URI_PATTERN };
         /// The token of the collector.

@@ -31,23 +31,23 @@ struct ServerErrorLabels {
     cause: &'static str,
     blame: &'static str,
     phase: &'static str,
-    endpoint: Endpoint,
+    endpoint: EndpointLabel,
 }
 
 /// The value of the label `endpoint`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Endpoint {
+enum EndpointLabel {
     None,
     At(SocketAddr),
     Other,
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for EndpointLabel {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Endpoint::None => Ok(()),
-            Endpoint::At(address) => address.fmt(formatter),
-            Endpoint::Other => formatter.write_str("other"),
+            EndpointLabel::None => Ok(()),
+            EndpointLabel::At(address) => address.fmt(formatter),
+            EndpointLabel::Other => formatter.write_str("other"),
         }
     }
 }
@@ -90,7 +90,7 @@ impl ServerErrors {
             cause: reason.cause,
             blame: reason.blame.as_str(),
             phase: reason.phase,
-            endpoint: reason.endpoint.map_or(Endpoint::None, Endpoint::At),
+            endpoint: reason.endpoint.map_or(EndpointLabel::None, EndpointLabel::At),
         };
         self.0.lock().count(labels, exchange.local().now_ms());
     }
@@ -116,11 +116,11 @@ impl ServerErrorTable {
         if self.series.len() < SERIES_MAX {
             return labels;
         }
-        let without_endpoint = ServerErrorLabels { endpoint: Endpoint::Other, ..labels };
+        let without_endpoint = ServerErrorLabels { endpoint: EndpointLabel::Other, ..labels };
         if self.series.len() < ALL_SERIES_MAX || self.series.contains_key(&without_endpoint) {
             return without_endpoint;
         }
-        ServerErrorLabels { status: 0, cause: "other", blame: "other", phase: "other", endpoint: Endpoint::Other }
+        ServerErrorLabels { status: 0, cause: "other", blame: "other", phase: "other", endpoint: EndpointLabel::Other }
     }
 }
 
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     fn at(port: u16, status: u16) -> ServerErrorLabels {
-        let endpoint = Endpoint::At(SocketAddr::from(([10, 0, 0, 1], port)));
+        let endpoint = EndpointLabel::At(SocketAddr::from(([10, 0, 0, 1], port)));
         ServerErrorLabels { status, cause: "connect_failed", blame: "origin", phase: "connect", endpoint }
     }
 
@@ -161,7 +161,7 @@ mod tests {
         let mut table = ServerErrorTable::default();
         (0..3 * SERIES_MAX as u16).for_each(|port| table.count(at(port, 502), 1));
         assert_eq!(table.series.len(), SERIES_MAX + 1);
-        let other = ServerErrorLabels { endpoint: Endpoint::Other, ..at(0, 502) };
+        let other = ServerErrorLabels { endpoint: EndpointLabel::Other, ..at(0, 502) };
         assert_eq!(table.series[&other].errors, 2 * SERIES_MAX as u64);
         (1..2 * SERIES_MAX as u16).for_each(|status| table.count(at(u16::MAX, status), 1));
         assert_eq!(table.series.len(), ALL_SERIES_MAX + 1);

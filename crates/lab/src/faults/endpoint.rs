@@ -46,14 +46,14 @@ impl Condition {
 /// Running endpoints; they end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Endpoints {
-    endpoints: Vec<Endpoint>,
+    endpoints: Vec<TestEndpoint>,
     /// Ends the thread when it is dropped.
     stop: Option<watch::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Endpoint {
+struct TestEndpoint {
     address: SocketAddr,
     condition: watch::Sender<Condition>,
     arrivals: Arc<Arrivals>,
@@ -83,7 +83,7 @@ impl Endpoints {
             let arrivals = Arc::new(Arrivals::new(began, length));
             let service = Service { condition: seen, arrivals: Arc::clone(&arrivals) };
             services.push((service, address, listener));
-            endpoints.push(Endpoint { address, condition, arrivals });
+            endpoints.push(TestEndpoint { address, condition, arrivals });
         }
         let (stop, stopped) = watch::channel(());
         let on = on.to_vec();

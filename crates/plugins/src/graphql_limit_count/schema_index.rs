@@ -119,7 +119,7 @@ fn field(written: &Value) -> Option<(Box<str>, FieldType)> {
 
 /// The server that is asked for its schema.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Endpoint {
+pub(super) struct SchemaServer {
     /// Scheme, host and port, or a whole URL.
     pub(super) origin: String,
     /// The path of the request; empty with a whole URL.
@@ -130,15 +130,15 @@ pub(super) struct Endpoint {
     pub(super) is_host_of_client: bool,
 }
 
-impl Endpoint {
+impl SchemaServer {
     fn url(&self) -> String {
         format!("{}{}", self.origin, self.path)
     }
 
     /// The endpoint with the parts that clients choose as they are in `known`.
-    fn as_in(&self, known: &Endpoint) -> Endpoint {
+    fn as_in(&self, known: &SchemaServer) -> SchemaServer {
         let host = if self.is_host_of_client { &known.host } else { &self.host };
-        Endpoint { path: known.path.clone(), host: host.clone(), ..self.clone() }
+        SchemaServer { path: known.path.clone(), host: host.clone(), ..self.clone() }
     }
 }
 
@@ -147,9 +147,9 @@ pub(super) struct SchemaSource {
     opener: DestinationOpener,
     /// The endpoint that has given the schema. The schema is renewed from there only, because clients choose the paths of
     /// their requests, and must not choose by which schema others are counted.
-    found: Mutex<Option<(Endpoint, Arc<Fetched<SchemaIndex>>)>>,
+    found: Mutex<Option<(SchemaServer, Arc<Fetched<SchemaIndex>>)>>,
     /// The endpoints without a schema yet, so that the failure of one is not that of another.
-    tried: Mutex<Vec<(Endpoint, Arc<Fetched<SchemaIndex>>)>>,
+    tried: Mutex<Vec<(SchemaServer, Arc<Fetched<SchemaIndex>>)>>,
     /// The server of the last call: a new one has a new pool of connections.
     opened: Mutex<Option<(String, Arc<Destination>)>>,
 }
@@ -166,7 +166,7 @@ impl SchemaSource {
     pub(super) async fn get(
         self: &Arc<SchemaSource>,
         local: &Rc<Local>,
-        endpoint: &Endpoint,
+        endpoint: &SchemaServer,
         headers: &Arc<[(String, String)]>,
     ) -> Result<Arc<SchemaIndex>, String> {
         let found = self.found.lock().clone();
@@ -189,7 +189,7 @@ impl SchemaSource {
     }
 
     /// The schema of an endpoint that has not given it yet.
-    fn tried(&self, endpoint: &Endpoint) -> Arc<Fetched<SchemaIndex>> {
+    fn tried(&self, endpoint: &SchemaServer) -> Arc<Fetched<SchemaIndex>> {
         let mut tried = self.tried.lock();
         if let Some((_, schema)) = tried.iter().find(|(of, _)| of == endpoint) {
             return schema.clone();
@@ -205,7 +205,7 @@ impl SchemaSource {
     async fn fetch(
         &self,
         local: &Local,
-        endpoint: &Endpoint,
+        endpoint: &SchemaServer,
         more: &[(String, String)],
     ) -> Result<SchemaIndex, String> {
         let url = endpoint.url();
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn renewal_keeps_what_clients_choose() {
-        let endpoint = |origin: &str, path: &str, host: &str, is_host_of_client| Endpoint {
+        let endpoint = |origin: &str, path: &str, host: &str, is_host_of_client| SchemaServer {
             origin: origin.to_owned(),
             path: path.to_owned(),
             host: Some(host.as_bytes().to_vec()),

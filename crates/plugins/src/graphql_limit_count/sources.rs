@@ -10,7 +10,7 @@ use exchange::plugin::outbound::{DestinationOpener, check_uri};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-use super::schema_index::{Endpoint, SchemaIndex, SchemaSource};
+use super::schema_index::{SchemaServer, SchemaIndex, SchemaSource};
 
 /// Schemas of one instance. Instances of global rules and plugin configs serve many services.
 const SOURCES_MAX: usize = 1_024;
@@ -68,7 +68,7 @@ impl Sources {
         let source = self.source(name)?;
         let endpoint = match &self.endpoint {
             Some(url) => {
-                Endpoint { origin: url.clone(), path: String::new(), host: None, is_host_of_client: false }
+                SchemaServer { origin: url.clone(), path: String::new(), host: None, is_host_of_client: false }
             }
             None => of_upstream(exchange)?,
         };
@@ -90,7 +90,7 @@ impl Sources {
 }
 
 /// The first node of the upstream of the service, else of the route, at the path of the request.
-fn of_upstream(exchange: &Exchange) -> Result<Endpoint, String> {
+fn of_upstream(exchange: &Exchange) -> Result<SchemaServer, String> {
     const NO_NODES: &str = "the route has no upstream nodes, set introspection_endpoint";
     let directory = exchange.decision.directory.as_ref().ok_or(NO_NODES)?;
     let route = exchange.route().ok_or(NO_NODES)?;
@@ -108,7 +108,7 @@ fn of_upstream(exchange: &Exchange) -> Result<Endpoint, String> {
     let origin = origin.ok_or(NO_NODES)?;
     let path = String::from_utf8_lossy(exchange.forward_path()).into_owned();
     let scheme = if matches!(origin.scheme, "https" | "grpcs") { "https" } else { "http" };
-    Ok(Endpoint {
+    Ok(SchemaServer {
         origin: format!("{scheme}://{}", origin.address),
         path,
         is_host_of_client: matches!(origin.host, UpstreamHost::OfClient),

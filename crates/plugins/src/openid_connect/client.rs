@@ -10,7 +10,7 @@ use exchange::plugin::outbound::OutboundResponse;
 use serde_json::Value;
 
 use super::assertion::SigningKey;
-use super::provider::{Discovery, Endpoint};
+use super::provider::{Discovery, ProviderEndpoint};
 use super::settings::{AssertionAlgorithm, OpenidConnectConfig};
 use crate::shared::api_call::{self, Calls};
 
@@ -99,7 +99,7 @@ impl Client {
     pub(super) async fn post(
         &self,
         local: &Local,
-        endpoint: &Endpoint,
+        endpoint: &ProviderEndpoint,
         method: &str,
         mut form: FormFields,
         fields: &[(&str, &str)],
@@ -118,7 +118,7 @@ impl Client {
     pub(super) async fn ask(
         &self,
         local: &Local,
-        endpoint: &Endpoint,
+        endpoint: &ProviderEndpoint,
         method: &str,
         form: FormFields,
         fields: &[(&str, &str)],

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::OpenidConnect;
 use super::bearer::TokenRefusal;
-use super::provider::Endpoint;
+use super::provider::ProviderEndpoint;
 
 /// The most tokens in the table.
 const TOKENS_MAX: usize = 16_384;
@@ -84,7 +84,7 @@ impl OpenidConnect {
         }
         let unavailable = |reason: String| TokenRefusal::kept(reason, "token introspection unavailable");
         let discovered;
-        let endpoint: &Endpoint = match &self.introspection_endpoint {
+        let endpoint: &ProviderEndpoint = match &self.introspection_endpoint {
             Some(endpoint) => endpoint,
             None => {
                 discovered =
@@ -134,7 +134,7 @@ impl OpenidConnect {
     /// The hash of all that an answer depends on: token, endpoint, client, and the fields that were sent along.
     fn introspection_key(&self, token: &str, fields: &[(String, String)]) -> [u8; 32] {
         let mut context = Context::new(&SHA256);
-        let endpoint = self.introspection_endpoint.as_ref().map_or(&*self.config.discovery, Endpoint::url);
+        let endpoint = self.introspection_endpoint.as_ref().map_or(&*self.config.discovery, ProviderEndpoint::url);
         let segment = self.config.cache_segment.as_deref().unwrap_or("DEFAULT");
         let parts = fields.iter().flat_map(|(name, value)| [&**name, &**value]);
         for part in [segment, endpoint, &self.client.id, token].into_iter().chain(parts) {

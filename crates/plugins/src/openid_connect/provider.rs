@@ -29,7 +29,7 @@ pub(super) struct Provider {
 }
 
 /// An endpoint of the provider.
-pub(super) struct Endpoint {
+pub(super) struct ProviderEndpoint {
     pub(super) destination: Destination,
 }
 
@@ -38,12 +38,12 @@ pub(super) struct Discovery {
     pub(super) issuer: String,
     pub(super) authorization: Option<String>,
     pub(super) end_session: Option<String>,
-    pub(super) token: Option<Endpoint>,
-    pub(super) userinfo: Option<Endpoint>,
-    pub(super) keys: Option<Endpoint>,
-    pub(super) introspection: Option<Endpoint>,
-    pub(super) revocation: Option<Endpoint>,
-    pub(super) par: Option<Endpoint>,
+    pub(super) token: Option<ProviderEndpoint>,
+    pub(super) userinfo: Option<ProviderEndpoint>,
+    pub(super) keys: Option<ProviderEndpoint>,
+    pub(super) introspection: Option<ProviderEndpoint>,
+    pub(super) revocation: Option<ProviderEndpoint>,
+    pub(super) par: Option<ProviderEndpoint>,
     /// The methods of client authentication; none: the document does not say.
     pub(super) auth_methods: Option<Vec<String>>,
     /// The algorithms of ID tokens; none: the document does not say.
@@ -145,11 +145,11 @@ impl Provider {
     }
 
     /// An endpoint of the document; none if it is missing or cannot be called.
-    async fn endpoint(&self, document: &Value, name: &str, calls: &Calls) -> Option<Endpoint> {
+    async fn endpoint(&self, document: &Value, name: &str, calls: &Calls) -> Option<ProviderEndpoint> {
         let url = document.get(name)?.as_str()?;
         let wait_ms = calls.timeout_ms();
         match self.opener.open(url, keep_alive(), &self.tls, wait_ms).await {
-            Ok(destination) => Some(Endpoint { destination }),
+            Ok(destination) => Some(ProviderEndpoint { destination }),
             Err(reason) => {
                 tracing::warn!(endpoint = name, %reason, "the discovery document of {} is faulty", self.discovery_url.uri());
                 None
@@ -158,7 +158,7 @@ impl Provider {
     }
 }
 
-impl Endpoint {
+impl ProviderEndpoint {
     /// The URL, which is the audience of client assertions.
     pub(super) fn url(&self) -> &str {
         self.destination.uri()
