@@ -8,7 +8,7 @@ use model::report::{EndpointReply, EndpointRequest};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::observe::status::Status;
+use crate::observe::status::WorkerStatus;
 use exchange::observe::node_loads::NodeLoadQuery;
 use net::env::Socket;
 use net::listener::Listener;
@@ -24,7 +24,7 @@ pub(crate) enum Command {
     Serve(Socket, SocketAddr, Arc<Listener>),
     /// Another set of listeners was published.
     Listeners,
-    /// Close silent connections to make room, as many as [`Status::asked`] says.
+    /// Close silent connections to make room, as many as [`WorkerStatus::asked`] says.
     Evict,
     /// Accept no more, and end connections once their exchange is done. A second one only shortens the spread of the
     /// first.
@@ -52,7 +52,7 @@ pub(crate) struct EndpointCall {
 #[derive(Clone)]
 pub(crate) struct Handle {
     pub(crate) commands: UnboundedSender<Command>,
-    pub(crate) status: Arc<Status>,
+    pub(crate) status: Arc<WorkerStatus>,
 }
 
 /// A handle and the worker's end of it.

@@ -13,7 +13,7 @@ use stdx::published::{Published, Reader};
 use crate::evict::Evictor;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::current_work::CurrentWorkCell;
-use crate::observe::status::Status;
+use crate::observe::status::WorkerStatus;
 use crate::observe::traffic::worker::WorkerTraffic;
 use crate::runtime::merged::MergedChains;
 use crate::runtime::{ConsumerPlugins, Generation, Runtime};
@@ -30,7 +30,7 @@ use exchange::plugin::stream::StreamSession;
 /// The state of one worker that its exchanges share.
 pub(crate) struct WorkerContext {
     pub(crate) local: Rc<Local>,
-    pub(crate) status: Arc<Status>,
+    pub(crate) status: Arc<WorkerStatus>,
     pub(crate) exchanges: Rc<ExchangePool>,
     pub(crate) upstreams: Upstreams,
     pub(crate) evictor: Rc<Evictor>,
@@ -54,7 +54,7 @@ struct Current {
 pub(crate) struct ContextParts {
     pub(crate) published: Arc<Published<Runtime>>,
     pub(crate) reclaimer: Sender<Arc<Runtime>>,
-    pub(crate) status: Arc<Status>,
+    pub(crate) status: Arc<WorkerStatus>,
     pub(crate) upstream_warnings: Arc<UpstreamWarnings>,
     pub(crate) metrics: WorkerMetrics,
     pub(crate) access_log: Option<(AccessLog, LineWriter)>,

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use crate::command::{Command, Handle};
 use crate::idle::IdleConnections;
 use crate::observe::idle_counts::IdleState;
-use crate::observe::status::Status;
+use crate::observe::status::WorkerStatus;
 use exchange::Local;
 use exchange::overload::capacity::Shortage;
 use net::env;
@@ -59,7 +59,7 @@ impl Evicted {
 /// Closes silent client connections of one worker, in agreement with the other workers.
 pub(crate) struct Evictor {
     local: Rc<Local>,
-    status: Arc<Status>,
+    status: Arc<WorkerStatus>,
     pub(crate) idle: RefCell<IdleConnections>,
     /// All workers, this one included; set when it begins to run.
     peers: OnceCell<Rc<[Handle]>>,
@@ -68,7 +68,7 @@ pub(crate) struct Evictor {
 }
 
 impl Evictor {
-    pub(crate) fn new(local: Rc<Local>, status: Arc<Status>) -> Rc<Evictor> {
+    pub(crate) fn new(local: Rc<Local>, status: Arc<WorkerStatus>) -> Rc<Evictor> {
         Rc::new(Evictor {
             local,
             idle: RefCell::new(IdleConnections::new(status.clone())),
@@ -201,7 +201,7 @@ impl Evictor {
 }
 
 /// Whether a worker has not turned its event loop for [`STANDS_AFTER_MS`]. The asking worker itself is never stalled.
-fn stands(status: &Status, now_ms: u64) -> bool {
+fn stands(status: &WorkerStatus, now_ms: u64) -> bool {
     now_ms.saturating_sub(status.beat_ms.load(Ordering::Relaxed)) >= STANDS_AFTER_MS
 }
 

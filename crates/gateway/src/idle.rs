@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::observe::idle_counts::{IdleState, KINDS, age_ms};
-use crate::observe::status::Status;
+use crate::observe::status::WorkerStatus;
 
 /// The silent connections of one worker, each under the index of its timer: linked lists through one table, so that a
 /// connection enters and leaves in constant time and without allocation once the table has its size. 16 bytes for each
@@ -14,7 +14,7 @@ use crate::observe::status::Status;
 pub(crate) struct IdleConnections {
     places: Vec<IdleEntry>,
     lists: [List; KINDS],
-    status: Arc<Status>,
+    status: Arc<WorkerStatus>,
 }
 
 /// No connection.
@@ -47,7 +47,7 @@ const ACTIVE: IdleEntry = IdleEntry { previous: NONE, next: NONE, since_ms: 0, s
 
 impl IdleConnections {
     /// An empty table; `status` shows its counts to other threads.
-    pub(crate) fn new(status: Arc<Status>) -> IdleConnections {
+    pub(crate) fn new(status: Arc<WorkerStatus>) -> IdleConnections {
         // A worker that had this place before may have ended by a panic.
         status.idle.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         IdleConnections { places: Vec::new(), lists: [List { first: NONE, last: NONE }; KINDS], status }
@@ -150,8 +150,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn empty() -> (IdleConnections, Arc<Status>) {
-        let status: Arc<Status> = Arc::default();
+    fn empty() -> (IdleConnections, Arc<WorkerStatus>) {
+        let status: Arc<WorkerStatus> = Arc::default();
         (IdleConnections::new(status.clone()), status)
     }
 

@@ -5,7 +5,7 @@ use crate::limits::{PAIRS_BYTES_MAX, PAIRS_MAX};
 /// The status of a host function, as guests see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub(crate) enum Status {
+pub(crate) enum AbiStatus {
     Ok = 0,
     NotFound = 1,
     BadArgument = 2,

@@ -4,7 +4,7 @@
 use exchange::Exchange;
 use message::{FieldId, Headers};
 
-use crate::abi::{Pairs, Status, serialize};
+use crate::abi::{Pairs, AbiStatus, serialize};
 use crate::limits::FIELDS_MAX;
 
 /// The maps that live in an exchange.
@@ -97,7 +97,7 @@ impl Head {
     }
 
     /// Replaces all pairs. Pseudo fields that are not among the new ones keep their values.
-    pub(crate) fn replace_all(self, exchange: &mut Exchange, pairs: &Pairs) -> Result<(), Status> {
+    pub(crate) fn replace_all(self, exchange: &mut Exchange, pairs: &Pairs) -> Result<(), AbiStatus> {
         let names: Vec<String> = self
             .headers(exchange)
             .iter()
@@ -108,7 +108,7 @@ impl Head {
             self.headers_mut(exchange).remove(&name);
         }
         for (name, value) in pairs {
-            let name = str::from_utf8(name).map_err(|_| Status::BadArgument)?;
+            let name = str::from_utf8(name).map_err(|_| AbiStatus::BadArgument)?;
             self.write(exchange, name, value, Write::Add)?;
         }
         Ok(())
@@ -127,7 +127,7 @@ impl Head {
         name: &str,
         value: &[u8],
         write: Write,
-    ) -> Result<(), Status> {
+    ) -> Result<(), AbiStatus> {
         if name.starts_with(':') || (self == Head::Request && name.eq_ignore_ascii_case("host")) {
             return if write == Write::Remove { Ok(()) } else { self.write_pseudo(exchange, name, value) };
         }
@@ -138,7 +138,7 @@ impl Head {
             exchange.keep_real_ip_field();
         }
         if write != Write::Remove && self.headers(exchange).len() >= FIELDS_MAX {
-            return Err(Status::InternalFailure);
+            return Err(AbiStatus::InternalFailure);
         }
         let written = match write {
             Write::Add => self.headers_mut(exchange).append(name, value),
@@ -152,17 +152,17 @@ impl Head {
                 Ok(())
             }
         };
-        written.map_err(|_| Status::BadArgument)
+        written.map_err(|_| AbiStatus::BadArgument)
     }
 
-    fn write_pseudo(self, exchange: &mut Exchange, name: &str, value: &[u8]) -> Result<(), Status> {
-        let text = str::from_utf8(value).map_err(|_| Status::BadArgument)?;
+    fn write_pseudo(self, exchange: &mut Exchange, name: &str, value: &[u8]) -> Result<(), AbiStatus> {
+        let text = str::from_utf8(value).map_err(|_| AbiStatus::BadArgument)?;
         let written = match (self, name) {
             (Head::Request, METHOD) => exchange.request.set_method(text),
             (Head::Request, PATH) => {
                 let (path, query) = text.split_once('?').unwrap_or((text, ""));
                 if !path.starts_with('/') {
-                    return Err(Status::BadArgument);
+                    return Err(AbiStatus::BadArgument);
                 }
                 exchange
                     .set_canonical_forward_path(path.as_bytes())
@@ -173,12 +173,12 @@ impl Head {
             (Head::Request, _) => exchange.set_forward_host(text),
             (Head::Response, STATUS) => {
                 let status = text.parse().ok().filter(|status| STATUSES.contains(status));
-                exchange.response.status = status.ok_or(Status::BadArgument)?;
+                exchange.response.status = status.ok_or(AbiStatus::BadArgument)?;
                 Ok(())
             }
-            (Head::Response, _) => return Err(Status::BadArgument),
+            (Head::Response, _) => return Err(AbiStatus::BadArgument),
         };
-        written.map_err(|_| Status::BadArgument)
+        written.map_err(|_| AbiStatus::BadArgument)
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
         };
         assert_eq!(set(&mut exchange, ":path", "/x?y"), Ok(()));
         assert_eq!(set(&mut exchange, ":authority", "other"), Ok(()));
-        assert_eq!(set(&mut exchange, ":path", "/../../admin"), Err(Status::BadArgument));
+        assert_eq!(set(&mut exchange, ":path", "/../../admin"), Err(AbiStatus::BadArgument));
         assert_eq!(
             (get(&exchange, ":path").unwrap(), get(&exchange, ":authority").unwrap()),
             ("/x?y".into(), "other".into())
@@ -248,7 +248,7 @@ mod tests {
         for (name, value) in
             [(":path", "x"), (":path", "/a b"), ("x y", ""), ("x-a", "a\nb"), (":method", "A B")]
         {
-            assert_eq!(set(&mut exchange, name, value), Err(Status::BadArgument), "{name} {value}");
+            assert_eq!(set(&mut exchange, name, value), Err(AbiStatus::BadArgument), "{name} {value}");
         }
         assert_eq!(set(&mut exchange, "content-length", "9"), Ok(()));
         assert_eq!(set(&mut exchange, "Transfer-Encoding", "chunked"), Ok(()));
@@ -291,7 +291,7 @@ mod tests {
         assert!(Head::Response.exists(&exchange));
         assert_eq!(Head::Response.get(&exchange, ":status").as_deref(), Some(&b"204"[..]));
         for (value, expected) in
-            [("404", Ok(())), ("99", Err(Status::BadArgument)), ("x", Err(Status::BadArgument))]
+            [("404", Ok(())), ("99", Err(AbiStatus::BadArgument)), ("x", Err(AbiStatus::BadArgument))]
         {
             assert_eq!(
                 Head::Response.write(&mut exchange, ":status", value.as_bytes(), Write::Replace),

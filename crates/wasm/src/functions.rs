@@ -12,7 +12,7 @@ mod wasi;
 
 use wasmtime::{Error, Extern, ExternType, FuncType, Linker, Module, Store, Val, ValType};
 
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::host::Host;
 
 /// The module of the functions of proxy-wasm.
@@ -65,7 +65,7 @@ pub(crate) fn add_refusing(
         let answer = if WASI.contains(&space) && wasi::REFUSED.contains(&name) {
             WASI_NOSYS
         } else if space == ENV && REFUSED.iter().any(|(refused, _)| *refused == name) {
-            Status::Unimplemented as i32
+            AbiStatus::Unimplemented as i32
         } else {
             // Whether it is there, and takes what the module passes, is seen when it is linked.
             match known(linker, store, space, name) {

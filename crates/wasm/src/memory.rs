@@ -2,19 +2,19 @@
 
 use wasmtime::{Caller, Error};
 
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::host::Host;
 
 /// Why a host function ends without its result.
 pub(crate) enum Stop {
     /// The guest is told so.
-    Status(Status),
+    Status(AbiStatus),
     /// The guest ends.
     Trap(Error),
 }
 
-impl From<Status> for Stop {
-    fn from(status: Status) -> Stop {
+impl From<AbiStatus> for Stop {
+    fn from(status: AbiStatus) -> Stop {
         Stop::Status(status)
     }
 }
@@ -25,23 +25,23 @@ pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 /// The number that the guest gets for `outcome`.
 pub(crate) fn finish(outcome: Outcome) -> Result<i32, Error> {
     match outcome {
-        Ok(()) => Ok(Status::Ok as i32),
+        Ok(()) => Ok(AbiStatus::Ok as i32),
         Err(Stop::Status(status)) => Ok(status as i32),
         Err(Stop::Trap(error)) => Err(error),
     }
 }
 
 /// The bytes at `place`, without a copy.
-pub(crate) fn view<'a>(caller: &'a Caller<'_, Host>, place: i32, length: i32) -> Result<&'a [u8], Status> {
-    let memory = caller.data().memory.ok_or(Status::InvalidMemoryAccess)?;
+pub(crate) fn view<'a>(caller: &'a Caller<'_, Host>, place: i32, length: i32) -> Result<&'a [u8], AbiStatus> {
+    let memory = caller.data().memory.ok_or(AbiStatus::InvalidMemoryAccess)?;
     part(memory.data(caller), place, length)
 }
 
 /// Checks that `length` bytes at `place` lie in `data`. Addresses are unsigned.
-pub(crate) fn part(data: &[u8], place: i32, length: i32) -> Result<&[u8], Status> {
+pub(crate) fn part(data: &[u8], place: i32, length: i32) -> Result<&[u8], AbiStatus> {
     let (start, length) = (place as u32 as usize, length as u32 as usize);
-    let end = start.checked_add(length).ok_or(Status::InvalidMemoryAccess)?;
-    data.get(start..end).ok_or(Status::InvalidMemoryAccess)
+    let end = start.checked_add(length).ok_or(AbiStatus::InvalidMemoryAccess)?;
+    data.get(start..end).ok_or(AbiStatus::InvalidMemoryAccess)
 }
 
 /// Calls `work` with the bytes at two places and the host.
@@ -50,29 +50,29 @@ pub(crate) fn with_two<R>(
     first: (i32, i32),
     second: (i32, i32),
     work: impl FnOnce(&[u8], &[u8], &mut Host) -> R,
-) -> Result<R, Status> {
-    let memory = caller.data().memory.ok_or(Status::InvalidMemoryAccess)?;
+) -> Result<R, AbiStatus> {
+    let memory = caller.data().memory.ok_or(AbiStatus::InvalidMemoryAccess)?;
     let (data, host) = memory.data_and_store_mut(caller);
     Ok(work(part(data, first.0, first.1)?, part(data, second.0, second.1)?, host))
 }
 
 /// Writes `bytes` at `place`.
-pub(crate) fn write(caller: &mut Caller<'_, Host>, place: i32, bytes: &[u8]) -> Result<(), Status> {
-    let memory = caller.data().memory.ok_or(Status::InvalidMemoryAccess)?;
+pub(crate) fn write(caller: &mut Caller<'_, Host>, place: i32, bytes: &[u8]) -> Result<(), AbiStatus> {
+    let memory = caller.data().memory.ok_or(AbiStatus::InvalidMemoryAccess)?;
     let start = place as u32 as usize;
-    let end = start.checked_add(bytes.len()).ok_or(Status::InvalidMemoryAccess)?;
-    let room = memory.data_mut(caller).get_mut(start..end).ok_or(Status::InvalidMemoryAccess)?;
+    let end = start.checked_add(bytes.len()).ok_or(AbiStatus::InvalidMemoryAccess)?;
+    let room = memory.data_mut(caller).get_mut(start..end).ok_or(AbiStatus::InvalidMemoryAccess)?;
     room.copy_from_slice(bytes);
     Ok(())
 }
 
 /// Writes a number of 32 bits at `place`.
-pub(crate) fn write_u32(caller: &mut Caller<'_, Host>, place: i32, value: u32) -> Result<(), Status> {
+pub(crate) fn write_u32(caller: &mut Caller<'_, Host>, place: i32, value: u32) -> Result<(), AbiStatus> {
     write(caller, place, &value.to_le_bytes())
 }
 
 /// Writes a number of 64 bits at `place`.
-pub(crate) fn write_u64(caller: &mut Caller<'_, Host>, place: i32, value: u64) -> Result<(), Status> {
+pub(crate) fn write_u64(caller: &mut Caller<'_, Host>, place: i32, value: u64) -> Result<(), AbiStatus> {
     write(caller, place, &value.to_le_bytes())
 }
 
@@ -90,18 +90,18 @@ pub(crate) fn give(
     if bytes.is_empty() {
         return Ok(());
     }
-    let length = i32::try_from(bytes.len()).map_err(|_| Status::InternalFailure)?;
+    let length = i32::try_from(bytes.len()).map_err(|_| AbiStatus::InternalFailure)?;
     let host = caller.data_mut();
     // An allocator that asks for data would be called for the room of them, without end.
     let (Some(allocate), false) = (host.allocate.clone(), host.allocates) else {
-        return Err(Status::InternalFailure.into());
+        return Err(AbiStatus::InternalFailure.into());
     };
     host.allocates = true;
     let allocated = allocate.call(&mut *caller, length);
     caller.data_mut().allocates = false;
     let place = allocated.map_err(Stop::Trap)?;
     if place == 0 {
-        return Err(Status::InvalidMemoryAccess.into());
+        return Err(AbiStatus::InvalidMemoryAccess.into());
     }
     write(caller, place, bytes)?;
     write_u32(caller, data_place, place as u32)?;

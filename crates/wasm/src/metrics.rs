@@ -9,7 +9,7 @@ use model::report::MetricsText;
 use parking_lot::Mutex;
 use stdx::prometheus_text;
 
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::limits::{METRIC_NAME_BYTES_MAX, METRICS_MAX};
 
 /// The upper bounds of the buckets of histograms. Guests say no unit; powers of ten with a half serve milliseconds and bytes.
@@ -61,18 +61,18 @@ pub(crate) struct Metric {
 
 impl Metrics {
     /// The number of the metric `name` of `plugin`, made if there is none.
-    pub(crate) fn define(&self, plugin: &'static str, kind: MetricKind, name: &[u8]) -> Result<u32, Status> {
+    pub(crate) fn define(&self, plugin: &'static str, kind: MetricKind, name: &[u8]) -> Result<u32, AbiStatus> {
         if name.is_empty() || name.len() > METRIC_NAME_BYTES_MAX {
-            return Err(Status::BadArgument);
+            return Err(AbiStatus::BadArgument);
         }
         let name = cleaned(name);
         let mut metrics = self.metrics.lock();
         if let Some(found) = metrics.iter().position(|one| one.plugin == plugin && one.name == name) {
             let is_same = metrics[found].kind == kind;
-            return if is_same { Ok(found as u32 + 1) } else { Err(Status::BadArgument) };
+            return if is_same { Ok(found as u32 + 1) } else { Err(AbiStatus::BadArgument) };
         }
         if metrics.iter().filter(|one| one.plugin == plugin).count() >= METRICS_MAX {
-            return Err(Status::InternalFailure);
+            return Err(AbiStatus::InternalFailure);
         }
         metrics.push(Arc::new(Metric {
             plugin,
@@ -86,10 +86,10 @@ impl Metrics {
     }
 
     /// The metric with this number, if it belongs to `plugin`.
-    pub(crate) fn get(&self, plugin: &'static str, number: u32) -> Result<Arc<Metric>, Status> {
-        let index = number.checked_sub(1).ok_or(Status::NotFound)? as usize;
+    pub(crate) fn get(&self, plugin: &'static str, number: u32) -> Result<Arc<Metric>, AbiStatus> {
+        let index = number.checked_sub(1).ok_or(AbiStatus::NotFound)? as usize;
         let metrics = self.metrics.lock();
-        metrics.get(index).filter(|one| one.plugin == plugin).cloned().ok_or(Status::NotFound)
+        metrics.get(index).filter(|one| one.plugin == plugin).cloned().ok_or(AbiStatus::NotFound)
     }
 }
 
@@ -110,10 +110,10 @@ impl Metric {
     }
 
     /// Changes the metric by `delta`. A counter only grows, and a histogram has no single value.
-    pub(crate) fn increment(&self, delta: i64) -> Result<(), Status> {
+    pub(crate) fn increment(&self, delta: i64) -> Result<(), AbiStatus> {
         match self.kind {
-            MetricKind::Counter if delta < 0 => return Err(Status::BadArgument),
-            MetricKind::Histogram => return Err(Status::BadArgument),
+            MetricKind::Counter if delta < 0 => return Err(AbiStatus::BadArgument),
+            MetricKind::Histogram => return Err(AbiStatus::BadArgument),
             MetricKind::Counter | MetricKind::Gauge => {}
         }
         self.value.fetch_add(delta as u64, Ordering::Relaxed);
@@ -195,11 +195,11 @@ mod tests {
         let metrics = Metrics::default();
         let counter = metrics.define("a", MetricKind::Counter, b"requests.total-1").unwrap();
         assert_eq!(metrics.define("a", MetricKind::Counter, b"requests.total-1"), Ok(counter));
-        assert_eq!(metrics.define("a", MetricKind::Gauge, b"requests.total-1"), Err(Status::BadArgument));
+        assert_eq!(metrics.define("a", MetricKind::Gauge, b"requests.total-1"), Err(AbiStatus::BadArgument));
         assert!(metrics.get("b", counter).is_err(), "another plugin's");
         let counted = metrics.get("a", counter).unwrap();
         counted.increment(2).unwrap();
-        assert_eq!(counted.increment(-1), Err(Status::BadArgument));
+        assert_eq!(counted.increment(-1), Err(AbiStatus::BadArgument));
         let gauge = metrics.define("a", MetricKind::Gauge, b"level").unwrap();
         metrics.get("a", gauge).unwrap().increment(-3).unwrap();
         let histogram = metrics.define("b", MetricKind::Histogram, b"size").unwrap();
@@ -228,10 +228,10 @@ mod tests {
         for index in 0..METRICS_MAX {
             metrics.define("a", MetricKind::Counter, index.to_string().as_bytes()).unwrap();
         }
-        assert_eq!(metrics.define("a", MetricKind::Counter, b"x"), Err(Status::InternalFailure));
+        assert_eq!(metrics.define("a", MetricKind::Counter, b"x"), Err(AbiStatus::InternalFailure));
         assert!(metrics.define("b", MetricKind::Counter, b"x").is_ok());
         for name in [&b""[..], &[b'x'; METRIC_NAME_BYTES_MAX + 1]] {
-            assert_eq!(metrics.define("b", MetricKind::Counter, name), Err(Status::BadArgument));
+            assert_eq!(metrics.define("b", MetricKind::Counter, name), Err(AbiStatus::BadArgument));
         }
     }
 }

@@ -15,7 +15,7 @@ use net::env;
 use stdx::hash::FastMap;
 use tokio::sync::oneshot;
 
-use crate::abi::{Pairs, Status};
+use crate::abi::{Pairs, AbiStatus};
 use crate::host::{CallResponse, Arrival, PendingCall, CallKind, Host};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALLS_PER_CONTEXT_MAX, CALLS_PER_INSTANCE_MAX, DESTINATIONS_MAX};
 
@@ -50,24 +50,24 @@ struct Destinations {
 }
 
 /// Starts a call for the current context; the number that the answer will have.
-pub(crate) fn start(host: &mut Host, outgoing: Outgoing, kind: CallKind) -> Result<u32, Status> {
+pub(crate) fn start(host: &mut Host, outgoing: Outgoing, kind: CallKind) -> Result<u32, AbiStatus> {
     let context = host.current;
     if host.calls >= CALLS_PER_INSTANCE_MAX {
-        return Err(Status::InternalFailure);
+        return Err(AbiStatus::InternalFailure);
     }
     let token = host.last_call.checked_add(1).unwrap_or(1);
     let home = host.home.clone();
     let (cancel, cancelled) = oneshot::channel();
-    let calls = host.calls_of(context).ok_or(Status::BadArgument)?;
+    let calls = host.calls_of(context).ok_or(AbiStatus::BadArgument)?;
     if calls.len() >= CALLS_PER_CONTEXT_MAX {
-        return Err(Status::InternalFailure);
+        return Err(AbiStatus::InternalFailure);
     }
     // An instance that only checks a configuration sends no call: the answer never comes.
     let Some(home) = home else {
         host.last_call = token;
         return Ok(token);
     };
-    let local = home.local.upgrade().ok_or(Status::InternalFailure)?;
+    let local = home.local.upgrade().ok_or(AbiStatus::InternalFailure)?;
     calls.push(PendingCall { token, _cancel: cancel });
     host.calls += 1;
     host.last_call = token;

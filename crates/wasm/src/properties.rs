@@ -5,7 +5,7 @@ use exchange::Exchange;
 use net::tls::facts::ClientVerdict;
 use router::vars::{Value, Variable, VariableSource};
 
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::fields::{self, Head};
 use crate::limits::{PROPERTIES_MAX, PROPERTY_BYTES_MAX};
 
@@ -23,16 +23,16 @@ struct Custom(Vec<Property>);
 type Property = (Box<[u8]>, Box<[u8]>);
 
 impl Custom {
-    fn set(&mut self, path: &[u8], value: &[u8]) -> Result<(), Status> {
+    fn set(&mut self, path: &[u8], value: &[u8]) -> Result<(), AbiStatus> {
         if path.is_empty() || path.len() + value.len() > PROPERTY_BYTES_MAX {
-            return Err(Status::BadArgument);
+            return Err(AbiStatus::BadArgument);
         }
         if let Some((_, known)) = self.0.iter_mut().find(|(known, _)| **known == *path) {
             *known = value.into();
             return Ok(());
         }
         if self.0.len() >= PROPERTIES_MAX {
-            return Err(Status::InternalFailure);
+            return Err(AbiStatus::InternalFailure);
         }
         self.0.push((path.into(), value.into()));
         Ok(())
@@ -44,7 +44,7 @@ impl Custom {
 }
 
 /// Sets a property of the request.
-pub(crate) fn set(exchange: &mut Exchange, path: &[u8], value: &[u8]) -> Result<(), Status> {
+pub(crate) fn set(exchange: &mut Exchange, path: &[u8], value: &[u8]) -> Result<(), AbiStatus> {
     exchange.states.of::<Custom>(OWNER).set(path, value)
 }
 
@@ -260,8 +260,8 @@ mod tests {
         for index in 1..PROPERTIES_MAX {
             set(&mut exchange, index.to_string().as_bytes(), b"").unwrap();
         }
-        assert_eq!(set(&mut exchange, b"more", b""), Err(Status::InternalFailure));
-        assert_eq!(set(&mut exchange, b"", b""), Err(Status::BadArgument));
-        assert_eq!(set(&mut exchange, b"a", &[0; PROPERTY_BYTES_MAX]), Err(Status::BadArgument));
+        assert_eq!(set(&mut exchange, b"more", b""), Err(AbiStatus::InternalFailure));
+        assert_eq!(set(&mut exchange, b"", b""), Err(AbiStatus::BadArgument));
+        assert_eq!(set(&mut exchange, b"a", &[0; PROPERTY_BYTES_MAX]), Err(AbiStatus::BadArgument));
     }
 }

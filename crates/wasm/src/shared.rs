@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use stdx::hash::FastMap;
 use tokio::sync::Notify;
 
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_ITEMS_MAX, QUEUES_MAX, SHARED_BYTES_MAX, SHARED_KEYS_MAX};
 use crate::metrics::Metrics;
 
@@ -56,13 +56,13 @@ impl SharedStore {
     }
 
     /// The number of the queue `name` of `plugin`, made if there is none.
-    pub(crate) fn register_queue(&self, plugin: &str, name: &[u8]) -> Result<u32, Status> {
+    pub(crate) fn register_queue(&self, plugin: &str, name: &[u8]) -> Result<u32, AbiStatus> {
         let mut queues = self.queues.lock();
         if let Some(found) = position(&queues, plugin, name) {
             return Ok(found);
         }
         if queues.iter().filter(|queue| &*queue.plugin == plugin).count() >= QUEUES_MAX {
-            return Err(Status::InternalFailure);
+            return Err(AbiStatus::InternalFailure);
         }
         queues.push(Arc::new(SharedQueue {
             plugin: plugin.into(),
@@ -74,14 +74,14 @@ impl SharedStore {
     }
 
     /// The number of an existing queue.
-    pub(crate) fn resolve_queue(&self, plugin: &str, name: &[u8]) -> Result<u32, Status> {
-        position(&self.queues.lock(), plugin, name).ok_or(Status::NotFound)
+    pub(crate) fn resolve_queue(&self, plugin: &str, name: &[u8]) -> Result<u32, AbiStatus> {
+        position(&self.queues.lock(), plugin, name).ok_or(AbiStatus::NotFound)
     }
 
     /// The queue with this number.
-    pub(crate) fn queue(&self, number: u32) -> Result<Arc<SharedQueue>, Status> {
-        let index = number.checked_sub(1).ok_or(Status::NotFound)?;
-        self.queues.lock().get(index as usize).cloned().ok_or(Status::NotFound)
+    pub(crate) fn queue(&self, number: u32) -> Result<Arc<SharedQueue>, AbiStatus> {
+        let index = number.checked_sub(1).ok_or(AbiStatus::NotFound)?;
+        self.queues.lock().get(index as usize).cloned().ok_or(AbiStatus::NotFound)
     }
 }
 
@@ -98,16 +98,16 @@ impl Data {
     }
 
     /// Sets the value of `key`; where `cas` is not 0, only if the present value has this version.
-    pub(crate) fn set(&self, key: &[u8], value: &[u8], cas: u32) -> Result<(), Status> {
+    pub(crate) fn set(&self, key: &[u8], value: &[u8], cas: u32) -> Result<(), AbiStatus> {
         let mut values = self.values.lock();
         let present = values.by_key.get(key).map(|(value, version)| (value.len(), *version));
         if cas != 0 && present.is_none_or(|(_, version)| version != cas) {
-            return Err(Status::CasMismatch);
+            return Err(AbiStatus::CasMismatch);
         }
         let freed = present.map_or(0, |(length, _)| key.len() + length);
         let bytes = values.bytes - freed + key.len() + value.len();
         if bytes > SHARED_BYTES_MAX || (present.is_none() && values.by_key.len() >= SHARED_KEYS_MAX) {
-            return Err(Status::InternalFailure);
+            return Err(AbiStatus::InternalFailure);
         }
         values.bytes = bytes;
         // 0 means "any version" in a call, so that no value has it.
@@ -120,11 +120,11 @@ impl Data {
 
 impl SharedQueue {
     /// Adds an item and tells one of the workers that wait.
-    pub(crate) fn push(&self, item: &[u8]) -> Result<(), Status> {
+    pub(crate) fn push(&self, item: &[u8]) -> Result<(), AbiStatus> {
         let mut items = self.items.lock();
         let bytes = items.1 + item.len();
         if items.0.len() >= QUEUE_ITEMS_MAX || bytes > QUEUE_BYTES_MAX {
-            return Err(Status::InternalFailure);
+            return Err(AbiStatus::InternalFailure);
         }
         items.1 = bytes;
         items.0.push_back(item.into());
@@ -134,9 +134,9 @@ impl SharedQueue {
     }
 
     /// Takes the oldest item.
-    pub(crate) fn pop(&self) -> Result<Box<[u8]>, Status> {
+    pub(crate) fn pop(&self) -> Result<Box<[u8]>, AbiStatus> {
         let mut items = self.items.lock();
-        let item = items.0.pop_front().ok_or(Status::Empty)?;
+        let item = items.0.pop_front().ok_or(AbiStatus::Empty)?;
         items.1 -= item.len();
         Ok(item)
     }
@@ -160,11 +160,11 @@ mod tests {
     fn stale_version_does_not_overwrite() {
         let data = Data::default();
         assert_eq!(data.get(b"k"), None);
-        assert_eq!(data.set(b"k", b"1", 9), Err(Status::CasMismatch), "there is none to compare with");
+        assert_eq!(data.set(b"k", b"1", 9), Err(AbiStatus::CasMismatch), "there is none to compare with");
         data.set(b"k", b"1", 0).unwrap();
         let (_, version) = data.get(b"k").unwrap();
         data.set(b"k", b"2", version).unwrap();
-        assert_eq!(data.set(b"k", b"3", version), Err(Status::CasMismatch));
+        assert_eq!(data.set(b"k", b"3", version), Err(AbiStatus::CasMismatch));
         assert_eq!(&*data.get(b"k").unwrap().0, b"2");
     }
 
@@ -173,14 +173,14 @@ mod tests {
         let data = Data::default();
         let half = vec![0; SHARED_BYTES_MAX / 2];
         data.set(b"a", &half, 0).unwrap();
-        assert_eq!(data.set(b"b", &half, 0), Err(Status::InternalFailure));
+        assert_eq!(data.set(b"b", &half, 0), Err(AbiStatus::InternalFailure));
         data.set(b"a", b"", 0).unwrap();
         data.set(b"b", &half, 0).unwrap();
         let keys = Data::default();
         for key in 0..SHARED_KEYS_MAX {
             keys.set(&key.to_le_bytes(), b"", 0).unwrap();
         }
-        assert_eq!(keys.set(b"one more", b"", 0), Err(Status::InternalFailure));
+        assert_eq!(keys.set(b"one more", b"", 0), Err(AbiStatus::InternalFailure));
         keys.set(&0_usize.to_le_bytes(), b"x", 0).unwrap();
     }
 
@@ -192,19 +192,19 @@ mod tests {
         assert_ne!(shared.register_queue("b", b"q"), Ok(first));
         assert_eq!(
             (shared.resolve_queue("a", b"q"), shared.resolve_queue("c", b"q")),
-            (Ok(first), Err(Status::NotFound))
+            (Ok(first), Err(AbiStatus::NotFound))
         );
         let queue = shared.queue(first).unwrap();
         queue.push(b"1").unwrap();
         queue.push(b"2").unwrap();
         assert_eq!(
             (&*queue.pop().unwrap(), &*queue.pop().unwrap(), queue.pop()),
-            (&b"1"[..], &b"2"[..], Err(Status::Empty))
+            (&b"1"[..], &b"2"[..], Err(AbiStatus::Empty))
         );
         for _ in 0..QUEUE_ITEMS_MAX {
             queue.push(b"").unwrap();
         }
-        assert_eq!(queue.push(b""), Err(Status::InternalFailure));
+        assert_eq!(queue.push(b""), Err(AbiStatus::InternalFailure));
         assert!(shared.queue(0).is_err() && shared.queue(99).is_err());
     }
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::observe::status::Status;
+use crate::observe::status::WorkerStatus;
 
 /// A protocol that counts. Its values have no size, because an idle connection holds one.
 pub(super) trait Counting {
     /// The numbers of connections and of streams.
-    fn counters<'s>(&self, status: &'s Status) -> (&'s AtomicUsize, &'s AtomicUsize);
+    fn counters<'s>(&self, status: &'s WorkerStatus) -> (&'s AtomicUsize, &'s AtomicUsize);
 }
 
 /// Counts in the numbers of HTTP/2.
@@ -17,27 +17,27 @@ pub(super) struct Http2;
 pub(super) struct Http3;
 
 impl Counting for Http2 {
-    fn counters<'s>(&self, status: &'s Status) -> (&'s AtomicUsize, &'s AtomicUsize) {
+    fn counters<'s>(&self, status: &'s WorkerStatus) -> (&'s AtomicUsize, &'s AtomicUsize) {
         (&status.http2_connections, &status.http2_streams)
     }
 }
 
 impl Counting for Http3 {
-    fn counters<'s>(&self, status: &'s Status) -> (&'s AtomicUsize, &'s AtomicUsize) {
+    fn counters<'s>(&self, status: &'s WorkerStatus) -> (&'s AtomicUsize, &'s AtomicUsize) {
         (&status.http3_connections, &status.http3_streams)
     }
 }
 
 /// Counts one connection and its streams for as long as it lives.
 pub(super) struct StreamCounts<P: Counting> {
-    status: Arc<Status>,
+    status: Arc<WorkerStatus>,
     streams: usize,
     protocol: P,
 }
 
 impl<P: Counting> StreamCounts<P> {
     /// Counts another connection, without streams.
-    pub(super) fn begin(status: &Arc<Status>, protocol: P) -> StreamCounts<P> {
+    pub(super) fn begin(status: &Arc<WorkerStatus>, protocol: P) -> StreamCounts<P> {
         protocol.counters(status).0.fetch_add(1, Ordering::Relaxed);
         StreamCounts { status: status.clone(), streams: 0, protocol }
     }
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn counts_end_with_their_connection() {
-        let status = Arc::new(Status::default());
+        let status = Arc::new(WorkerStatus::default());
         let read = || {
             let of = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
             (of(&status.http2_connections), of(&status.http2_streams))

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::command::Handle;
 use crate::observe::current_work::CurrentWork;
-use crate::observe::status::Status;
+use crate::observe::status::WorkerStatus;
 use crate::runtime::Runtime;
 
 /// Interval between two checks of the workers. A check costs one load per worker.
@@ -96,7 +96,7 @@ impl Watch {
 
 /// For how long a worker has stood, if it counts as a stall. One that has not started, has ended or was given
 /// up turns no loop.
-fn stalled_ms(status: &Status, now_ms: u64) -> Option<u64> {
+fn stalled_ms(status: &WorkerStatus, now_ms: u64) -> Option<u64> {
     let for_ms = now_ms.saturating_sub(status.beat_ms.load(Ordering::Relaxed));
     let is_running = status.configured.load(Ordering::Acquire) && status.takes_part();
     (is_running && for_ms >= STALLED_AFTER_MS).then_some(for_ms)
@@ -117,7 +117,7 @@ pub(super) fn complaint(
 }
 
 /// The request that a worker worked on last, as a part of a sentence.
-fn request_of(status: &Status, runtime: &Runtime) -> String {
+fn request_of(status: &WorkerStatus, runtime: &Runtime) -> String {
     let slot = match status.current_work.get() {
         CurrentWork::Nothing => return "it works on no request".to_owned(),
         CurrentWork::Matching => return "it looks for the route of a request".to_owned(),

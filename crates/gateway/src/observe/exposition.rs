@@ -9,7 +9,7 @@ use super::datagram_counts::{DatagramCounts, DropReason};
 use super::failures::ConnectionRefusal;
 use super::server_errors;
 use super::session_counts::SessionCounts;
-use super::status::Status;
+use super::status::WorkerStatus;
 use crate::observe::idle_counts::IdleState;
 use exchange::failure::Cause;
 use exchange::observe::upstream_tls;
@@ -21,7 +21,7 @@ use stdx::prometheus_text::{header, sample, scalar};
 use stdx::threads::ThreadLife;
 
 /// Appends the counters that every worker keeps, whether or not the `prometheus` plugin is used.
-pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+pub fn write_status<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
     write_failures(workers.clone(), text);
     server_errors::write(workers.clone().map(|worker| &worker.server_errors), text);
     write_grpc(workers.clone(), text);
@@ -54,7 +54,7 @@ pub fn write_status<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text:
 /// The client connections of all workers, counted as in nginx (`ngx_http_stub_status_module`): an active connection reads
 /// a request head, waits for one, or does anything else, which is called writing. The counters of a worker are not read at
 /// one moment.
-pub(crate) fn connection_counts<'a>(workers: impl Iterator<Item = &'a Status>) -> ConnectionCounts {
+pub(crate) fn connection_counts<'a>(workers: impl Iterator<Item = &'a WorkerStatus>) -> ConnectionCounts {
     let mut counts = ConnectionCounts::default();
     for worker in workers {
         counts.accepted += worker.accepted.load(Ordering::Relaxed);
@@ -72,7 +72,7 @@ pub(crate) fn connection_counts<'a>(workers: impl Iterator<Item = &'a Status>) -
     counts
 }
 
-fn write_sessions<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+fn write_sessions<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
     let total = |counter: fn(&SessionCounts) -> &AtomicU64| -> u64 {
         workers.clone().map(|worker| counter(&worker.sessions).load(Ordering::Relaxed)).sum()
     };
@@ -126,8 +126,8 @@ fn write_sessions<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &
     }
 }
 
-fn write_http2<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
-    let sum = |counter: fn(&Status) -> &AtomicUsize| -> usize {
+fn write_http2<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
+    let sum = |counter: fn(&WorkerStatus) -> &AtomicUsize| -> usize {
         workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
     };
     let help = "Client connections that speak HTTP/2.";
@@ -136,8 +136,8 @@ fn write_http2<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut
     scalar(text, "weir_http2_streams", "gauge", help, sum(|status| &status.http2_streams));
 }
 
-fn write_http3<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
-    let gauge = |counter: fn(&Status) -> &AtomicUsize| -> usize {
+fn write_http3<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
+    let gauge = |counter: fn(&WorkerStatus) -> &AtomicUsize| -> usize {
         workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
     };
     let help = "Client connections that speak HTTP/3.";
@@ -146,7 +146,7 @@ fn write_http3<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut
     scalar(text, "weir_http3_streams", "gauge", help, gauge(|status| &status.http3_streams));
     let help = "QUIC handshakes in progress.";
     scalar(text, "weir_http3_handshakes", "gauge", help, gauge(|status| &status.http3_handshakes));
-    let total = |counter: fn(&Status) -> &AtomicU64| -> u64 {
+    let total = |counter: fn(&WorkerStatus) -> &AtomicU64| -> u64 {
         workers.clone().map(|worker| counter(worker).load(Ordering::Relaxed)).sum()
     };
     let help = "Clients of QUIC that were told to prove their address first.";
@@ -167,7 +167,7 @@ fn write_http3<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut
     scalar(text, "weir_http3_datagrams_dropped_total", "counter", help, total(|status| &status.quic.dropped));
 }
 
-fn write_handshakes<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+fn write_handshakes<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
     let name = "weir_tls_handshakes_total";
     header(text, name, "counter", "TLS handshakes of clients: with a new session, resumed, and failed ones.");
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -199,7 +199,7 @@ pub fn write_certificates(sites: &SiteTable, text: &mut String) {
 /// The most sites in the metrics; a scrape of more would be megabytes.
 const MAX_CERTIFICATES: usize = 10_000;
 
-fn write_grpc<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut String) {
+fn write_grpc<'a>(workers: impl Iterator<Item = &'a WorkerStatus>, text: &mut String) {
     let mut totals: Vec<(String, u64)> = Vec::new();
     for worker in workers {
         if totals.is_empty() {
@@ -220,7 +220,7 @@ fn write_grpc<'a>(workers: impl Iterator<Item = &'a Status>, text: &mut String) 
     }
 }
 
-fn write_retries<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+fn write_retries<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
     let name = "weir_upstream_retries_total";
     header(text, name, "counter", "Attempts at nodes after a first one, by the reason for them.");
     for reason in RetryReason::ALL {
@@ -241,7 +241,7 @@ fn write_retries<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &m
     scalar(text, "weir_upstream_retries_refused_total", "counter", help, refused);
 }
 
-fn write_stalls<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+fn write_stalls<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
     // A spare place has no worker, unless one was given up there.
     let places = workers.enumerate().filter(|(_, worker)| {
         !worker.is_spare.load(Ordering::Acquire) || worker.replaced.load(Ordering::Relaxed) > 0
@@ -291,7 +291,7 @@ pub fn write_threads(lives: &[Arc<ThreadLife>], text: &mut String) {
     }
 }
 
-fn write_failures<'a>(workers: impl Iterator<Item = &'a Status> + Clone, text: &mut String) {
+fn write_failures<'a>(workers: impl Iterator<Item = &'a WorkerStatus> + Clone, text: &mut String) {
     header(text, "weir_failures_total", "counter", "Requests that failed or were refused, by cause.");
     for cause in Cause::ALL {
         let count: u64 = workers.clone().map(|worker| worker.failures.failures(*cause)).sum();

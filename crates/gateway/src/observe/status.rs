@@ -22,7 +22,7 @@ use net::quic::QuicCounts;
 
 /// The state of a worker: counters and marks that other workers and the control side read.
 #[derive(Debug, Default)]
-pub struct Status {
+pub struct WorkerStatus {
     /// Open client connections.
     pub connections: AtomicUsize,
     /// Sockets that it accepts on, or still serves the queue of.
@@ -106,7 +106,7 @@ pub struct Status {
     pub(crate) leaving: AtomicUsize,
 }
 
-impl Status {
+impl WorkerStatus {
     /// Whether a worker runs here that serves connections.
     pub fn takes_part(&self) -> bool {
         !self.is_spare.load(Ordering::Acquire) && !self.is_given_up.load(Ordering::Acquire)

@@ -39,7 +39,7 @@ pub(super) enum DetailType {
 
 /// The fields of `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
-struct Status {
+struct RpcStatus {
     #[prost(int32, tag = "1")]
     code: i32,
     #[prost(string, tag = "2")]
@@ -66,7 +66,7 @@ pub(super) fn body(encoded: &[u8], shown: &DetailType, form: JsonOptions) -> Res
     let bytes = BASE64.decode(encoded).or_else(|_| BASE64_NOPAD.decode(encoded));
     let bytes = bytes.map_err(|_| "grpc-status-details-bin is not base64 format")?;
     let status =
-        Status::decode(&*bytes).map_err(|_| "failed to call pb.decode to decode grpc-status-details-bin")?;
+        RpcStatus::decode(&*bytes).map_err(|_| "failed to call pb.decode to decode grpc-status-details-bin")?;
     let mut out = Vec::with_capacity(64 + 2 * bytes.len());
     out.extend_from_slice(format!("{{\"error\":{{\"code\":{},\"message\":", status.code).as_bytes());
     write_text(&mut out, &status.message);

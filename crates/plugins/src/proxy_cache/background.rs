@@ -11,7 +11,7 @@ use exchange::plugin::{PluginPhase, StoredBody, StoredReply};
 use message::{FieldId, Method};
 
 use super::ProxyCache;
-use super::counters::Status;
+use super::counters::CacheStatus;
 use super::directives::Directives;
 use super::entry::CacheEntry;
 use super::flight::Turn;
@@ -91,18 +91,18 @@ impl ProxyCache {
         key: &Arc<[u8]>,
         entry: &Arc<CacheEntry>,
         now_s: u64,
-    ) -> Option<Status> {
+    ) -> Option<CacheStatus> {
         if entry.holds_updates(now_s) {
-            return Some(Status::Stale);
+            return Some(CacheStatus::Stale);
         }
         let leader = match self.zone.join(key, &exchange.request.headers) {
             Turn::Lead(leader) => leader,
-            Turn::Wait(_) | Turn::Alone => return Some(Status::Updating),
+            Turn::Wait(_) | Turn::Alone => return Some(CacheStatus::Updating),
         };
         // Another worker may have ended an update since the entry was found.
         match self.zone.find(key, &exchange.request.headers, now_s) {
             Found::Entry(found) if Arc::ptr_eq(&found, entry) => {}
-            _ => return Some(Status::Updating),
+            _ => return Some(CacheStatus::Updating),
         }
         if exchange.request.method == Method::Head && !self.methods.contains(&Method::Get) {
             return None;
@@ -113,14 +113,14 @@ impl ProxyCache {
             let visit = detached.state::<Visit>();
             visit.leader.set(leader.take());
             visit.background = Some(Outcome::default());
-            self.go_on(detached, key.clone(), Some(entry.clone()), Status::Expired, false);
+            self.go_on(detached, key.clone(), Some(entry.clone()), CacheStatus::Expired, false);
         };
         let phase = if self.looks_late { PluginPhase::BeforeProxy } else { PluginPhase::Access };
         match InnerRequests::of(exchange.local()).detach(exchange, phase, &mut begin) {
-            Detachment::Begun => Some(Status::Updating),
+            Detachment::Begun => Some(CacheStatus::Updating),
             Detachment::Full => {
                 self.zone.background.count(Outcome::Limited);
-                Some(Status::Stale)
+                Some(CacheStatus::Stale)
             }
             Detachment::Impossible => None,
         }

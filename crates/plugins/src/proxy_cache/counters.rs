@@ -8,7 +8,7 @@ const ROWS: usize = 64;
 
 /// The status of a request, as `Apisix-Cache-Status` tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum CacheStatus {
     /// There was no entry.
     Miss,
     /// Answered by a fresh entry.
@@ -26,26 +26,26 @@ pub(super) enum Status {
     Bypass,
 }
 
-impl Status {
-    pub(super) const ALL: [Status; 7] = [
-        Status::Miss,
-        Status::Hit,
-        Status::Expired,
-        Status::Stale,
-        Status::Updating,
-        Status::Revalidated,
-        Status::Bypass,
+impl CacheStatus {
+    pub(super) const ALL: [CacheStatus; 7] = [
+        CacheStatus::Miss,
+        CacheStatus::Hit,
+        CacheStatus::Expired,
+        CacheStatus::Stale,
+        CacheStatus::Updating,
+        CacheStatus::Revalidated,
+        CacheStatus::Bypass,
     ];
 
     pub(super) fn word(self) -> &'static str {
         match self {
-            Status::Miss => "MISS",
-            Status::Hit => "HIT",
-            Status::Expired => "EXPIRED",
-            Status::Stale => "STALE",
-            Status::Updating => "UPDATING",
-            Status::Revalidated => "REVALIDATED",
-            Status::Bypass => "BYPASS",
+            CacheStatus::Miss => "MISS",
+            CacheStatus::Hit => "HIT",
+            CacheStatus::Expired => "EXPIRED",
+            CacheStatus::Stale => "STALE",
+            CacheStatus::Updating => "UPDATING",
+            CacheStatus::Revalidated => "REVALIDATED",
+            CacheStatus::Bypass => "BYPASS",
         }
     }
 }
@@ -58,7 +58,7 @@ pub(super) struct Counters {
 /// Of one worker; as long as two cache lines, which some processors fetch in pairs.
 #[derive(Default)]
 #[repr(align(128))]
-struct Row([AtomicU64; Status::ALL.len()]);
+struct Row([AtomicU64; CacheStatus::ALL.len()]);
 
 impl Default for Counters {
     fn default() -> Counters {
@@ -68,12 +68,12 @@ impl Default for Counters {
 
 impl Counters {
     /// Counts a request of the worker with this number.
-    pub(super) fn count(&self, worker: usize, status: Status) {
+    pub(super) fn count(&self, worker: usize, status: CacheStatus) {
         self.rows[worker % ROWS].0[status as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The requests with this status.
-    pub(super) fn total(&self, status: Status) -> u64 {
+    pub(super) fn total(&self, status: CacheStatus) -> u64 {
         self.rows.iter().map(|row| row.0[status as usize].load(Ordering::Relaxed)).sum()
     }
 }

@@ -13,7 +13,7 @@ use exchange::plugin::{Build, Flow, StoredReply};
 use message::Method;
 use parking_lot::Mutex;
 
-use super::counters::Status;
+use super::counters::CacheStatus;
 use super::key::{GivenKey, KeyTemplate, framed};
 use super::rules::{Lifetime, Rules};
 use super::visit::Visit;
@@ -125,7 +125,7 @@ impl KeyedCache {
 
     /// Notes that the request goes past the cache.
     pub(crate) fn pass_by(&self, exchange: &mut Exchange) {
-        exchange.state::<Visit>().status = Some(Status::Bypass);
+        exchange.state::<Visit>().status = Some(CacheStatus::Bypass);
     }
 
     /// The stored reply in place of the upstream's response or failure, if there is one.

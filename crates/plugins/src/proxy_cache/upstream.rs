@@ -10,7 +10,7 @@ use message::FieldId;
 
 use super::ProxyCache;
 use super::background::no_body;
-use super::counters::Status;
+use super::counters::CacheStatus;
 use super::disk::{Destination, rewrite_head};
 use super::entry::{CachedBody, CacheEntry, Times, stored_fields};
 use super::fill::Fill;
@@ -44,7 +44,7 @@ impl ProxyCache {
         if !entry.times.may_be_stale(now_s, entry.times.if_error_s) {
             return None;
         }
-        visit.status = Some(Status::Stale);
+        visit.status = Some(CacheStatus::Stale);
         let conditions = visit.conditions.take();
         drop(visit.leader.take());
         serve::reply(exchange, &entry, conditions.as_ref(), true, now_s)
@@ -87,7 +87,7 @@ impl ProxyCache {
         let now_s = now_s(exchange);
         let visit = exchange.state::<Visit>();
         let entry = visit.stale.take()?;
-        visit.status = Some(Status::Revalidated);
+        visit.status = Some(CacheStatus::Revalidated);
         let conditions = visit.conditions.take();
         let leader = visit.leader.take();
         let mut refreshed = entry.refreshed(&exchange.response.headers, entry.times);
@@ -123,7 +123,7 @@ impl ProxyCache {
     /// Begins to store a response; false if it is not stored.
     pub(super) fn store(&self, exchange: &mut Exchange, key: Arc<[u8]>) -> bool {
         let visit = exchange.state::<Visit>();
-        let (leader, is_bypassed) = (visit.leader.take(), visit.status == Some(Status::Bypass));
+        let (leader, is_bypassed) = (visit.leader.take(), visit.status == Some(CacheStatus::Bypass));
         let has_stale = visit.stale.is_some();
         let response = &exchange.response;
         let now_s = now_s(exchange);

@@ -11,7 +11,7 @@ use net::env;
 use super::ProxyCache;
 use super::background::{Outcome, answers_stale};
 use super::conditions::{Conditions, has_precondition};
-use super::counters::Status;
+use super::counters::CacheStatus;
 use super::directives::Directives;
 use super::entry::{CachedBody, CacheEntry};
 use super::flight::{Leader, Turn};
@@ -22,7 +22,7 @@ use super::zone::Found;
 #[derive(Default)]
 pub(super) struct Visit {
     /// The part of the cache in the response; none if it has no part in the response.
-    pub(super) status: Option<Status>,
+    pub(super) status: Option<CacheStatus>,
     /// Others wait for this request.
     pub(super) leader: Cell<Option<Leader>>,
     /// Its key, where the response may be stored or an entry be used.
@@ -64,7 +64,7 @@ impl ProxyCache {
         if !self.methods.contains(&method) {
             let is_safe = matches!(method, Method::Get | Method::Head | Method::Options);
             let key = (!is_safe).then(|| self.key_of(exchange, Method::Get));
-            let status = if self.in_memory { Status::Miss } else { Status::Bypass };
+            let status = if self.in_memory { CacheStatus::Miss } else { CacheStatus::Bypass };
             let visit = exchange.state::<Visit>();
             (visit.status, visit.is_unsafe, visit.key) = (Some(status), !is_safe, key);
             return Flow::Continue;
@@ -86,7 +86,7 @@ impl ProxyCache {
         let stores = !self.in_memory && is_configured && exchange.request.method != Method::Head;
         let key = stores.then(|| self.key_of(exchange, exchange.request.method));
         let visit = exchange.state::<Visit>();
-        (visit.status, visit.stores, visit.key) = (Some(Status::Bypass), stores, key);
+        (visit.status, visit.stores, visit.key) = (Some(CacheStatus::Bypass), stores, key);
         Flow::Continue
     }
 
@@ -114,8 +114,8 @@ impl ProxyCache {
         let found = self.zone.find(&key, &exchange.request.headers, now_s);
         if let Found::Entry(entry) = &found {
             let status = match verdict(entry, request, now_s) {
-                EntryUsability::Fresh => Some(Status::Hit),
-                EntryUsability::Allowed => Some(Status::Stale),
+                EntryUsability::Fresh => Some(CacheStatus::Hit),
+                EntryUsability::Allowed => Some(CacheStatus::Stale),
                 EntryUsability::TooOld | EntryUsability::Stale => None,
             };
             if let Some(status) = status {
@@ -132,7 +132,7 @@ impl ProxyCache {
         &'a self,
         exchange: &'a mut Exchange,
         entry: Arc<CacheEntry>,
-        status: Status,
+        status: CacheStatus,
         now_s: u64,
     ) -> Flow<'a> {
         exchange.state::<Visit>().status = Some(status);
@@ -148,7 +148,7 @@ impl ProxyCache {
                         if fills(exchange) {
                             return self.wait(exchange, key, Directives::default()).await;
                         }
-                        self.go_on(exchange, key, None, Status::Miss, false);
+                        self.go_on(exchange, key, None, CacheStatus::Miss, false);
                         Decision::Continue
                     }
                 }
@@ -175,18 +175,18 @@ impl ProxyCache {
     ) -> Flow<'a> {
         let (stale, status, passes) = match found {
             Found::Entry(entry) => match verdict(&entry, request, now_s) {
-                EntryUsability::TooOld => (Some(entry), Status::Stale, false),
-                _ => (Some(entry), Status::Expired, false),
+                EntryUsability::TooOld => (Some(entry), CacheStatus::Stale, false),
+                _ => (Some(entry), CacheStatus::Expired, false),
             },
-            Found::Passes => (None, Status::Miss, true),
-            Found::Nothing => (None, Status::Miss, false),
+            Found::Passes => (None, CacheStatus::Miss, true),
+            Found::Nothing => (None, CacheStatus::Miss, false),
         };
         if request.only_if_cached {
             exchange.state::<Visit>().status = Some(status);
             return Flow::reply(Reply::status(504));
         }
         if let Some(entry) = &stale
-            && status == Status::Expired
+            && status == CacheStatus::Expired
             && answers_stale(entry, request, now_s)
             && let Some(status) = self.update(exchange, &key, entry, now_s)
         {
@@ -234,20 +234,20 @@ impl ProxyCache {
             let (stale, status) = match self.zone.find(&key, &exchange.request.headers, now_s) {
                 Found::Entry(entry) => match verdict(&entry, &request, now_s) {
                     EntryUsability::Fresh | EntryUsability::Allowed => {
-                        exchange.state::<Visit>().status = Some(Status::Hit);
+                        exchange.state::<Visit>().status = Some(CacheStatus::Hit);
                         match self.open_or_reply(exchange, &entry, now_s).await {
                             Some(reply) => return Decision::Stored(reply),
-                            None => (None, Status::Miss),
+                            None => (None, CacheStatus::Miss),
                         }
                     }
-                    EntryUsability::TooOld => (Some(entry), Status::Stale),
-                    EntryUsability::Stale => (Some(entry), Status::Expired),
+                    EntryUsability::TooOld => (Some(entry), CacheStatus::Stale),
+                    EntryUsability::Stale => (Some(entry), CacheStatus::Expired),
                 },
                 Found::Passes => {
                     (passes, keeps_conditions) = (true, true);
-                    (None, Status::Miss)
+                    (None, CacheStatus::Miss)
                 }
-                Found::Nothing => (None, Status::Miss),
+                Found::Nothing => (None, CacheStatus::Miss),
             };
             if leader.is_some() || passes {
                 exchange.state::<Visit>().leader.set(leader);
@@ -277,7 +277,7 @@ impl ProxyCache {
         exchange: &mut Exchange,
         key: Arc<[u8]>,
         stale: Option<Arc<CacheEntry>>,
-        status: Status,
+        status: CacheStatus,
         keeps_conditions: bool,
     ) {
         let method = exchange.request.method;

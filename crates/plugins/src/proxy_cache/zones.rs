@@ -7,7 +7,7 @@ use exchange::plugin::state::StateRegistry;
 use stdx::prometheus_text::{header, sample};
 
 use super::background::Outcome;
-use super::counters::Status;
+use super::counters::CacheStatus;
 use super::disk;
 use super::settings::{CacheSettings, ZoneSettings};
 use super::zone::Zone;
@@ -98,7 +98,7 @@ impl Zones {
         let name = "weir_cache_requests_total";
         header(text, name, "counter", "Requests of routes with proxy-cache by zone and cache status.");
         for zone in self.used() {
-            for status in Status::ALL {
+            for status in CacheStatus::ALL {
                 let labels: [(&str, &dyn std::fmt::Display); 2] =
                     [("zone", &zone.name), ("status", &status.word())];
                 sample(text, name, &labels, zone.counters.total(status));

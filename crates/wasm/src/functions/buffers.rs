@@ -3,7 +3,7 @@
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::{BufferId, Status};
+use crate::abi::{BufferId, AbiStatus};
 use crate::host::{Frame, Host};
 use crate::limits::BODY_BUFFER_MAX;
 use crate::memory::{Outcome, finish, give, view, write_u32};
@@ -42,8 +42,8 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
 }
 
 /// The bytes of a buffer, if it is there now.
-fn buffer(frame: &Frame, id: i32) -> Result<&[u8], Status> {
-    let found = match BufferId::of(id).ok_or(Status::BadArgument)? {
+fn buffer(frame: &Frame, id: i32) -> Result<&[u8], AbiStatus> {
+    let found = match BufferId::of(id).ok_or(AbiStatus::BadArgument)? {
         BufferId::RequestBody => frame.request_body.as_deref(),
         BufferId::ResponseBody => frame.response_body.as_deref(),
         BufferId::DownstreamData => frame.downstream_data.as_deref(),
@@ -53,13 +53,13 @@ fn buffer(frame: &Frame, id: i32) -> Result<&[u8], Status> {
         BufferId::PluginConfiguration => frame.configuration.as_deref(),
         BufferId::CallData => None,
     };
-    found.ok_or(Status::NotFound)
+    found.ok_or(AbiStatus::NotFound)
 }
 
 fn get(caller: &mut Caller<'_, Host>, id: i32, start: i32, length: i32, data: i32, size: i32) -> Outcome {
     let bytes = buffer(&caller.data().frame, id)?;
     let (start, length) = (start as u32 as usize, length as u32 as usize);
-    let end = start.checked_add(length).ok_or(Status::BadArgument)?.min(bytes.len());
+    let end = start.checked_add(length).ok_or(AbiStatus::BadArgument)?.min(bytes.len());
     let part = bytes.get(start.min(end)..end).unwrap_or_default().to_vec();
     give(caller, &part, data, size)
 }
@@ -73,22 +73,22 @@ fn status(caller: &mut Caller<'_, Host>, id: i32, length: i32, flags: i32) -> Ou
 
 /// Replaces `length` bytes from `start`; a start behind the end appends.
 fn set(caller: &mut Caller<'_, Host>, id: i32, start: i32, length: i32, data: i32, size: i32) -> Outcome {
-    let id = BufferId::of(id).ok_or(Status::BadArgument)?;
+    let id = BufferId::of(id).ok_or(AbiStatus::BadArgument)?;
     let new = view(caller, data, size)?.to_vec();
     let frame = &mut caller.data_mut().frame;
     let body = match id {
         BufferId::RequestBody => frame.request_body.as_mut(),
         BufferId::ResponseBody => frame.response_body.as_mut(),
         // The first bytes of a session go to its node as they are.
-        BufferId::DownstreamData | BufferId::UpstreamData => return Err(Status::Unimplemented.into()),
-        _ => return Err(Status::BadArgument.into()),
+        BufferId::DownstreamData | BufferId::UpstreamData => return Err(AbiStatus::Unimplemented.into()),
+        _ => return Err(AbiStatus::BadArgument.into()),
     };
-    let body = body.ok_or(Status::NotFound)?;
+    let body = body.ok_or(AbiStatus::NotFound)?;
     let start = (start as u32 as usize).min(body.len());
     let end = start.saturating_add(length as u32 as usize).min(body.len());
     // A guest could otherwise make the gateway hold more than it may have itself.
     if body.len() - (end - start) + new.len() > BODY_BUFFER_MAX.max(body.len()) {
-        return Err(Status::InternalFailure.into());
+        return Err(AbiStatus::InternalFailure.into());
     }
     body.splice(start..end, new);
     frame.is_edited = true;

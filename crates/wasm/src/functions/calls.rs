@@ -4,7 +4,7 @@ use message::{Headers, Method};
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::{Pairs, Status, deserialize};
+use crate::abi::{Pairs, AbiStatus, deserialize};
 use crate::host::{CallKind, Host};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALL_TIMEOUT_MAX_MS};
 use crate::memory::{Outcome, finish, give, view, write_u32};
@@ -60,7 +60,7 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
             let host = caller.data_mut();
             let context = host.current;
             let has_ended = host.end_call(context, number as u32);
-            if has_ended { Status::Ok as i32 } else { Status::NotFound as i32 }
+            if has_ended { AbiStatus::Ok as i32 } else { AbiStatus::NotFound as i32 }
         })?;
     }
     linker.func_wrap(
@@ -89,7 +89,7 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
                 Ok(name) => {
                     let name = String::from_utf8_lossy(&name[..name.len().min(100)]);
                     tracing::debug!(target: "wasm", plugin, %name, "there are no foreign functions");
-                    Status::NotFound as i32
+                    AbiStatus::NotFound as i32
                 }
                 Err(status) => status as i32,
             }
@@ -106,18 +106,18 @@ fn pair<'a>(pairs: &'a Pairs, wanted: &str) -> Option<&'a str> {
 fn http_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 3], timeout: i32, number: i32) -> Outcome {
     let [upstream, fields, body] = places;
     let upstream = upstream_name(caller, upstream)?;
-    let pairs = deserialize(view(caller, fields.0, fields.1)?).ok_or(Status::BadArgument)?;
+    let pairs = deserialize(view(caller, fields.0, fields.1)?).ok_or(AbiStatus::BadArgument)?;
     let body = view(caller, body.0, body.1)?.to_vec();
     if body.len() > CALL_BODY_BYTES_MAX {
-        return Err(Status::InternalFailure.into());
+        return Err(AbiStatus::InternalFailure.into());
     }
     let (Some(method), Some(path), Some(authority)) =
         (pair(&pairs, ":method"), pair(&pairs, ":path"), pair(&pairs, ":authority"))
     else {
-        return Err(Status::BadArgument.into());
+        return Err(AbiStatus::BadArgument.into());
     };
     if Method::of(method.as_bytes()) == Method::Connect || !path.starts_with('/') {
-        return Err(Status::BadArgument.into());
+        return Err(AbiStatus::BadArgument.into());
     }
     let payload = Payload::Http {
         method: method.as_bytes().into(),
@@ -135,16 +135,16 @@ fn grpc_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 5], timeout: i3
     let upstream = upstream_name(caller, upstream)?;
     let text = |place: (i32, i32)| {
         let bytes = view(caller, place.0, place.1)?;
-        str::from_utf8(bytes).map_err(|_| Status::BadArgument)
+        str::from_utf8(bytes).map_err(|_| AbiStatus::BadArgument)
     };
     let method = format!("/{}/{}", text(service)?, text(method)?);
     if !message::syntax::is_target(method.as_bytes()) {
-        return Err(Status::BadArgument.into());
+        return Err(AbiStatus::BadArgument.into());
     }
-    let headers = headers(&deserialize(view(caller, fields.0, fields.1)?).ok_or(Status::BadArgument)?)?;
+    let headers = headers(&deserialize(view(caller, fields.0, fields.1)?).ok_or(AbiStatus::BadArgument)?)?;
     let message = view(caller, message.0, message.1)?.to_vec();
     if message.len() > CALL_BODY_BYTES_MAX {
-        return Err(Status::InternalFailure.into());
+        return Err(AbiStatus::InternalFailure.into());
     }
     let outgoing = Outgoing {
         upstream,
@@ -163,19 +163,19 @@ fn timeout_ms(timeout: i32) -> u64 {
     }
 }
 
-fn headers(pairs: &Pairs) -> Result<Headers, Status> {
+fn headers(pairs: &Pairs) -> Result<Headers, AbiStatus> {
     let mut headers = Headers::new();
     for (name, value) in pairs.iter().filter(|(name, _)| !name.starts_with(b":")) {
-        let name = str::from_utf8(name).map_err(|_| Status::BadArgument)?;
-        headers.append(name, value).map_err(|_| Status::BadArgument)?;
+        let name = str::from_utf8(name).map_err(|_| AbiStatus::BadArgument)?;
+        headers.append(name, value).map_err(|_| AbiStatus::BadArgument)?;
     }
     Ok(headers)
 }
 
 /// The base URI of an upstream: `HOST:PORT` is plain HTTP, a URI says its scheme, and a name without a colon is the id of an
 /// upstream of the configuration. Envoy passes clusters in a message of gRPC, which is not read here.
-fn upstream_name(caller: &Caller<'_, Host>, place: (i32, i32)) -> Result<String, Status> {
-    let name = str::from_utf8(view(caller, place.0, place.1)?).map_err(|_| Status::BadArgument)?;
+fn upstream_name(caller: &Caller<'_, Host>, place: (i32, i32)) -> Result<String, AbiStatus> {
+    let name = str::from_utf8(view(caller, place.0, place.1)?).map_err(|_| AbiStatus::BadArgument)?;
     if name.starts_with("http://") || name.starts_with("https://") {
         return Ok(name.to_owned());
     }
@@ -186,7 +186,7 @@ fn upstream_name(caller: &Caller<'_, Host>, place: (i32, i32)) -> Result<String,
         let directory = exchange.decision.directory.as_ref()?;
         directory.upstream_origin(&format!("/upstreams/{name}"))
     });
-    let origin = origin.flatten().ok_or(Status::BadArgument)?;
+    let origin = origin.flatten().ok_or(AbiStatus::BadArgument)?;
     let scheme = if matches!(origin.scheme, "https" | "grpcs") { "https" } else { "http" };
     Ok(format!("{scheme}://{}", origin.address))
 }

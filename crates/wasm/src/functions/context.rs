@@ -4,7 +4,7 @@ use exchange::plugin::Reply;
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::{Pairs, Side, Status, deserialize};
+use crate::abi::{Pairs, Side, AbiStatus, deserialize};
 use crate::fields::STATUSES;
 use crate::host::Host;
 use crate::limits::BODY_BUFFER_MAX;
@@ -16,10 +16,10 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
         let host = caller.data_mut();
         let context = context as u32;
         if !host.streams.contains_key(&context) && !host.roots.contains_key(&context) {
-            return Status::BadArgument as i32;
+            return AbiStatus::BadArgument as i32;
         }
         host.current = context;
-        Status::Ok as i32
+        AbiStatus::Ok as i32
     })?;
     linker.func_wrap(ENV, "proxy_done", |mut caller: Caller<'_, Host>| {
         let host = caller.data_mut();
@@ -28,15 +28,15 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
             Some(stream) => {
                 stream.awaits_done = false;
                 host.done.push(context);
-                Status::Ok as i32
+                AbiStatus::Ok as i32
             }
-            None => Status::NotFound as i32,
+            None => AbiStatus::NotFound as i32,
         }
     })?;
     linker.func_wrap(ENV, "proxy_continue_stream", |mut caller: Caller<'_, Host>, side: i32| match side {
         0..=2 => resume(&mut caller, Side::of(side)),
-        3 => Status::Unimplemented as i32,
-        _ => Status::BadArgument as i32,
+        3 => AbiStatus::Unimplemented as i32,
+        _ => AbiStatus::BadArgument as i32,
     })?;
     linker.func_wrap(ENV, "proxy_continue_request", |mut caller: Caller<'_, Host>| {
         resume(&mut caller, Some(Side::Request))
@@ -49,15 +49,15 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     })?;
     linker.func_wrap(ENV, "proxy_close_stream", |mut caller: Caller<'_, Host>, side: i32| {
         if !(0..=3).contains(&side) {
-            return Status::BadArgument as i32;
+            return AbiStatus::BadArgument as i32;
         }
-        let Some(stream) = caller.data_mut().stream() else { return Status::BadArgument as i32 };
+        let Some(stream) = caller.data_mut().stream() else { return AbiStatus::BadArgument as i32 };
         stream.is_closed = true;
         stream.wake();
-        Status::Ok as i32
+        AbiStatus::Ok as i32
     })?;
     // The route is matched before a plugin runs, so that there is nothing to forget.
-    linker.func_wrap(ENV, "proxy_clear_route_cache", || Status::Ok as i32)?;
+    linker.func_wrap(ENV, "proxy_clear_route_cache", || AbiStatus::Ok as i32)?;
     linker.func_wrap(
         ENV,
         "proxy_send_local_response",
@@ -79,7 +79,7 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
         "proxy_set_tick_period_milliseconds",
         |mut caller: Caller<'_, Host>, period: i32| {
             timers::set_period(caller.data_mut(), period as u32);
-            Status::Ok as i32
+            AbiStatus::Ok as i32
         },
     )?;
     linker.func_wrap(
@@ -104,14 +104,14 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
 
 fn resume(caller: &mut Caller<'_, Host>, side: Option<Side>) -> i32 {
     let (Some(side), Some(stream)) = (side, caller.data_mut().stream()) else {
-        return Status::BadArgument as i32;
+        return AbiStatus::BadArgument as i32;
     };
     // A session has one side only, and a request has not that one.
     if stream.is_session != (side == Side::Downstream) {
-        return Status::Unimplemented as i32;
+        return AbiStatus::Unimplemented as i32;
     }
     stream.resume(side);
-    Status::Ok as i32
+    AbiStatus::Ok as i32
 }
 
 fn reply(
@@ -122,16 +122,16 @@ fn reply(
     grpc_status: i32,
 ) -> Outcome {
     let status = u16::try_from(status).ok().filter(|status| STATUSES.contains(status));
-    let status = status.ok_or(Status::BadArgument)?;
+    let status = status.ok_or(AbiStatus::BadArgument)?;
     let body = view(caller, body.0, body.1)?.to_vec();
     if body.len() > BODY_BUFFER_MAX {
-        return Err(Status::InternalFailure.into());
+        return Err(AbiStatus::InternalFailure.into());
     }
-    let fields: Pairs = deserialize(view(caller, fields.0, fields.1)?).ok_or(Status::BadArgument)?;
+    let fields: Pairs = deserialize(view(caller, fields.0, fields.1)?).ok_or(AbiStatus::BadArgument)?;
     let mut reply = Reply::status(status).with_body(body);
     for (name, value) in fields {
         let (Ok(name), Ok(value)) = (String::from_utf8(name), String::from_utf8(value)) else {
-            return Err(Status::BadArgument.into());
+            return Err(AbiStatus::BadArgument.into());
         };
         let is_framing = ["content-length", "transfer-encoding", "connection"]
             .iter()
@@ -140,9 +140,9 @@ fn reply(
             reply = reply.with_header(name, value);
         }
     }
-    let stream = caller.data_mut().stream().ok_or(Status::BadArgument)?;
+    let stream = caller.data_mut().stream().ok_or(AbiStatus::BadArgument)?;
     if stream.is_session {
-        return Err(Status::Unimplemented.into());
+        return Err(AbiStatus::Unimplemented.into());
     }
     // -1 says that there is none.
     if grpc_status >= 0 && stream.reply.is_none() {

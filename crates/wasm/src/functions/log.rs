@@ -4,7 +4,7 @@ use tracing::Level;
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::host::Host;
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::memory::{Outcome, finish, view, write_u32};
@@ -45,7 +45,7 @@ fn log(caller: &mut Caller<'_, Host>, level: i32, message: i32, size: i32) -> Ou
         2 => Level::INFO,
         3 => Level::WARN,
         4 | 5 => Level::ERROR,
-        _ => return Err(Status::BadArgument.into()),
+        _ => return Err(AbiStatus::BadArgument.into()),
     };
     let bytes = view(caller, message, size)?;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(LOG_LINE_BYTES_MAX)]).into_owned();

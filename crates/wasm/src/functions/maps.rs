@@ -3,7 +3,7 @@
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::{AbiVersion, MapId, Pairs, Status, deserialize, serialize};
+use crate::abi::{AbiVersion, MapId, Pairs, AbiStatus, deserialize, serialize};
 use crate::fields::{Head, Write};
 use crate::host::{Frame, Host};
 use crate::limits::{PAIRS_BYTES_MAX, PAIRS_MAX};
@@ -76,8 +76,8 @@ enum Map {
     Frame(MapId),
 }
 
-fn map_of(number: i32) -> Result<Map, Status> {
-    Ok(match MapId::of(number).ok_or(Status::BadArgument)? {
+fn map_of(number: i32) -> Result<Map, AbiStatus> {
+    Ok(match MapId::of(number).ok_or(AbiStatus::BadArgument)? {
         MapId::RequestHeaders => Map::Head(Head::Request),
         MapId::ResponseHeaders => Map::Head(Head::Response),
         other => Map::Frame(other),
@@ -95,7 +95,7 @@ fn in_frame(frame: &Frame, id: MapId) -> Option<&Pairs> {
 }
 
 /// Guests of the first version take an empty value for a missing one, and know no NOT_FOUND here.
-fn missing(caller: &mut Caller<'_, Host>, status: Status, data: i32, size: i32) -> Outcome {
+fn missing(caller: &mut Caller<'_, Host>, status: AbiStatus, data: i32, size: i32) -> Outcome {
     if caller.data().identity.abi == AbiVersion::V0_1_0 {
         return give(caller, &[], data, size);
     }
@@ -105,22 +105,22 @@ fn missing(caller: &mut Caller<'_, Host>, status: Status, data: i32, size: i32) 
 fn get(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), data: i32, size: i32) -> Outcome {
     let map = map_of(map)?;
     let host = caller.data();
-    let key = str::from_utf8(view(caller, key.0, key.1)?).map_err(|_| Status::BadArgument)?;
+    let key = str::from_utf8(view(caller, key.0, key.1)?).map_err(|_| AbiStatus::BadArgument)?;
     let found = match map {
         Map::Head(head) => host
             .with_exchange(|exchange| head.exists(exchange).then(|| head.get(exchange, key)))
             .flatten()
-            .ok_or(Status::BadArgument),
+            .ok_or(AbiStatus::BadArgument),
         Map::Frame(id) => in_frame(&host.frame, id)
             .map(|pairs| {
                 let is_key = |name: &[u8]| name.eq_ignore_ascii_case(key.as_bytes());
                 pairs.iter().find(|(name, _)| is_key(name)).map(|(_, value)| value.clone())
             })
-            .ok_or(Status::BadArgument),
+            .ok_or(AbiStatus::BadArgument),
     };
     match found {
         Ok(Some(value)) => give(caller, &value, data, size),
-        Ok(None) => missing(caller, Status::NotFound, data, size),
+        Ok(None) => missing(caller, AbiStatus::NotFound, data, size),
         Err(status) => missing(caller, status, data, size),
     }
 }
@@ -128,18 +128,18 @@ fn get(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), data: i32, size
 fn set(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), value: (i32, i32), write: Write) -> Outcome {
     let map = map_of(map)?;
     let written = with_two(caller, key, value, |key, value, host| {
-        let key = str::from_utf8(key).map_err(|_| Status::BadArgument)?;
+        let key = str::from_utf8(key).map_err(|_| AbiStatus::BadArgument)?;
         match map {
             Map::Head(head) => host
                 .with_exchange(|exchange| {
                     if !head.exists(exchange) {
-                        return Err(Status::BadArgument);
+                        return Err(AbiStatus::BadArgument);
                     }
                     head.write(exchange, key, value, write)
                 })
-                .unwrap_or(Err(Status::BadArgument)),
+                .unwrap_or(Err(AbiStatus::BadArgument)),
             Map::Frame(id) => {
-                let pairs = editable(&mut host.frame, id).ok_or(Status::BadArgument)?;
+                let pairs = editable(&mut host.frame, id).ok_or(AbiStatus::BadArgument)?;
                 edit(pairs, key.as_bytes(), value, write)?;
                 host.frame.is_edited = true;
                 Ok(())
@@ -158,29 +158,29 @@ fn editable(frame: &mut Frame, id: MapId) -> Option<&mut Pairs> {
     }
 }
 
-fn edit(pairs: &mut Pairs, key: &[u8], value: &[u8], write: Write) -> Result<(), Status> {
+fn edit(pairs: &mut Pairs, key: &[u8], value: &[u8], write: Write) -> Result<(), AbiStatus> {
     if write != Write::Add {
         pairs.retain(|(name, _)| !name.eq_ignore_ascii_case(key));
     }
     if write != Write::Remove {
         let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
         if pairs.len() >= PAIRS_MAX || bytes + key.len() + value.len() > PAIRS_BYTES_MAX {
-            return Err(Status::InternalFailure);
+            return Err(AbiStatus::InternalFailure);
         }
         pairs.push((key.to_vec(), value.to_vec()));
     }
     Ok(())
 }
 
-fn pairs(caller: &Caller<'_, Host>, map: i32) -> Result<Vec<u8>, Status> {
+fn pairs(caller: &Caller<'_, Host>, map: i32) -> Result<Vec<u8>, AbiStatus> {
     let host = caller.data();
     match map_of(map)? {
         Map::Head(head) => host
             .with_exchange(|exchange| head.exists(exchange).then(|| head.serialized(exchange)))
             .flatten()
-            .ok_or(Status::BadArgument),
+            .ok_or(AbiStatus::BadArgument),
         Map::Frame(id) => {
-            let pairs = in_frame(&host.frame, id).ok_or(Status::BadArgument)?;
+            let pairs = in_frame(&host.frame, id).ok_or(AbiStatus::BadArgument)?;
             Ok(serialize(pairs.iter().map(|(name, value)| (&name[..], &value[..]))))
         }
     }
@@ -188,19 +188,19 @@ fn pairs(caller: &Caller<'_, Host>, map: i32) -> Result<Vec<u8>, Status> {
 
 fn set_pairs(caller: &mut Caller<'_, Host>, map: i32, data: i32, size: i32) -> Outcome {
     let map = map_of(map)?;
-    let new = deserialize(view(caller, data, size)?).ok_or(Status::BadArgument)?;
+    let new = deserialize(view(caller, data, size)?).ok_or(AbiStatus::BadArgument)?;
     let host = caller.data_mut();
     match map {
         Map::Head(head) => host
             .with_exchange(|exchange| {
                 if !head.exists(exchange) {
-                    return Err(Status::BadArgument);
+                    return Err(AbiStatus::BadArgument);
                 }
                 head.replace_all(exchange, &new)
             })
-            .unwrap_or(Err(Status::BadArgument))?,
+            .unwrap_or(Err(AbiStatus::BadArgument))?,
         Map::Frame(id) => {
-            *editable(&mut host.frame, id).ok_or(Status::BadArgument)? = new;
+            *editable(&mut host.frame, id).ok_or(AbiStatus::BadArgument)? = new;
             host.frame.is_edited = true;
         }
     }

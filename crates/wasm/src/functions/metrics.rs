@@ -3,7 +3,7 @@
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::host::Host;
 use crate::memory::{Outcome, finish, view, write_u32, write_u64};
 use crate::metrics::{MetricKind, Metric};
@@ -33,13 +33,13 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     Ok(())
 }
 
-fn metric(caller: &Caller<'_, Host>, number: i32) -> Result<std::sync::Arc<Metric>, Status> {
+fn metric(caller: &Caller<'_, Host>, number: i32) -> Result<std::sync::Arc<Metric>, AbiStatus> {
     let identity = &caller.data().identity;
     identity.shared.metrics.get(identity.name, number as u32)
 }
 
 fn define(caller: &mut Caller<'_, Host>, kind: i32, name: i32, size: i32, number: i32) -> Outcome {
-    let kind = MetricKind::of(kind).ok_or(Status::BadArgument)?;
+    let kind = MetricKind::of(kind).ok_or(AbiStatus::BadArgument)?;
     let identity = &caller.data().identity;
     let made = identity.shared.metrics.define(identity.name, kind, view(caller, name, size)?)?;
     Ok(write_u32(caller, number, made)?)

@@ -3,7 +3,7 @@
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::host::Host;
 use crate::memory::{Outcome, finish, give, view, with_two};
 use crate::properties::{self, session};
@@ -23,7 +23,7 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
             let set = with_two(&mut caller, (path, path_size), (value, value_size), |path, value, host| {
                 let set = host.with_exchange(|exchange| properties::set(exchange, path, value));
                 let set = set.or_else(|| host.with_session(|session| session::set(session, path, value)));
-                set.unwrap_or(Err(Status::NotFound))
+                set.unwrap_or(Err(AbiStatus::NotFound))
             });
             finish(set.and_then(|set| set).map_err(Into::into))
         },
@@ -43,5 +43,5 @@ fn get(caller: &mut Caller<'_, Host>, path: i32, path_size: i32, data: i32, size
             None => host.read_session(|session| session::get(session, path)).flatten(),
         },
     };
-    give(caller, &value.ok_or(Status::NotFound)?, data, size)
+    give(caller, &value.ok_or(AbiStatus::NotFound)?, data, size)
 }

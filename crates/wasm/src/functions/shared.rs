@@ -3,7 +3,7 @@
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::host::Host;
 use crate::memory::{Outcome, finish, give, view, with_two, write_u32};
 use crate::timers;
@@ -62,7 +62,7 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
 
 fn get(caller: &mut Caller<'_, Host>, key: i32, key_size: i32, data: i32, size: i32, cas: i32) -> Outcome {
     let found = caller.data().identity.data.get(view(caller, key, key_size)?);
-    let (value, version) = found.ok_or(Status::NotFound)?;
+    let (value, version) = found.ok_or(AbiStatus::NotFound)?;
     write_u32(caller, cas, version)?;
     give(caller, &value, data, size)
 }
@@ -79,7 +79,7 @@ fn register(caller: &mut Caller<'_, Host>, name: i32, size: i32, place: i32) -> 
 fn resolve(caller: &mut Caller<'_, Host>, vm: (i32, i32), name: (i32, i32), place: i32) -> Outcome {
     let number = with_two(caller, vm, name, |vm, name, host| {
         let own = host.identity.name;
-        let vm = if vm.is_empty() { own } else { str::from_utf8(vm).map_err(|_| Status::BadArgument)? };
+        let vm = if vm.is_empty() { own } else { str::from_utf8(vm).map_err(|_| AbiStatus::BadArgument)? };
         host.identity.shared.resolve_queue(vm, name)
     })??;
     Ok(write_u32(caller, place, number)?)

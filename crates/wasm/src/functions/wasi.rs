@@ -5,7 +5,7 @@ use tracing::Level;
 use wasmtime::{Caller, Error, Linker};
 
 use super::{WASI, log};
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 use crate::host::Host;
 use crate::limits::LOG_LINE_BYTES_MAX;
 use crate::memory::{view, write, write_u32, write_u64};
@@ -82,7 +82,7 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     Ok(())
 }
 
-fn errno(written: Result<(), Status>) -> i32 {
+fn errno(written: Result<(), AbiStatus>) -> i32 {
     if written.is_ok() { SUCCESS } else { FAULT }
 }
 

@@ -8,18 +8,18 @@ use exchange::plugin::stream::StreamSession;
 use net::tls::facts::ClientVerdict;
 
 use super::{Custom, number, socket, variable};
-use crate::abi::Status;
+use crate::abi::AbiStatus;
 
 /// The properties that guests have set for one session.
 #[derive(Default)]
 struct CustomOfSession(RefCell<Custom>);
 
 /// Sets a property of the session.
-pub(crate) fn set(session: &mut StreamSession, path: &[u8], value: &[u8]) -> Result<(), Status> {
+pub(crate) fn set(session: &mut StreamSession, path: &[u8], value: &[u8]) -> Result<(), AbiStatus> {
     if session.find_held::<CustomOfSession>().is_none() {
         session.hold(CustomOfSession::default());
     }
-    let custom = session.find_held::<CustomOfSession>().ok_or(Status::InternalFailure)?;
+    let custom = session.find_held::<CustomOfSession>().ok_or(AbiStatus::InternalFailure)?;
     custom.0.borrow_mut().set(path, value)
 }
 
@@ -123,6 +123,6 @@ mod tests {
         for index in 1..PROPERTIES_MAX {
             set(&mut session, index.to_string().as_bytes(), b"").unwrap();
         }
-        assert_eq!(set(&mut session, b"more", b""), Err(Status::InternalFailure));
+        assert_eq!(set(&mut session, b"more", b""), Err(AbiStatus::InternalFailure));
     }
 }

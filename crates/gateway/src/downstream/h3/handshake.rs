@@ -15,7 +15,7 @@ use super::serve;
 use crate::downstream::arrival::{Identity, within_deadline};
 use crate::downstream::connection_guard::{AddressPlace, ConnectionGuard};
 use crate::downstream::h1::timer::ConnectionTimer;
-use crate::observe::status::Status;
+use crate::observe::status::WorkerStatus;
 use exchange::exchange::TlsContext;
 use exchange::observe::histogram::bump;
 use net::env;
@@ -31,10 +31,10 @@ pub(crate) struct QuicArrival {
 }
 
 /// A handshake in progress, counted for as long as this lives.
-pub(crate) struct Handshaking(Arc<Status>);
+pub(crate) struct Handshaking(Arc<WorkerStatus>);
 
 impl Handshaking {
-    pub(crate) fn begin(status: &Arc<Status>) -> Handshaking {
+    pub(crate) fn begin(status: &Arc<WorkerStatus>) -> Handshaking {
         status.http3_handshakes.fetch_add(1, Ordering::Relaxed);
         Handshaking(status.clone())
     }

@@ -16,7 +16,7 @@ use super::counts::{CLASSES, CellList, TrafficCounts};
 use super::ledger::Ledger;
 use super::process::ProcessUsage;
 use super::ring::{Reading, Ring, TEN};
-use crate::observe::status::Status;
+use crate::observe::status::WorkerStatus;
 
 /// How long durations are counted by route, consumer and endpoint after a reader has asked.
 const TIMED_MS: u64 = 30_000;
@@ -29,7 +29,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 /// The history of the traffic of all workers.
 pub struct TrafficHistory {
-    workers: Vec<Arc<Status>>,
+    workers: Vec<Arc<WorkerStatus>>,
     memory_limit_bytes: Option<u64>,
     usage: ProcessUsage,
     ring: Mutex<Ring>,
@@ -48,7 +48,7 @@ struct Kinds {
 
 impl TrafficHistory {
     /// A history that begins now; [`TrafficHistory::start`] keeps it up to date.
-    pub(crate) fn begin(workers: Vec<Arc<Status>>, memory_limit_bytes: u64) -> Arc<TrafficHistory> {
+    pub(crate) fn begin(workers: Vec<Arc<WorkerStatus>>, memory_limit_bytes: u64) -> Arc<TrafficHistory> {
         Arc::new(TrafficHistory::new(workers, memory_limit_bytes, now_ms()))
     }
 
@@ -70,7 +70,7 @@ impl TrafficHistory {
         std::thread::Builder::new().name("figures".to_owned()).spawn(run).map(drop)
     }
 
-    fn new(workers: Vec<Arc<Status>>, memory_limit_bytes: u64, now_ms: u64) -> TrafficHistory {
+    fn new(workers: Vec<Arc<WorkerStatus>>, memory_limit_bytes: u64, now_ms: u64) -> TrafficHistory {
         let usage = ProcessUsage::open();
         let ring = Ring::new(read(&workers, &usage, now_ms));
         let kinds = Kinds {
@@ -224,13 +224,13 @@ const KINDS: [Breakdown; 4] =
     [Breakdown::Routes, Breakdown::Consumers, Breakdown::Endpoints, Breakdown::Causes];
 
 impl Kinds {
-    fn read_if_old(&mut self, kind: Breakdown, workers: &[Arc<Status>], now_ms: u64) {
+    fn read_if_old(&mut self, kind: Breakdown, workers: &[Arc<WorkerStatus>], now_ms: u64) {
         if now_ms.saturating_sub(self.read_ms[kind as usize]) >= FRESH_MS {
             self.read(kind, workers, now_ms);
         }
     }
 
-    fn read(&mut self, kind: Breakdown, workers: &[Arc<Status>], now_ms: u64) {
+    fn read(&mut self, kind: Breakdown, workers: &[Arc<WorkerStatus>], now_ms: u64) {
         let ledger = &mut self.ledgers[kind as usize];
         let list: fn(&TrafficCounts) -> &CellList = match kind {
             Breakdown::Routes => |counts| &counts.routes,
@@ -250,7 +250,7 @@ impl Kinds {
 }
 
 /// The failures of one cause, over all workers.
-fn failures(workers: &[Arc<Status>], cause: Cause) -> Sums {
+fn failures(workers: &[Arc<WorkerStatus>], cause: Cause) -> Sums {
     let requests = workers.iter().map(|worker| worker.failures.failures(cause)).sum();
     let status = cause.status();
     Sums {
@@ -262,7 +262,7 @@ fn failures(workers: &[Arc<Status>], cause: Cause) -> Sums {
 }
 
 /// Reads the counts of all workers.
-fn read(workers: &[Arc<Status>], usage: &ProcessUsage, now_ms: u64) -> Reading {
+fn read(workers: &[Arc<WorkerStatus>], usage: &ProcessUsage, now_ms: u64) -> Reading {
     let mut reading = Reading {
         at_ms: now_ms,
         cpu_ns: usage.cpu_ns(),
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
     use crate::observe::traffic::cell::{Label, Sample, TrafficCell};
 
-    fn workers() -> Vec<Arc<Status>> {
+    fn workers() -> Vec<Arc<WorkerStatus>> {
         (0..2).map(|_| Arc::default()).collect()
     }
 

@@ -10,7 +10,7 @@ use stdx::hash::FastMap;
 
 use super::cell::{Label, Sample, TrafficCell};
 use super::counts::CellList;
-use crate::observe::status::Status;
+use crate::observe::status::WorkerStatus;
 
 /// Counters of one kind that a worker keeps; requests beyond count in one without a name.
 const CELLS_MAX: usize = 20_000;
@@ -26,7 +26,7 @@ const IDLE_S: u32 = 60;
 
 /// The counters of one worker.
 pub(crate) struct WorkerTraffic {
-    status: Arc<Status>,
+    status: Arc<WorkerStatus>,
     tables: RefCell<Tables>,
 }
 
@@ -40,7 +40,7 @@ struct Tables {
 
 impl WorkerTraffic {
     /// Goes on with the counters in `status`, which a restarted worker finds there.
-    pub(crate) fn new(status: Arc<Status>) -> WorkerTraffic {
+    pub(crate) fn new(status: Arc<WorkerStatus>) -> WorkerTraffic {
         let counts = &status.traffic;
         let tables = Tables {
             seconds: 0,

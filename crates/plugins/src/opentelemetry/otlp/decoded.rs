@@ -59,12 +59,12 @@ pub(in crate::opentelemetry) struct Span {
     #[prost(message, repeated, tag = "9")]
     attributes: Vec<KeyValue>,
     #[prost(message, optional, tag = "15")]
-    pub(in crate::opentelemetry) status: Option<Status>,
+    pub(in crate::opentelemetry) status: Option<DecodedStatus>,
 }
 
 /// The status of a span.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(in crate::opentelemetry) struct Status {
+pub(in crate::opentelemetry) struct DecodedStatus {
     #[prost(string, tag = "2")]
     pub(in crate::opentelemetry) message: String,
     #[prost(int32, tag = "3")]

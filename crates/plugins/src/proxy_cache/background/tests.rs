@@ -106,7 +106,7 @@ impl Cached {
         let is_forwarded = matches!(flow, Flow::Continue);
         drop(flow);
         let status = exchange.peek_state::<Visit>().and_then(|visit| visit.status);
-        let word = status.map_or("-", Status::word);
+        let word = status.map_or("-", CacheStatus::word);
         if is_forwarded { word.to_lowercase() } else { word.to_owned() }
     }
 
