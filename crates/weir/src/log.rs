@@ -141,17 +141,17 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// Gives every event a [`Line`].
+/// Gives every event a [`LogLineWriter`].
 struct Lines(LogWriter);
 
 impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line<'a>;
+    type Writer = LogLineWriter<'a>;
 
-    fn make_writer(&'a self) -> Line<'a> {
-        Line { writer: &self.0, severity: Severity::Info }
+    fn make_writer(&'a self) -> LogLineWriter<'a> {
+        LogLineWriter { writer: &self.0, severity: Severity::Info }
     }
 
-    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Line<'a> {
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> LogLineWriter<'a> {
         let severity = match *event.level() {
             Level::ERROR => Severity::Error,
             Level::WARN => Severity::Warning,
@@ -159,18 +159,18 @@ impl<'a> MakeWriter<'a> for Lines {
             Level::DEBUG => Severity::Debug,
             Level::TRACE => Severity::Trace,
         };
-        Line { writer: &self.0, severity }
+        LogLineWriter { writer: &self.0, severity }
     }
 }
 
 /// Passes one event to the writer thread, and to the plugin that reports errors. The formatter writes each event with one
 /// call.
-struct Line<'a> {
+struct LogLineWriter<'a> {
     writer: &'a LogWriter,
     severity: Severity,
 }
 
-impl Write for Line<'_> {
+impl Write for LogLineWriter<'_> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let line = one_line(event);
         error_tap::offer(self.severity, &line);

@@ -21,11 +21,11 @@ const MESSAGE_BYTES: usize = HEADER_BYTES + 64 * 1024;
 
 /// The end of a line in the new process.
 #[derive(Debug)]
-pub(super) struct Line(OwnedFd);
+pub(super) struct UpgradeLine(OwnedFd);
 
-impl Line {
-    pub(super) fn new(descriptor: OwnedFd) -> Line {
-        Line(descriptor)
+impl UpgradeLine {
+    pub(super) fn new(descriptor: OwnedFd) -> UpgradeLine {
+        UpgradeLine(descriptor)
     }
 
     /// Both ends: of the old process, and for the new one.

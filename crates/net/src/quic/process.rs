@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::line::{Line, receive_all};
+use super::line::{UpgradeLine, receive_all};
 use super::secret::QuicSecret;
 use super::steering::Steering;
 
@@ -19,7 +19,7 @@ pub struct QuicProcess {
     pub secret: QuicSecret,
     /// The number of the process among its predecessors and successors.
     pub generation: u16,
-    predecessor: Option<Arc<Line>>,
+    predecessor: Option<Arc<UpgradeLine>>,
     listeners: Arc<Listeners>,
 }
 
@@ -53,7 +53,7 @@ impl QuicProcess {
         QuicProcess {
             secret,
             generation: generation.wrapping_add(1),
-            predecessor: line.map(|line| Arc::new(Line::new(line))),
+            predecessor: line.map(|line| Arc::new(UpgradeLine::new(line))),
             listeners: Arc::default(),
         }
     }
@@ -73,7 +73,7 @@ impl QuicProcess {
     /// # Errors
     /// The kernel's.
     pub fn line_for_successor(&self) -> io::Result<OwnedFd> {
-        let (here, there) = Line::pair()?;
+        let (here, there) = UpgradeLine::pair()?;
         let listeners = self.listeners.clone();
         std::thread::Builder::new()
             .name("quic-line".to_owned())

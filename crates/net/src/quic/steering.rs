@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use quinn::udp::{EcnCodepoint, RecvMeta};
 
 use super::connection_id::{SocketLocation, PlaceKey};
-use super::line::Line;
+use super::line::UpgradeLine;
 use super::secret::QuicSecret;
 
 /// Datagrams that wait for one socket, at most: more than a worker takes in one turn. Later ones are dropped, as the kernel
@@ -68,7 +68,7 @@ pub struct Steering {
     inboxes: Vec<Mutex<Inbox>>,
     /// The listener's address, by which the process before knows it.
     address: SocketAddr,
-    predecessor: Option<Arc<Line>>,
+    predecessor: Option<Arc<UpgradeLine>>,
 }
 
 impl Steering {
@@ -79,7 +79,7 @@ impl Steering {
         generation: u16,
         sockets: usize,
         address: SocketAddr,
-        predecessor: Option<Arc<Line>>,
+        predecessor: Option<Arc<UpgradeLine>>,
     ) -> Arc<Steering> {
         let inboxes = (0..sockets.clamp(1, usize::from(u8::MAX) + 1)).map(|_| Mutex::default()).collect();
         let key = Arc::new(PlaceKey::new(&secret.connection_id_key()));

@@ -4,11 +4,11 @@
 use super::data::{NOW_S, Now, Overview, Row, Top};
 use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, percent, rate, time_of_day};
 use super::state::TopState;
-use super::table::{Line, Mark, Piece, Tab, Tone, lines, rest};
+use super::table::{ScreenLine, Mark, Piece, Tab, Tone, lines, rest};
 use crate::terminal::Paint;
 
 /// The screen of `width` columns and `height` lines.
-pub(crate) fn screen(state: &TopState, width: usize, height: usize) -> Vec<Line> {
+pub(crate) fn screen(state: &TopState, width: usize, height: usize) -> Vec<ScreenLine> {
     let mut screen = vec![heading(&state.overview, width)];
     screen.extend(state.problem.iter().map(|problem| vec![Piece::toned(clean(problem), Tone::Bad)]));
     screen.extend(attention(&state.overview, state.in_words, ATTENTION_LINES));
@@ -58,7 +58,7 @@ pub(crate) fn printed(state: &TopState, width: usize, paint: Paint) -> String {
 }
 
 /// A line as text for a stream.
-pub(crate) fn painted(line: &Line, paint: Paint) -> String {
+pub(crate) fn painted(line: &ScreenLine, paint: Paint) -> String {
     let piece = |piece: &Piece| {
         let text = &piece.text;
         match piece.tone {
@@ -72,7 +72,7 @@ pub(crate) fn painted(line: &Line, paint: Paint) -> String {
 }
 
 /// The figures of the instance in a line; the right-hand ones are left out where it is narrow.
-pub(crate) fn heading(overview: &Overview, width: usize) -> Line {
+pub(crate) fn heading(overview: &Overview, width: usize) -> ScreenLine {
     let (there, workers) = overview.workers_at_revision();
     let behind = if there < workers { Tone::Warn } else { Tone::Plain };
     let mut parts = vec![
@@ -116,8 +116,8 @@ fn figures(now: &Now) -> [Piece; 6] {
 }
 
 /// The lines about what needs attention, the first `most` of them.
-pub(crate) fn attention(overview: &Overview, in_words: bool, most: usize) -> Vec<Line> {
-    let mut shown: Vec<Line> = overview
+pub(crate) fn attention(overview: &Overview, in_words: bool, most: usize) -> Vec<ScreenLine> {
+    let mut shown: Vec<ScreenLine> = overview
         .attention
         .iter()
         .take(most)
@@ -136,8 +136,8 @@ pub(crate) fn attention(overview: &Overview, in_words: bool, most: usize) -> Vec
     shown
 }
 
-fn tabs(state: &TopState) -> Line {
-    let mut line: Line = Tab::ALL
+fn tabs(state: &TopState) -> ScreenLine {
+    let mut line: ScreenLine = Tab::ALL
         .iter()
         .enumerate()
         .map(|(index, tab)| {
@@ -167,7 +167,7 @@ fn window(top: &Top) -> Option<Piece> {
 }
 
 /// The reason why there are no rows.
-fn empty(state: &TopState) -> Line {
+fn empty(state: &TopState) -> ScreenLine {
     let text = match state.top.list.len() {
         _ if !state.has_answer => "asking the instance".to_owned(),
         0 => format!("no traffic in the last minute by {}", state.tab.name()),
@@ -177,7 +177,7 @@ fn empty(state: &TopState) -> Line {
 }
 
 /// All values of a row, and the commands that show more about it.
-fn details(tab: Tab, row: &Row) -> Vec<Line> {
+fn details(tab: Tab, row: &Row) -> Vec<ScreenLine> {
     let mut lines = vec![
         vec![
             Piece::toned(format!("{} ", tab.name().trim_end_matches('s')), Tone::Faint),
@@ -269,7 +269,7 @@ mod tests {
         state
     }
 
-    fn texts(lines: &[Line]) -> Vec<String> {
+    fn texts(lines: &[ScreenLine]) -> Vec<String> {
         lines.iter().map(|line| painted(line, Paint::Plain)).collect()
     }
 

@@ -279,7 +279,7 @@ pub(crate) enum Tone {
 }
 
 /// One line of a screen.
-pub(crate) type Line = Vec<Piece>;
+pub(crate) type ScreenLine = Vec<Piece>;
 
 /// The line about the object of a row, if one needs attention.
 fn about<'a>(row: &Row, attention: &'a [Attention]) -> Option<&'a Attention> {
@@ -305,7 +305,7 @@ pub(crate) fn lines(
     overview: &Overview,
     width: usize,
     in_words: bool,
-) -> (Line, Vec<Line>) {
+) -> (ScreenLine, Vec<ScreenLine>) {
     let columns = tab.columns();
     let mark_width = Mark::Good.text(in_words).chars().count() + 1;
     let marks: Vec<Mark> = rows.iter().map(|row| mark_of(tab, row, overview)).collect();
@@ -366,7 +366,7 @@ fn padded(text: &str, width: usize, is_number: bool) -> String {
 }
 
 /// The line about the traffic that no row has; none where there is little.
-pub(crate) fn rest(top: &Top) -> Option<Line> {
+pub(crate) fn rest(top: &Top) -> Option<ScreenLine> {
     if top.other.rps < 0.005 {
         return None;
     }

@@ -33,7 +33,7 @@ pub(crate) struct Sample {
 /// The counters and their name.
 #[derive(Debug)]
 pub(crate) struct TrafficCell {
-    line: Line,
+    line: TrafficCounterLine,
     pub(crate) label: Label,
     /// The requests at the last call of [`TrafficCell::was_used`].
     marked: AtomicU64,
@@ -42,7 +42,7 @@ pub(crate) struct TrafficCell {
 /// The part that every request writes.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Line {
+struct TrafficCounterLine {
     requests: AtomicU64,
     client_errors: AtomicU64,
     server_errors: AtomicU64,
@@ -57,13 +57,13 @@ struct Line {
 impl TrafficCell {
     /// Counters at zero.
     pub(crate) fn new(label: Label) -> TrafficCell {
-        TrafficCell { line: Line::default(), label, marked: AtomicU64::new(0) }
+        TrafficCell { line: TrafficCounterLine::default(), label, marked: AtomicU64::new(0) }
     }
 
     /// Counters at the same values, without durations.
     pub(crate) fn without_times(&self) -> TrafficCell {
         let sums = self.sums();
-        let line = Line {
+        let line = TrafficCounterLine {
             requests: sums.requests.into(),
             client_errors: sums.client_errors.into(),
             server_errors: sums.server_errors.into(),
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn counters_fit_one_cache_line() {
-        assert_eq!((size_of::<Line>(), align_of::<Line>()), (64, 64));
+        assert_eq!((size_of::<TrafficCounterLine>(), align_of::<TrafficCounterLine>()), (64, 64));
     }
 
     #[test]

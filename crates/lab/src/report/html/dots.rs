@@ -8,7 +8,7 @@ use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
 
 /// One scenario.
-pub(super) struct Line {
+pub(super) struct DotRow {
     /// The heading above this row, if it is the first of a group.
     pub(super) heading: Option<&'static str>,
     /// The scenario's name.
@@ -32,7 +32,7 @@ pub(super) struct Dot {
 }
 
 /// Draws the rows. Ratios beyond [`FARTHEST`] are drawn at the edge.
-pub(super) fn dots(rows: &[Line], entries: &[LegendEntry], label: &str) -> String {
+pub(super) fn dots(rows: &[DotRow], entries: &[LegendEntry], label: &str) -> String {
     let left = text_width(rows.iter().map(|line| line.name.as_str())).min(NAME_WIDTH) + GAP;
     let all =
         || rows.iter().flat_map(|line| line.dots.iter().map(|dot| dot.ratio)).filter(|ratio| *ratio > 0.0);
@@ -61,7 +61,7 @@ pub(super) fn dots(rows: &[Line], entries: &[LegendEntry], label: &str) -> Strin
     svg.finish(bottom + GAP, label)
 }
 
-fn row(svg: &mut Svg, line: &Line, (left, top): (f64, f64), axis: &Log) {
+fn row(svg: &mut Svg, line: &DotRow, (left, top): (f64, f64), axis: &Log) {
     let mut y = top;
     if let Some(heading) = line.heading {
         let mark = Mark { class: "group", ..Mark::default() };
@@ -90,7 +90,7 @@ fn row(svg: &mut Svg, line: &Line, (left, top): (f64, f64), axis: &Log) {
     }
 }
 
-fn height(line: &Line) -> f64 {
+fn height(line: &DotRow) -> f64 {
     let heading = if line.heading.is_some() { HEADING } else { 0.0 };
     let note = if line.note.is_some() { NOTE } else { 0.0 };
     heading + ROW + note
@@ -119,12 +119,12 @@ mod tests {
     use super::*;
     use crate::report::html::legend::Sign;
 
-    fn line(name: &str, note: Option<&str>) -> Line {
+    fn line(name: &str, note: Option<&str>) -> DotRow {
         let row = Row { title: "Weir".to_owned(), who: 1, class: "weir" };
         let dot =
             Dot { row, ratio: 0.5, tip: "t".to_owned(), shape: Shape::Disc, is_subject: note.is_none() };
         let (name, tip, note) = (name.to_owned(), String::new(), note.map(str::to_owned));
-        Line { heading: Some("Group"), name, tip, dots: vec![dot], note }
+        DotRow { heading: Some("Group"), name, tip, dots: vec![dot], note }
     }
 
     #[test]

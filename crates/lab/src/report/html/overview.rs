@@ -1,6 +1,6 @@
 //! The first charts of the page: one row per scenario, one mark per contender, one figure per chart.
 
-use super::dots::{Dot, FARTHEST, Line, SUBJECT_RADIUS, dots};
+use super::dots::{Dot, FARTHEST, DotRow, SUBJECT_RADIUS, dots};
 use super::legend::{LegendEntry, Shape, Sign};
 use super::{People, figure, rule, subject};
 use crate::report::figure::Figure;
@@ -50,7 +50,7 @@ fn chart(
                 continue;
             }
             let measured = dots.iter().any(|dot| dot.is_subject);
-            rows.push(Line {
+            rows.push(DotRow {
                 heading: heading.take(),
                 name: result.scenario.name.clone(),
                 tip: result.scenario.title.clone(),
@@ -106,7 +106,7 @@ fn marks(
 }
 
 /// The meaning of the marks of these rows.
-fn legend(rows: &[Line], baseline: &str) -> Vec<LegendEntry> {
+fn legend(rows: &[DotRow], baseline: &str) -> Vec<LegendEntry> {
     let all = || rows.iter().flat_map(|line| &line.dots);
     let mut entries = Vec::new();
     if all().any(|dot| dot.is_subject) {
