@@ -146,7 +146,7 @@ impl<'a> People<'a> {
         variants.position(|known| known == name)
     }
 
-    fn row(&self, name: &str, baseline: Option<&str>) -> chart::Row {
+    fn row(&self, name: &str, baseline: Option<&str>) -> chart::ChartRow {
         let who = self.names.iter().position(|(known, _)| *known == name).unwrap_or(self.names.len());
         let title = self.names.get(who).map_or(name, |(_, title)| title);
         let class = match name {
@@ -155,7 +155,7 @@ impl<'a> People<'a> {
             _ if Some(name) == baseline => "base",
             _ => "peer",
         };
-        chart::Row { title: title.to_owned(), who, class }
+        chart::ChartRow { title: title.to_owned(), who, class }
     }
 }
 

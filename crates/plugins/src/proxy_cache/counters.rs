@@ -52,17 +52,17 @@ impl CacheStatus {
 
 /// See the module.
 pub(super) struct Counters {
-    rows: Box<[Row]>,
+    rows: Box<[CacheCounterRow]>,
 }
 
 /// Of one worker; as long as two cache lines, which some processors fetch in pairs.
 #[derive(Default)]
 #[repr(align(128))]
-struct Row([AtomicU64; CacheStatus::ALL.len()]);
+struct CacheCounterRow([AtomicU64; CacheStatus::ALL.len()]);
 
 impl Default for Counters {
     fn default() -> Counters {
-        Counters { rows: (0..ROWS).map(|_| Row::default()).collect() }
+        Counters { rows: (0..ROWS).map(|_| CacheCounterRow::default()).collect() }
     }
 }
 

@@ -66,7 +66,7 @@ impl Overview {
 /// The answer of `weir/top`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Top {
-    pub(crate) list: Vec<Row>,
+    pub(crate) list: Vec<TopRow>,
     pub(crate) other: Other,
     /// The seconds that the rates are over: fewer than asked for after a start.
     #[serde(default)]
@@ -83,7 +83,7 @@ pub(crate) struct Other {
 /// One row; fields that its kind does not have are empty.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Row {
+pub(crate) struct TopRow {
     pub(crate) id: String,
     pub(crate) name: Option<String>,
     #[serde(rename = "match")]
@@ -108,7 +108,7 @@ pub(crate) struct LastFailure {
     pub(crate) at_ms: u64,
 }
 
-impl Row {
+impl TopRow {
     /// The name, or the identifier where there is none.
     pub(crate) fn shown_name(&self) -> &str {
         self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.id)

@@ -128,14 +128,14 @@ const KEY_WAIT: Duration = Duration::from_millis(100);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::data::Row;
+    use crate::top::data::TopRow;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
     #[test]
     fn state_is_drawn_on_a_terminal() {
         let mut state = TopState::new(Tab::Consumers, false);
-        let row = Row { id: "mobile-app".into(), rps: 640.0, share: 50.0, p5xx: 2.0, ..Row::default() };
+        let row = TopRow { id: "mobile-app".into(), rps: 640.0, share: 50.0, p5xx: 2.0, ..TopRow::default() };
         let overview = Overview { instance: "edge".into(), revision: 7, ..Overview::default() };
         state.take(Tab::Consumers, Ok((overview, Top { list: vec![row], ..Top::default() })));
         let mut terminal = Terminal::new(TestBackend::new(80, 8)).unwrap();

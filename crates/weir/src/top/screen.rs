@@ -1,7 +1,7 @@
 //! The look of the live view: lines of texts with a meaning, made from the state alone, for a terminal of any size and for
 //! plain output.
 
-use super::data::{NOW_S, Now, Overview, Row, Top};
+use super::data::{NOW_S, Now, Overview, TopRow, Top};
 use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, percent, rate, time_of_day};
 use super::state::TopState;
 use super::table::{ScreenLine, Mark, Piece, Tab, Tone, lines, rest};
@@ -177,7 +177,7 @@ fn empty(state: &TopState) -> ScreenLine {
 }
 
 /// All values of a row, and the commands that show more about it.
-fn details(tab: Tab, row: &Row) -> Vec<ScreenLine> {
+fn details(tab: Tab, row: &TopRow) -> Vec<ScreenLine> {
     let mut lines = vec![
         vec![
             Piece::toned(format!("{} ", tab.name().trim_end_matches('s')), Tone::Faint),
@@ -223,7 +223,7 @@ mod tests {
     use crate::top::data::{Attention, Worker};
 
     fn state() -> TopState {
-        let row = |id: &str, rps: f64, p5xx: f64| Row {
+        let row = |id: &str, rps: f64, p5xx: f64| TopRow {
             id: id.into(),
             name: Some(format!("{id}-read")),
             matched: Some(format!("GET {id}.example/{id}/*")),
@@ -233,7 +233,7 @@ mod tests {
             p99_us: Some(11_800),
             bytes: 1_000.0,
             upstream: Some("orders".into()),
-            ..Row::default()
+            ..TopRow::default()
         };
         let overview = Overview {
             instance: "edge-fra-1".into(),

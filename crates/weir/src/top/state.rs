@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::data::{Overview, Row, Top};
+use super::data::{Overview, TopRow, Top};
 use super::table::{Sort, Tab};
 
 /// See the module.
@@ -73,9 +73,9 @@ impl TopState {
     }
 
     /// The rows that are shown, in their order.
-    pub(crate) fn rows(&self) -> Vec<&Row> {
+    pub(crate) fn rows(&self) -> Vec<&TopRow> {
         let words: Vec<String> = self.filter.split_whitespace().map(str::to_lowercase).collect();
-        let mut rows: Vec<&Row> = self.top.list.iter().filter(|row| holds(row, &words)).collect();
+        let mut rows: Vec<&TopRow> = self.top.list.iter().filter(|row| holds(row, &words)).collect();
         self.sort.sort(&mut rows);
         rows
     }
@@ -147,7 +147,7 @@ impl TopState {
 }
 
 /// Whether the texts of the row hold all words.
-fn holds(row: &Row, words: &[String]) -> bool {
+fn holds(row: &TopRow, words: &[String]) -> bool {
     let texts =
         [Some(&row.id), row.name.as_ref(), row.matched.as_ref(), row.upstream.as_ref(), row.group.as_ref()];
     let texts: Vec<String> = texts.into_iter().flatten().map(|text| text.to_lowercase()).collect();
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn state() -> TopState {
-        let row = |id: &str, rps| Row { id: id.into(), rps, ..Row::default() };
+        let row = |id: &str, rps| TopRow { id: id.into(), rps, ..TopRow::default() };
         let top = Top { list: vec![row("shop", 5.0), row("pay", 9.0), row("soap", 1.0)], ..Top::default() };
         let mut state = TopState::new(Tab::Routes, false);
         state.take(Tab::Routes, Ok((Overview::default(), top)));
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!((state.tab, state.top.list.len()), (Tab::Endpoints, 0));
         state.take(
             Tab::Routes,
-            Ok((Overview::default(), Top { list: vec![Row::default()], ..Top::default() })),
+            Ok((Overview::default(), Top { list: vec![TopRow::default()], ..Top::default() })),
         );
         assert_eq!(state.top.list.len(), 0, "an answer about other rows came late");
         assert_eq!(press(&mut state, "\t\t\t"), Request::Ask);

@@ -1,7 +1,7 @@
 //! The rows of `weir/top` as a table that fits a width: which columns a kind of rows has, and which of them are left out
 //! on a narrow terminal.
 
-use super::data::{Attention, Overview, Row, Top};
+use super::data::{Attention, Overview, TopRow, Top};
 use super::numbers::{UNKNOWN, bytes, clean, millis, percent, rate, time_of_day};
 
 /// The kinds of rows, in the order of their tabs.
@@ -107,8 +107,8 @@ impl Sort {
     }
 
     /// Sorts rows, the greatest value first.
-    pub(crate) fn sort(self, rows: &mut [&Row]) {
-        let greatest = |key: fn(&Row) -> f64| move |a: &&Row, b: &&Row| key(b).total_cmp(&key(a));
+    pub(crate) fn sort(self, rows: &mut [&TopRow]) {
+        let greatest = |key: fn(&TopRow) -> f64| move |a: &&TopRow, b: &&TopRow| key(b).total_cmp(&key(a));
         match self {
             Sort::Rate => rows.sort_by(greatest(|row| row.rps)),
             Sort::Failing => rows.sort_by(greatest(|row| row.p5xx)),
@@ -167,7 +167,7 @@ impl Column {
         }
     }
 
-    fn piece(self, row: &Row, mark: Mark, attention: &[Attention]) -> Piece {
+    fn piece(self, row: &TopRow, mark: Mark, attention: &[Attention]) -> Piece {
         let text = |text: Option<&String>| Piece::plain(clean(text.map_or("", String::as_str)));
         match self {
             Column::Name(_) => Piece::plain(clean(row.shown_name())),
@@ -282,11 +282,11 @@ pub(crate) enum Tone {
 pub(crate) type ScreenLine = Vec<Piece>;
 
 /// The line about the object of a row, if one needs attention.
-fn about<'a>(row: &Row, attention: &'a [Attention]) -> Option<&'a Attention> {
+fn about<'a>(row: &TopRow, attention: &'a [Attention]) -> Option<&'a Attention> {
     attention.iter().find(|line| line.what == "endpoints_down" && line.link.trim_start_matches('/') == row.id)
 }
 
-fn mark_of(tab: Tab, row: &Row, overview: &Overview) -> Mark {
+fn mark_of(tab: Tab, row: &TopRow, overview: &Overview) -> Mark {
     let link = match tab {
         Tab::Routes => format!("/routes/{}", row.id),
         Tab::Upstreams => format!("/{}", row.id),
@@ -301,7 +301,7 @@ fn mark_of(tab: Tab, row: &Row, overview: &Overview) -> Mark {
 /// The title line and a line for each row, at most `width` wide.
 pub(crate) fn lines(
     tab: Tab,
-    rows: &[&Row],
+    rows: &[&TopRow],
     overview: &Overview,
     width: usize,
     in_words: bool,
@@ -401,10 +401,10 @@ mod tests {
 
     #[test]
     fn sorts_put_the_greatest_first() {
-        let row = |id: &str, rps, p5xx| Row { id: id.into(), rps, p5xx, ..Row::default() };
+        let row = |id: &str, rps, p5xx| TopRow { id: id.into(), rps, p5xx, ..TopRow::default() };
         let rows = [row("b", 1.0, 5.0), row("a", 9.0, 0.0)];
         let sorted = |sort: Sort| {
-            let mut sorted: Vec<&Row> = rows.iter().collect();
+            let mut sorted: Vec<&TopRow> = rows.iter().collect();
             sort.sort(&mut sorted);
             sorted[0].id.clone()
         };

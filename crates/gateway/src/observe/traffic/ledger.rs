@@ -19,9 +19,9 @@ const TIMES_MS: u64 = 30_000;
 /// The counters of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    rows: HashMap<Label, Row>,
+    rows: HashMap<Label, LedgerRow>,
     /// The counters beyond the limit of cells.
-    other: Row,
+    other: LedgerRow,
     /// The times of the moments, oldest first, in milliseconds of the monotonic clock.
     moments: VecDeque<u64>,
     /// The number of moments taken so far.
@@ -29,7 +29,7 @@ pub(crate) struct Ledger {
 }
 
 #[derive(Debug, Default)]
-struct Row {
+struct LedgerRow {
     now: Sums,
     /// The values at the moments, by their number modulo [`MOMENTS`].
     past: [Sums; MOMENTS],
@@ -138,7 +138,7 @@ const MIN_AGE_MS: u64 = 2_000;
 /// Least time that rates are over, so that the first request of an instance is not a million a second.
 const MIN_SECONDS: f64 = 1.0;
 
-impl Row {
+impl LedgerRow {
     fn begin(&mut self) {
         self.now = Sums::default();
         (self.is_present, self.is_timed) = (false, false);

@@ -8,7 +8,7 @@ use crate::report::number;
 
 /// The contender of a row.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct ChartRow {
     /// Text of the label.
     pub(super) title: String,
     /// The contender's number.
@@ -19,7 +19,7 @@ pub(super) struct Row {
 
 /// A bar, possibly of several parts.
 pub(super) struct Bar {
-    pub(super) row: Row,
+    pub(super) row: ChartRow,
     /// Lengths; the second part is paler.
     pub(super) parts: Vec<f64>,
     /// From the least to the greatest round.
@@ -31,7 +31,7 @@ pub(super) struct Bar {
 
 /// Latencies of one contender, ascending.
 pub(super) struct Range {
-    pub(super) row: Row,
+    pub(super) row: ChartRow,
     pub(super) p50: f64,
     pub(super) p90: Option<f64>,
     pub(super) p99: Option<f64>,
@@ -147,7 +147,7 @@ pub(super) fn grid(svg: &mut Svg, x: f64, bottom: f64, label: &str) {
     svg.text((x, 11.0), Anchor::Middle, Mark { class: "axis", ..Mark::default() }, label);
 }
 
-fn name(svg: &mut Svg, row: &Row, left: f64, y: f64) {
+fn name(svg: &mut Svg, row: &ChartRow, left: f64, y: f64) {
     let class = if row.class == "weir" { "name strong" } else { "name" };
     let mark = Mark { class, tip: &row.title, who: Some(row.who) };
     svg.text((left - GAP, y + BASELINE), Anchor::End, mark, &shortened(&row.title, LABEL_CHARACTERS));
@@ -170,7 +170,7 @@ fn classes(class: &str) -> (&'static str, &'static str, &'static str) {
     }
 }
 
-fn label_room<'a>(rows: impl Iterator<Item = &'a Row>) -> f64 {
+fn label_room<'a>(rows: impl Iterator<Item = &'a ChartRow>) -> f64 {
     let longest = rows.map(|row| row.title.chars().count()).max().unwrap_or(0);
     longest.min(LABEL_CHARACTERS) as f64 * CHARACTER + 2.0 * GAP
 }

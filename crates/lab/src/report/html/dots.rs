@@ -1,7 +1,7 @@
 //! The chart of the overview: one row per scenario, one mark per contender, at its ratio to the baseline. Rows are
 //! below the heading of their group.
 
-use super::chart::{CHARACTER, GAP, Row, TOP, WIDTH, grid, text_width};
+use super::chart::{CHARACTER, GAP, ChartRow, TOP, WIDTH, grid, text_width};
 use super::legend::{self, LegendEntry, Shape};
 use super::scale::Log;
 use super::svg::{Anchor, Mark, Svg, shortened};
@@ -23,7 +23,7 @@ pub(super) struct DotRow {
 
 /// The mark of one contender.
 pub(super) struct Dot {
-    pub(super) row: Row,
+    pub(super) row: ChartRow,
     pub(super) ratio: f64,
     pub(super) tip: String,
     pub(super) shape: Shape,
@@ -120,7 +120,7 @@ mod tests {
     use crate::report::html::legend::Sign;
 
     fn line(name: &str, note: Option<&str>) -> DotRow {
-        let row = Row { title: "Weir".to_owned(), who: 1, class: "weir" };
+        let row = ChartRow { title: "Weir".to_owned(), who: 1, class: "weir" };
         let dot =
             Dot { row, ratio: 0.5, tip: "t".to_owned(), shape: Shape::Disc, is_subject: note.is_none() };
         let (name, tip, note) = (name.to_owned(), String::new(), note.map(str::to_owned));

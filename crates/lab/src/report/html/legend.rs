@@ -1,7 +1,7 @@
 //! The legend inside a chart: each mark of the chart once, with its meaning. It is above the drawing, so that a chart
 //! in a file of its own is understood as well.
 
-use super::chart::{CHARACTER, Row};
+use super::chart::{CHARACTER, ChartRow};
 use super::svg::{Anchor, Mark, Svg};
 
 /// A sign and its meaning.
@@ -73,7 +73,7 @@ impl LegendEntry {
 
 /// One entry per colour of the rows.
 pub(super) fn colours<'r>(
-    rows: impl Iterator<Item = &'r Row> + Clone,
+    rows: impl Iterator<Item = &'r ChartRow> + Clone,
     sign: impl Fn(&'static str) -> Sign,
 ) -> Vec<LegendEntry> {
     let titled = |class: &str| rows.clone().find(|row| row.class == class).map(|row| row.title.as_str());
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn only_colours_that_are_drawn_are_explained() {
-        let row = |title: &str, class| Row { title: title.to_owned(), who: 0, class };
+        let row = |title: &str, class| ChartRow { title: title.to_owned(), who: 0, class };
         let rows = [row("nginx", "base"), row("Weir", "weir"), row("Weir, ten plugins", "weir")];
         let entries = colours(rows.iter(), Sign::Bar);
         let meanings: Vec<&str> = entries.iter().map(|entry| entry.meaning.as_str()).collect();

@@ -1,7 +1,7 @@
 //! One scenario on the page: its load, a chart for each measured figure, absent contenders. The order of contenders is
 //! the same in all its charts.
 
-use super::chart::{Bar, Range, Row, bars, ranges};
+use super::chart::{Bar, Range, ChartRow, bars, ranges};
 use super::legend::{self, LegendEntry, Sign};
 use super::lines::{Series, lines};
 use super::svg::escape;
@@ -60,7 +60,7 @@ pub(super) struct View<'a> {
 }
 
 impl View<'_> {
-    pub(super) fn row(&self, summary: &Summary<'_>) -> Row {
+    pub(super) fn row(&self, summary: &Summary<'_>) -> ChartRow {
         self.people.row(summary.name, self.result.baseline.as_deref())
     }
 

@@ -1,7 +1,7 @@
 //! The thread-model study: contenders that differ in layer, thread model and buffers only, according to their folders'
 //! environment, grouped so that each difference is beside its counterpart.
 
-use super::chart::{Bar, Row, bars};
+use super::chart::{Bar, ChartRow, bars};
 use super::figure;
 use super::legend::{LegendEntry, Sign};
 use super::scenario::View;
@@ -63,7 +63,7 @@ fn one(
         // Layers also differ by shade.
         let class = if variant.layer == "4" { "base" } else { "peer" };
         drawn.push(Bar {
-            row: Row { title: title.clone(), who: view.row(summary).who, class },
+            row: ChartRow { title: title.clone(), who: view.row(summary).who, class },
             parts: vec![spread.median],
             whisker: Some((spread.min, spread.max)),
             label: kind.shown(spread.median),

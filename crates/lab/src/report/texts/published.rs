@@ -10,7 +10,7 @@ pub(super) struct Text {
     pub(super) ask: Ask,
     /// Requests per second of its origin alone.
     pub(super) origin: Option<f64>,
-    pub(super) rows: &'static [Row],
+    pub(super) rows: &'static [PublishedRow],
     /// The conclusions or omissions of its authors.
     pub(super) remark: &'static str,
 }
@@ -27,7 +27,7 @@ pub(super) struct Ask {
 }
 
 /// One contender of a published table.
-pub(super) struct Row {
+pub(super) struct PublishedRow {
     /// The contender's name in the text.
     pub(super) name: &'static str,
     /// The contender's name in the laboratory.
@@ -39,12 +39,12 @@ pub(super) struct Row {
     pub(super) told: &'static str,
 }
 
-const fn row(name: &'static str, ours: &'static str, per_second: &'static [f64]) -> Row {
-    Row { name, ours, per_second, mean_ms: None, told: "" }
+const fn row(name: &'static str, ours: &'static str, per_second: &'static [f64]) -> PublishedRow {
+    PublishedRow { name, ours, per_second, mean_ms: None, told: "" }
 }
 
-const fn timed(name: &'static str, ours: &'static str, per_second: &'static [f64], mean_ms: f64) -> Row {
-    Row { name, ours, per_second, mean_ms: Some(mean_ms), told: "" }
+const fn timed(name: &'static str, ours: &'static str, per_second: &'static [f64], mean_ms: f64) -> PublishedRow {
+    PublishedRow { name, ours, per_second, mean_ms: Some(mean_ms), told: "" }
 }
 
 const fn ab(connections: u32, requests: u64, keep_alive: bool, big: bool, workers: u16) -> Ask {
@@ -96,7 +96,7 @@ pub(super) const TEXTS: &[Text] = &[
         origin: Some(2928.0),
         rows: &[
             row("nginx", "nginx", &[954.81, 953.0, 941.0]),
-            Row {
+            PublishedRow {
                 name: "Zuul, cold",
                 ours: "zuul1",
                 per_second: &[367.0],
@@ -126,7 +126,7 @@ pub(super) const TEXTS: &[Text] = &[
         origin: Some(8765.63),
         rows: &[
             row("Zuul 1.3.1", "zuul1", &[5296.09]),
-            Row {
+            PublishedRow {
                 name: "Spring Cloud Gateway 2.1.2",
                 ours: "scg",
                 per_second: &[],
