@@ -70,12 +70,12 @@ use router::RequestView;
 use client_certificate::{Admission, PendingCertificateCheck};
 use journey::Journey;
 use phases::{Chains, LocalReply};
-pub(crate) use run::Outcome;
+pub(crate) use run::PipelineOutcome;
 use run::{Run, refuse_undecided};
 
 /// A served exchange: what remains to be done for it, and the chains that its log phase runs.
 pub(crate) struct Served {
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: PipelineOutcome,
     pub(crate) log: LogChains,
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn run<'a, S: DownstreamStream>(
 }
 
 /// Answers a request that failed: with a stored response if a plugin has one for this failure, otherwise with the failure.
-async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Failure) -> Outcome {
+async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Failure) -> PipelineOutcome {
     // Bytes that a cut response has brought are of no use to a plugin that wants all of them.
     journey.exchange.copies.tap = None;
     if journey.chains.has(PluginPhase::UpstreamResponse)
@@ -121,7 +121,7 @@ async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Fail
             phases::upstream_response(journey.run.context, &journey.chains, journey.exchange, Some(&failure))
     {
         return match stored_reply::send(journey, *stored).await {
-            Ok(()) => Outcome::Done,
+            Ok(()) => PipelineOutcome::Done,
             Err(failure) => respond::fail(journey, failure).await,
         };
     }
@@ -133,7 +133,7 @@ async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Fail
 #[allow(clippy::manual_async_fn)]
 fn serve<'a, 'j: 'a, S: DownstreamStream>(
     journey: &'a mut Journey<'j, S>,
-) -> impl Future<Output = Result<Outcome, Failure>> {
+) -> impl Future<Output = Result<PipelineOutcome, Failure>> {
     async move {
         let run = journey.run;
         let (context, generation) = (run.context, run.generation);
@@ -179,11 +179,11 @@ fn serve<'a, 'j: 'a, S: DownstreamStream>(
                 }
                 Some(LocalReply::Stream(reply)) => {
                     PooledBox::pin(stream_reply::send(journey, *reply)).await?;
-                    return Ok(Outcome::Done);
+                    return Ok(PipelineOutcome::Done);
                 }
                 Some(LocalReply::Stored(reply)) => {
                     PooledBox::pin(stored_reply::send(journey, *reply)).await?;
-                    return Ok(Outcome::Done);
+                    return Ok(PipelineOutcome::Done);
                 }
             }
         }

@@ -338,25 +338,25 @@ impl LimitCount {
             let outcome = self.count(index, rule, &mut key, exchange, cost);
             exchange.local().give_bytes(key);
             match outcome {
-                Outcome::Skipped => {}
-                Outcome::Taken(limit, taken) => {
+                LimitCountOutcome::Skipped => {}
+                LimitCountOutcome::Taken(limit, taken) => {
                     applied = true;
                     if !self.note(exchange, Shown { rule: index, limit, taken }) {
                         return Flow::reply(self.rejected.clone());
                     }
                 }
-                Outcome::Unknown => return flow(self.failures.without_number()),
-                Outcome::Waits => return Flow::Wait(Box::pin(self.rest(exchange, index, applied, cost))),
+                LimitCountOutcome::Unknown => return flow(self.failures.without_number()),
+                LimitCountOutcome::Waits => return Flow::Wait(Box::pin(self.rest(exchange, index, applied, cost))),
             }
         }
         if applied { Flow::Continue } else { flow(self.failures.without_number()) }
     }
 
     /// Counts the request under one rule, unless it has to wait for that.
-    fn count(&self, index: usize, rule: &Rule, key: &mut Vec<u8>, exchange: &Exchange, cost: u64) -> Outcome {
+    fn count(&self, index: usize, rule: &Rule, key: &mut Vec<u8>, exchange: &Exchange, cost: u64) -> LimitCountOutcome {
         let worker = exchange.local();
         let applies = match &self.store {
-            Store::Redis(_) => return Outcome::Waits,
+            Store::Redis(_) => return LimitCountOutcome::Waits,
             Store::Local(_) => rule.key.write_local(index, exchange, key),
             Store::Delayed(delayed) => {
                 delayed.windows().begin_key(key);
@@ -364,15 +364,15 @@ impl LimitCount {
             }
         };
         if !applies {
-            return Outcome::Skipped;
+            return LimitCountOutcome::Skipped;
         }
-        let Some(quota) = self.quota(rule, exchange, cost) else { return Outcome::Unknown };
+        let Some(quota) = self.quota(rule, exchange, cost) else { return LimitCountOutcome::Unknown };
         let taken = match &self.store {
             Store::Local(counters) => counters.take(key, quota, worker.now_ms()),
             Store::Delayed(delayed) if delayed.takes(quota.window_ms) => delayed.take(worker, key, quota),
-            Store::Delayed(_) | Store::Redis(_) => return Outcome::Waits,
+            Store::Delayed(_) | Store::Redis(_) => return LimitCountOutcome::Waits,
         };
-        Outcome::Taken(quota.limit, taken)
+        LimitCountOutcome::Taken(quota.limit, taken)
     }
 
     /// Counts the request under the rules from number `first` on, in Redis.
@@ -447,7 +447,7 @@ impl LimitCount {
 }
 
 /// The outcome of one rule.
-enum Outcome {
+enum LimitCountOutcome {
     /// The rule does not apply.
     Skipped,
     /// The request was counted, under this limit.

@@ -20,10 +20,10 @@ impl From<AbiStatus> for Stop {
 }
 
 /// The result of a host function.
-pub(crate) type Outcome<T = ()> = Result<T, Stop>;
+pub(crate) type HostResult<T = ()> = Result<T, Stop>;
 
 /// The number that the guest gets for `outcome`.
-pub(crate) fn finish(outcome: Outcome) -> Result<i32, Error> {
+pub(crate) fn finish(outcome: HostResult) -> Result<i32, Error> {
     match outcome {
         Ok(()) => Ok(AbiStatus::Ok as i32),
         Err(Stop::Status(status)) => Ok(status as i32),
@@ -83,7 +83,7 @@ pub(crate) fn give(
     bytes: &[u8],
     data_place: i32,
     length_place: i32,
-) -> Outcome {
+) -> HostResult {
     // Before anything is allocated, because the guest would not learn of it.
     write_u32(caller, data_place, 0)?;
     write_u32(caller, length_place, 0)?;

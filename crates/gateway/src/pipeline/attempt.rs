@@ -22,7 +22,7 @@ use super::journey::Journey;
 use super::phases;
 use super::protection::HeldNode;
 use super::respond;
-use super::run::Outcome;
+use super::run::PipelineOutcome;
 use super::websocket;
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
 use crate::upstream::opening::Opening;
@@ -33,7 +33,7 @@ use exchange::plugin::{PluginPhase, StoredReply};
 /// The end of an attempt that did not fail.
 pub(super) enum AttemptEnd {
     /// The response was passed on.
-    Answered(Outcome),
+    Answered(PipelineOutcome),
     /// The response was discarded, because the retry policy asks for another attempt.
     Discarded,
     /// The response was discarded, because a plugin has a stored one that is sent instead.
@@ -148,7 +148,7 @@ fn finish<S>(
         Ok(Ended::Whole { request_done }) => {
             run.context.upstreams.checkin(upstream_stream, request_done);
             finish_attempt(journey.exchange, in_flight, None, false);
-            Ok(AttemptEnd::Answered(Outcome::Done))
+            Ok(AttemptEnd::Answered(PipelineOutcome::Done))
         }
         Ok(Ended::Discarded { request_done }) => {
             let is_drained = request_done && discard::drain(&mut upstream_stream);
@@ -175,7 +175,7 @@ fn finish<S>(
                 return Err(FailedAttempt { failure: failure.at(address), progress, selected });
             };
             run.local().give_bytes(bytes);
-            Ok(AttemptEnd::Answered(Outcome::Tunnel {
+            Ok(AttemptEnd::Answered(PipelineOutcome::Tunnel {
                 endpoint: Box::new(endpoint),
                 idle_timeout_ms: timeouts.tunnel_idle_ms,
                 places: run.places_of_tunnel(node),

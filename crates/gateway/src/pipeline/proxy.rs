@@ -13,7 +13,7 @@ use super::journey::Journey;
 use super::phases;
 use super::protection::{self, HeldNode};
 use super::retries::Retries;
-use super::run::{Outcome, refuse_undecided};
+use super::run::{PipelineOutcome, refuse_undecided};
 use super::stored_reply;
 use super::upload::Upload;
 use crate::body::DownstreamStream;
@@ -32,7 +32,7 @@ use net::endpoint::Protocol;
 #[allow(clippy::manual_async_fn)]
 pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
     journey: &'a mut Journey<'j, S>,
-) -> impl Future<Output = Result<Outcome, Failure>> {
+) -> impl Future<Output = Result<PipelineOutcome, Failure>> {
     async move {
         let upstream = find_upstream(journey)?;
         if upstream.reads_body() {
@@ -53,7 +53,7 @@ pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
                 Ok(AttemptEnd::Discarded) => {}
                 Ok(AttemptEnd::Replaced(stored)) => {
                     PooledBox::pin(stored_reply::send(journey, *stored)).await?;
-                    return Ok(Outcome::Done);
+                    return Ok(PipelineOutcome::Done);
                 }
                 // Another request took the last connection between the choice of the node and the connect, so that nothing
                 // was sent: another node is chosen, or the request waits in the queue.

@@ -14,7 +14,7 @@ use super::grpc;
 use super::journey::Journey;
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases;
-use super::run::{Outcome, Run};
+use super::run::{PipelineOutcome, Run};
 use super::wait::Wait;
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
@@ -27,7 +27,7 @@ use exchange::plugin::{NO_ANSWER, PluginPhase, Reply, changed_body, transform_re
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Sends the local reply for a failure.
-pub(super) async fn fail<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Failure) -> Outcome {
+pub(super) async fn fail<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Failure) -> PipelineOutcome {
     let failure = overdue(journey.run, journey.exchange, failure);
     if journey.downstream.progress().has_started
         && !matches!(failure.cause, Cause::ClientGone | Cause::ClientSlow)
@@ -37,12 +37,12 @@ pub(super) async fn fail<S: DownstreamStream>(journey: &mut Journey<'_, S>, fail
         journey.downstream.finish(Some(&trailers));
         let _ = poll_fn(|cx| Poll::Ready(journey.downstream.poll_flush(cx))).await;
         journey.exchange.failure = Some(failure);
-        return Outcome::Done;
+        return PipelineOutcome::Done;
     }
     if journey.downstream.progress().has_started || failure.cause == Cause::ClientGone {
         journey.downstream.abort(failure.cause.blame());
         journey.exchange.failure = Some(failure);
-        return Outcome::Done;
+        return PipelineOutcome::Done;
     }
     let mut answer = failure_reply::of(journey.exchange, &failure);
     if failure.cause == Cause::MethodRefused {
@@ -103,13 +103,13 @@ pub(super) fn slow(lost: TooSlow) -> Failure {
 static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
 
 /// Sends `reply`.
-pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut reply: Reply) -> Outcome {
+pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut reply: Reply) -> PipelineOutcome {
     journey.exchange.stats.answered_locally = true;
     transform_reply::transform(journey.exchange, &mut reply);
     if reply.status == NO_ANSWER {
         set_head(journey.run, journey.exchange, NO_ANSWER, &[]);
         journey.downstream.leave_unanswered();
-        return Outcome::Done;
+        return PipelineOutcome::Done;
     }
     let (mut body, mut trailers) = (reply.body.into_owned(), Headers::new());
     set_head(journey.run, journey.exchange, reply.status, &reply.headers);
@@ -128,7 +128,7 @@ pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut
     if grpc::reply(journey.exchange, &body, text.as_deref()) {
         journey.downstream.start_response(journey.exchange, BodyLength::None);
         send(journey, &[]).await;
-        return Outcome::Done;
+        return PipelineOutcome::Done;
     }
     let mut length =
         if matches!(journey.exchange.response.status, 204 | 304) || journey.exchange.response.status < 200 {
@@ -156,7 +156,7 @@ pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut
     }
     journey.downstream.start_response(journey.exchange, length);
     send_with_trailers(journey, &body, &trailers).await;
-    Outcome::Done
+    PipelineOutcome::Done
 }
 
 /// Makes the response's head that of a reply.

@@ -15,7 +15,7 @@ use exchange::failure::{Cause, Failure};
 use exchange::overload::limiter::Permit;
 
 /// The remaining work when the pipeline is done with a request.
-pub(crate) enum Outcome {
+pub(crate) enum PipelineOutcome {
     /// Nothing: the request was answered, or its response was cut.
     Done,
     /// The endpoint accepted the upgrade: from now on bytes pass between it and the client.

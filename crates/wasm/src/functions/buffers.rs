@@ -6,7 +6,7 @@ use super::ENV;
 use crate::abi::{BufferId, AbiStatus};
 use crate::host::{Frame, Host};
 use crate::limits::BODY_BUFFER_MAX;
-use crate::memory::{Outcome, finish, give, view, write_u32};
+use crate::memory::{HostResult, finish, give, view, write_u32};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
@@ -56,7 +56,7 @@ fn buffer(frame: &Frame, id: i32) -> Result<&[u8], AbiStatus> {
     found.ok_or(AbiStatus::NotFound)
 }
 
-fn get(caller: &mut Caller<'_, Host>, id: i32, start: i32, length: i32, data: i32, size: i32) -> Outcome {
+fn get(caller: &mut Caller<'_, Host>, id: i32, start: i32, length: i32, data: i32, size: i32) -> HostResult {
     let bytes = buffer(&caller.data().frame, id)?;
     let (start, length) = (start as u32 as usize, length as u32 as usize);
     let end = start.checked_add(length).ok_or(AbiStatus::BadArgument)?.min(bytes.len());
@@ -64,7 +64,7 @@ fn get(caller: &mut Caller<'_, Host>, id: i32, start: i32, length: i32, data: i3
     give(caller, &part, data, size)
 }
 
-fn status(caller: &mut Caller<'_, Host>, id: i32, length: i32, flags: i32) -> Outcome {
+fn status(caller: &mut Caller<'_, Host>, id: i32, length: i32, flags: i32) -> HostResult {
     let bytes = buffer(&caller.data().frame, id)?.len() as u32;
     write_u32(caller, length, bytes)?;
     write_u32(caller, flags, 0)?;
@@ -72,7 +72,7 @@ fn status(caller: &mut Caller<'_, Host>, id: i32, length: i32, flags: i32) -> Ou
 }
 
 /// Replaces `length` bytes from `start`; a start behind the end appends.
-fn set(caller: &mut Caller<'_, Host>, id: i32, start: i32, length: i32, data: i32, size: i32) -> Outcome {
+fn set(caller: &mut Caller<'_, Host>, id: i32, start: i32, length: i32, data: i32, size: i32) -> HostResult {
     let id = BufferId::of(id).ok_or(AbiStatus::BadArgument)?;
     let new = view(caller, data, size)?.to_vec();
     let frame = &mut caller.data_mut().frame;

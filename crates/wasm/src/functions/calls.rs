@@ -7,7 +7,7 @@ use super::ENV;
 use crate::abi::{Pairs, AbiStatus, deserialize};
 use crate::host::{CallKind, Host};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALL_TIMEOUT_MAX_MS};
-use crate::memory::{Outcome, finish, give, view, write_u32};
+use crate::memory::{HostResult, finish, give, view, write_u32};
 use crate::outgoing::{self, Outgoing, Payload};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
@@ -103,7 +103,7 @@ fn pair<'a>(pairs: &'a Pairs, wanted: &str) -> Option<&'a str> {
     str::from_utf8(&found.1).ok()
 }
 
-fn http_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 3], timeout: i32, number: i32) -> Outcome {
+fn http_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 3], timeout: i32, number: i32) -> HostResult {
     let [upstream, fields, body] = places;
     let upstream = upstream_name(caller, upstream)?;
     let pairs = deserialize(view(caller, fields.0, fields.1)?).ok_or(AbiStatus::BadArgument)?;
@@ -130,7 +130,7 @@ fn http_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 3], timeout: i3
     start(caller, outgoing, CallKind::Http, number)
 }
 
-fn grpc_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 5], timeout: i32, number: i32) -> Outcome {
+fn grpc_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 5], timeout: i32, number: i32) -> HostResult {
     let [upstream, service, method, fields, message] = places;
     let upstream = upstream_name(caller, upstream)?;
     let text = |place: (i32, i32)| {
@@ -191,7 +191,7 @@ fn upstream_name(caller: &Caller<'_, Host>, place: (i32, i32)) -> Result<String,
     Ok(format!("{scheme}://{}", origin.address))
 }
 
-fn start(caller: &mut Caller<'_, Host>, outgoing: Outgoing, kind: CallKind, number: i32) -> Outcome {
+fn start(caller: &mut Caller<'_, Host>, outgoing: Outgoing, kind: CallKind, number: i32) -> HostResult {
     // The place is checked first: a call without its number could not be told from others.
     write_u32(caller, number, 0)?;
     let token = outgoing::start(caller.data_mut(), outgoing, kind)?;

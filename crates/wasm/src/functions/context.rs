@@ -8,7 +8,7 @@ use crate::abi::{Pairs, Side, AbiStatus, deserialize};
 use crate::fields::STATUSES;
 use crate::host::Host;
 use crate::limits::BODY_BUFFER_MAX;
-use crate::memory::{Outcome, finish, view, write_u64};
+use crate::memory::{HostResult, finish, view, write_u64};
 use crate::timers;
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
@@ -120,7 +120,7 @@ fn reply(
     body: (i32, i32),
     fields: (i32, i32),
     grpc_status: i32,
-) -> Outcome {
+) -> HostResult {
     let status = u16::try_from(status).ok().filter(|status| STATUSES.contains(status));
     let status = status.ok_or(AbiStatus::BadArgument)?;
     let body = view(caller, body.0, body.1)?.to_vec();

@@ -7,7 +7,7 @@ use super::ENV;
 use crate::abi::AbiStatus;
 use crate::host::Host;
 use crate::limits::LOG_LINE_BYTES_MAX;
-use crate::memory::{Outcome, finish, view, write_u32};
+use crate::memory::{HostResult, finish, view, write_u32};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
@@ -38,7 +38,7 @@ fn lowest() -> u32 {
     }
 }
 
-fn log(caller: &mut Caller<'_, Host>, level: i32, message: i32, size: i32) -> Outcome {
+fn log(caller: &mut Caller<'_, Host>, level: i32, message: i32, size: i32) -> HostResult {
     let level = match level {
         0 => Level::TRACE,
         1 => Level::DEBUG,

@@ -7,7 +7,7 @@ use crate::abi::{AbiVersion, MapId, Pairs, AbiStatus, deserialize, serialize};
 use crate::fields::{Head, Write};
 use crate::host::{Frame, Host};
 use crate::limits::{PAIRS_BYTES_MAX, PAIRS_MAX};
-use crate::memory::{Outcome, finish, give, view, with_two, write_u32};
+use crate::memory::{HostResult, finish, give, view, with_two, write_u32};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
@@ -95,14 +95,14 @@ fn in_frame(frame: &Frame, id: MapId) -> Option<&Pairs> {
 }
 
 /// Guests of the first version take an empty value for a missing one, and know no NOT_FOUND here.
-fn missing(caller: &mut Caller<'_, Host>, status: AbiStatus, data: i32, size: i32) -> Outcome {
+fn missing(caller: &mut Caller<'_, Host>, status: AbiStatus, data: i32, size: i32) -> HostResult {
     if caller.data().identity.abi == AbiVersion::V0_1_0 {
         return give(caller, &[], data, size);
     }
     Err(status.into())
 }
 
-fn get(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), data: i32, size: i32) -> Outcome {
+fn get(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), data: i32, size: i32) -> HostResult {
     let map = map_of(map)?;
     let host = caller.data();
     let key = str::from_utf8(view(caller, key.0, key.1)?).map_err(|_| AbiStatus::BadArgument)?;
@@ -125,7 +125,7 @@ fn get(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), data: i32, size
     }
 }
 
-fn set(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), value: (i32, i32), write: Write) -> Outcome {
+fn set(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), value: (i32, i32), write: Write) -> HostResult {
     let map = map_of(map)?;
     let written = with_two(caller, key, value, |key, value, host| {
         let key = str::from_utf8(key).map_err(|_| AbiStatus::BadArgument)?;
@@ -186,7 +186,7 @@ fn pairs(caller: &Caller<'_, Host>, map: i32) -> Result<Vec<u8>, AbiStatus> {
     }
 }
 
-fn set_pairs(caller: &mut Caller<'_, Host>, map: i32, data: i32, size: i32) -> Outcome {
+fn set_pairs(caller: &mut Caller<'_, Host>, map: i32, data: i32, size: i32) -> HostResult {
     let map = map_of(map)?;
     let new = deserialize(view(caller, data, size)?).ok_or(AbiStatus::BadArgument)?;
     let host = caller.data_mut();

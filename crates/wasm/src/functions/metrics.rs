@@ -5,7 +5,7 @@ use wasmtime::{Caller, Error, Linker};
 use super::ENV;
 use crate::abi::AbiStatus;
 use crate::host::Host;
-use crate::memory::{Outcome, finish, view, write_u32, write_u64};
+use crate::memory::{HostResult, finish, view, write_u32, write_u64};
 use crate::metrics::{MetricKind, Metric};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
@@ -38,7 +38,7 @@ fn metric(caller: &Caller<'_, Host>, number: i32) -> Result<std::sync::Arc<Metri
     identity.shared.metrics.get(identity.name, number as u32)
 }
 
-fn define(caller: &mut Caller<'_, Host>, kind: i32, name: i32, size: i32, number: i32) -> Outcome {
+fn define(caller: &mut Caller<'_, Host>, kind: i32, name: i32, size: i32, number: i32) -> HostResult {
     let kind = MetricKind::of(kind).ok_or(AbiStatus::BadArgument)?;
     let identity = &caller.data().identity;
     let made = identity.shared.metrics.define(identity.name, kind, view(caller, name, size)?)?;

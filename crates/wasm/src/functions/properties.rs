@@ -5,7 +5,7 @@ use wasmtime::{Caller, Error, Linker};
 use super::ENV;
 use crate::abi::AbiStatus;
 use crate::host::Host;
-use crate::memory::{Outcome, finish, give, view, with_two};
+use crate::memory::{HostResult, finish, give, view, with_two};
 use crate::properties::{self, session};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
@@ -31,7 +31,7 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     Ok(())
 }
 
-fn get(caller: &mut Caller<'_, Host>, path: i32, path_size: i32, data: i32, size: i32) -> Outcome {
+fn get(caller: &mut Caller<'_, Host>, path: i32, path_size: i32, data: i32, size: i32) -> HostResult {
     let path = view(caller, path, path_size)?;
     let host = caller.data();
     let name = host.identity.name.as_bytes();

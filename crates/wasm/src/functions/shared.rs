@@ -5,7 +5,7 @@ use wasmtime::{Caller, Error, Linker};
 use super::ENV;
 use crate::abi::AbiStatus;
 use crate::host::Host;
-use crate::memory::{Outcome, finish, give, view, with_two, write_u32};
+use crate::memory::{HostResult, finish, give, view, with_two, write_u32};
 use crate::timers;
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
@@ -60,14 +60,14 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     Ok(())
 }
 
-fn get(caller: &mut Caller<'_, Host>, key: i32, key_size: i32, data: i32, size: i32, cas: i32) -> Outcome {
+fn get(caller: &mut Caller<'_, Host>, key: i32, key_size: i32, data: i32, size: i32, cas: i32) -> HostResult {
     let found = caller.data().identity.data.get(view(caller, key, key_size)?);
     let (value, version) = found.ok_or(AbiStatus::NotFound)?;
     write_u32(caller, cas, version)?;
     give(caller, &value, data, size)
 }
 
-fn register(caller: &mut Caller<'_, Host>, name: i32, size: i32, place: i32) -> Outcome {
+fn register(caller: &mut Caller<'_, Host>, name: i32, size: i32, place: i32) -> HostResult {
     let identity = caller.data().identity.clone();
     let number = identity.shared.register_queue(identity.name, view(caller, name, size)?)?;
     let queue = identity.shared.queue(number)?;
@@ -76,7 +76,7 @@ fn register(caller: &mut Caller<'_, Host>, name: i32, size: i32, place: i32) -> 
     Ok(())
 }
 
-fn resolve(caller: &mut Caller<'_, Host>, vm: (i32, i32), name: (i32, i32), place: i32) -> Outcome {
+fn resolve(caller: &mut Caller<'_, Host>, vm: (i32, i32), name: (i32, i32), place: i32) -> HostResult {
     let number = with_two(caller, vm, name, |vm, name, host| {
         let own = host.identity.name;
         let vm = if vm.is_empty() { own } else { str::from_utf8(vm).map_err(|_| AbiStatus::BadArgument)? };

@@ -20,7 +20,7 @@ use super::bridge::Gateway;
 use super::log_rotate::{OpenLogs, Rotation};
 use super::node::ServingInstance;
 use super::notify;
-use super::upgrade::{OldSide, Outcome, Successor, start_successor, write_outcome};
+use super::upgrade::{OldSide, UpgradeOutcome, Successor, start_successor, write_outcome};
 use crate::log::{self, LogControl};
 use crate::terminal::print_bounded;
 
@@ -205,7 +205,7 @@ async fn give_way(
     let grace_seconds = grace.as_secs();
     tracing::info!(process, version, grace_seconds, "another process serves; open requests may finish");
     notify::tell(&notify::main_process(process));
-    tell(&node, &Outcome::HandedOver { to: process, version });
+    tell(&node, &UpgradeOutcome::HandedOver { to: process, version });
     released.for_good();
     let logs = Logs::of(&node);
     // The lock and the control side's sockets are closed here, because this process would otherwise hold them until its
@@ -241,7 +241,7 @@ async fn shut_down(node: ServingInstance) {
 }
 
 /// Writes the outcome of an upgrade into the data folder, where `weir upgrade` waits for it.
-fn tell(node: &ServingInstance, outcome: &Outcome) {
+fn tell(node: &ServingInstance, outcome: &UpgradeOutcome) {
     // Without the lock, `weir upgrade` cannot find this instance by its folder and does not wait there.
     if node.lock().is_some()
         && let Err(error) = write_outcome(&node.settings.data, outcome)
@@ -356,7 +356,7 @@ fn failed(node: &ServingInstance, error: &anyhow::Error) {
     if let Err(error) = node.announce() {
         tracing::warn!(%error, "cannot write into the lock of the data folder");
     }
-    tell(node, &Outcome::Failed { reason });
+    tell(node, &UpgradeOutcome::Failed { reason });
 }
 
 enum SignalRequest {

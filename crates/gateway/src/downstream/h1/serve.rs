@@ -15,7 +15,7 @@ use super::stream::{After, H1Stream};
 use super::timer::ConnectionTimer;
 use crate::downstream::h2;
 use crate::observe::idle_counts::IdleState;
-use crate::pipeline::{self, Outcome, Served};
+use crate::pipeline::{self, PipelineOutcome, Served};
 use crate::tunnel;
 use net::env::{self, yield_when_spent};
 
@@ -174,12 +174,12 @@ async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) ->
     // request of the connection nor a tunnel is bounded by it.
     timer.deadline.clear_cap();
     let after = match outcome {
-        Outcome::Done => {
+        PipelineOutcome::Done => {
             let (after, bytes) = downstream.end();
             local.give_bytes(bytes);
             after
         }
-        Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
+        PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             let (client, bytes) = downstream.into_duplex();
             local.give_bytes(bytes);
             let tunnel = tunnel::run(&timer.deadline, client.into_end(), *endpoint, idle_timeout_ms);

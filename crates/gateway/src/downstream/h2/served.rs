@@ -11,7 +11,7 @@ use super::stream::H2Stream;
 
 use crate::downstream::extended_connect;
 use crate::downstream::stream_end::StreamEnd;
-use crate::pipeline::{self, Outcome, Served};
+use crate::pipeline::{self, PipelineOutcome, Served};
 use crate::tunnel;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
@@ -57,8 +57,8 @@ pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection
         }
     };
     match outcome {
-        Outcome::Done => drop(downstream),
-        Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
+        PipelineOutcome::Done => drop(downstream),
+        PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             deadline.clear_cap();
             let client = StreamEnd::new(downstream);
             let tunnel = tunnel::run(&deadline, client, *endpoint, idle_timeout_ms);

@@ -16,7 +16,7 @@ use crate::body::ResponseSink;
 use crate::context::WorkerContext;
 use crate::downstream::extended_connect;
 use crate::downstream::stream_end::StreamEnd;
-use crate::pipeline::{self, Outcome, Served};
+use crate::pipeline::{self, PipelineOutcome, Served};
 use crate::tunnel;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
@@ -125,8 +125,8 @@ async fn exchange(
     };
     deadline.clear_cap();
     let downstream = match outcome {
-        Outcome::Done => Some(downstream),
-        Outcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
+        PipelineOutcome::Done => Some(downstream),
+        PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             let client = StreamEnd::new(downstream);
             let tunnel = tunnel::run(deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;

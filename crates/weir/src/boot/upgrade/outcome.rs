@@ -11,7 +11,7 @@ const FILE: &str = "upgrade.json";
 /// How an upgrade ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::boot) enum Outcome {
+pub(in crate::boot) enum UpgradeOutcome {
     /// Another process serves.
     HandedOver {
         /// Its process id.
@@ -30,7 +30,7 @@ pub(in crate::boot) enum Outcome {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(in crate::boot) fn write(data: &Path, outcome: &Outcome) -> io::Result<()> {
+pub(in crate::boot) fn write(data: &Path, outcome: &UpgradeOutcome) -> io::Result<()> {
     let unfinished = data.join("upgrade.json.unfinished");
     std::fs::write(&unfinished, serde_json::to_vec(outcome)?)?;
     std::fs::rename(unfinished, path(data))
@@ -40,7 +40,7 @@ pub(in crate::boot) fn write(data: &Path, outcome: &Outcome) -> io::Result<()> {
 ///
 /// # Errors
 /// The file cannot be read, or another version wrote it.
-pub(super) fn read(data: &Path) -> io::Result<Option<Outcome>> {
+pub(super) fn read(data: &Path) -> io::Result<Option<UpgradeOutcome>> {
     match std::fs::read(path(data)) {
         Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -73,8 +73,8 @@ mod tests {
         assert_eq!(read(data.path()).unwrap(), None);
         forget(data.path()).unwrap();
         for outcome in [
-            Outcome::HandedOver { to: 7, version: "1.2.3".to_owned() },
-            Outcome::Failed { reason: "no".to_owned() },
+            UpgradeOutcome::HandedOver { to: 7, version: "1.2.3".to_owned() },
+            UpgradeOutcome::Failed { reason: "no".to_owned() },
         ] {
             write(data.path(), &outcome).unwrap();
             assert_eq!(read(data.path()).unwrap(), Some(outcome));

@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use control::source::store::DirectoryLock;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::outcome::{self, Outcome};
+use super::outcome::{self, UpgradeOutcome};
 
 /// How often the outcome file is read.
 const POLL: Duration = Duration::from_millis(20);
@@ -39,9 +39,9 @@ pub(crate) fn request(data: &Path, wait: Duration) -> anyhow::Result<Done> {
     loop {
         match outcome::read(data).with_context(|| format!("cannot read in {shown}"))? {
             // An outcome that names the asked process as the successor is that of the upgrade before.
-            Some(Outcome::HandedOver { to, version }) if to != from => return Ok(Done { from, to, version }),
-            Some(Outcome::Failed { reason }) => bail!("process {from} goes on serving: {reason}"),
-            Some(Outcome::HandedOver { .. }) | None => {}
+            Some(UpgradeOutcome::HandedOver { to, version }) if to != from => return Ok(Done { from, to, version }),
+            Some(UpgradeOutcome::Failed { reason }) => bail!("process {from} goes on serving: {reason}"),
+            Some(UpgradeOutcome::HandedOver { .. }) | None => {}
         }
         if DirectoryLock::holder(data)?.is_none() {
             bail!("process {from} has ended and none took over; its log says why");

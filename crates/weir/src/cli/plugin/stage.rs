@@ -23,7 +23,7 @@ pub(super) struct PhaseRecord {
 }
 
 /// The outcome of a request.
-pub(super) struct Outcome {
+pub(super) struct TrialOutcome {
     /// The changes of each phase, in their order.
     pub(super) phases: Vec<PhaseRecord>,
     /// Whether the plugin answered itself.
@@ -62,7 +62,7 @@ impl PluginTrial<'_> {
     ///
     /// # Errors
     /// The request is none, or a phase did not end in its time.
-    pub(super) async fn run(&self, scene: &mut Scene, written: &WrittenRequest) -> anyhow::Result<Outcome> {
+    pub(super) async fn run(&self, scene: &mut Scene, written: &WrittenRequest) -> anyhow::Result<TrialOutcome> {
         let mut exchange = scene.exchange(&written.text()?);
         let exchange = &mut *exchange;
         exchange.instance.set(INSTANCE);
@@ -109,7 +109,7 @@ impl PluginTrial<'_> {
                 .map_err(|error| anyhow::anyhow!("the field {name} of the response is none: {error:?}"))?;
         }
         self.response(exchange, &mut body, &mut phases).await?;
-        Ok(Outcome {
+        Ok(TrialOutcome {
             phases,
             answered,
             status: exchange.response.status,

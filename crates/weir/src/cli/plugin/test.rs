@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::file::{FileArguments, code, settings};
 use super::requests::{Expectation, RequestFile, WrittenRequest};
-use super::stage::{Outcome, PluginTrial};
+use super::stage::{TrialOutcome, PluginTrial};
 use crate::boot;
 use crate::terminal::{Paint, print};
 
@@ -99,7 +99,7 @@ impl Trial<'_> {
         &self,
         code: &exchange::plugin::extension_loader::LoadedCode,
         request: &WrittenRequest,
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<TrialOutcome> {
         let states = StateRegistry::default();
         let build = build("/routes/1", self.metadata, &states, self.services);
         let plugin = code.extension.build(&build, self.config).map_err(anyhow::Error::msg)?;
@@ -112,7 +112,7 @@ impl Trial<'_> {
     }
 }
 
-fn show(number: usize, request: &WrittenRequest, outcome: &Outcome, faults: &[String]) {
+fn show(number: usize, request: &WrittenRequest, outcome: &TrialOutcome, faults: &[String]) {
     let paint = Paint::for_stdout();
     let name = request.name.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
     print(format_args!("{number}. {} {}{name}", request.method, request.path));
@@ -132,7 +132,7 @@ fn show(number: usize, request: &WrittenRequest, outcome: &Outcome, faults: &[St
 }
 
 /// The differences between an outcome and what is expected.
-fn faults_of(expect: &Expectation, outcome: &Outcome) -> Vec<String> {
+fn faults_of(expect: &Expectation, outcome: &TrialOutcome) -> Vec<String> {
     let mut faults = Vec::new();
     let mut compare = |what: &str, expected: Option<String>, found: String| {
         if let Some(expected) = expected.filter(|expected| *expected != found) {
