@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::loaded_endpoint::LoadedEndpoint;
 use crate::snapshot::Applied;
 
-pub use tap::{RequestRecord, SPANS_MAX, Span, SpanGroup, Tap, TapCounts};
+pub use tap::{RequestRecord, SPANS_MAX, TimelineSpan, SpanGroup, Tap, TapCounts};
 pub use traffic::{Breakdown, Figures, Rate, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint, TrafficRow};
 pub use upstream_nodes::{
     NodeProtection, NodeReport, NodeTransition, UnusableNodes, UpstreamNodes, UpstreamProtection,

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::report::{RequestRecord, Span};
+use model::report::{RequestRecord, TimelineSpan};
 use serde_json::{Value, json};
 
 /// The record as readers get it. With `hides_queries` the query of the path is `?…`, because it may hold a secret.
@@ -41,7 +41,7 @@ pub(super) fn record(record: &RequestRecord, hides_queries: bool, has_spans: boo
     })
 }
 
-fn span(span: &Span) -> Value {
+fn span(span: &TimelineSpan) -> Value {
     json!({
         "name": span.name,
         "group": span.group.to_string(),

@@ -1,6 +1,6 @@
 //! Readers of a scripted gateway.
 
-use model::report::{Span, SpanGroup, TapCounts};
+use model::report::{TimelineSpan, SpanGroup, TapCounts};
 use model::search::TRAFFIC_FIELDS;
 
 use super::*;
@@ -74,7 +74,7 @@ pub(crate) fn record(status: u16, path: &str) -> RequestRecord {
         gateway_us: 200,
         upstream_us: 38_000,
         attempts: 1,
-        spans: vec![Span {
+        spans: vec![TimelineSpan {
             name: "wait".into(),
             group: SpanGroup::Attempt(1, ([10, 0, 4, 18], 8080).into()),
             at_us: 5,

@@ -92,12 +92,12 @@ pub struct RequestRecord {
     /// How many attempts at endpoints were made.
     pub attempts: usize,
     /// Its timeline, ordered by begin; empty if it was not timed. At most [`SPANS_MAX`].
-    pub spans: Vec<Span>,
+    pub spans: Vec<TimelineSpan>,
 }
 
 /// One step of a request's timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct TimelineSpan {
     /// The step: a plugin, or a word such as `connect`.
     pub name: Cow<'static, str>,
     /// The part of the request that it belongs to.

@@ -32,7 +32,7 @@ pub(super) enum SpanKind {
 
 /// The parts of a span besides attributes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span<'s> {
+pub(super) struct OtlpSpan<'s> {
     pub(super) trace_id: &'s [u8; 16],
     pub(super) span_id: &'s [u8; 8],
     pub(super) parent_id: Option<&'s [u8; 8]>,
@@ -46,7 +46,7 @@ pub(super) struct Span<'s> {
 }
 
 /// Appends everything but name and attributes of a span.
-pub(super) fn write_span(span: &Span<'_>, buffer: &mut Vec<u8>) {
+pub(super) fn write_span(span: &OtlpSpan<'_>, buffer: &mut Vec<u8>) {
     write_bytes(1, span.trace_id, buffer);
     write_bytes(2, span.span_id, buffer);
     if let Some(state) = span.state {
@@ -230,7 +230,7 @@ mod tests {
         let mut body = Vec::new();
         let long = vec![b'x'; 70_000];
         write_span(
-            &Span {
+            &OtlpSpan {
                 trace_id: &[1; 16],
                 span_id: &[2; 8],
                 parent_id: Some(&[3; 8]),

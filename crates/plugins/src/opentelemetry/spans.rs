@@ -12,7 +12,7 @@ use exchange::plugin::batch::BatchQueue;
 use message::Method;
 use router::vars::{BuiltinVariable, Variable, VariableSource};
 
-use super::otlp::{self, Span, SpanKind, Value, write_attribute, write_name, write_span};
+use super::otlp::{self, OtlpSpan, SpanKind, Value, write_attribute, write_name, write_span};
 use crate::shared::tracing::ids;
 
 /// The span of a request that is reported, while the request is served.
@@ -185,7 +185,7 @@ fn end_of_request(
     add_maskable(exchange, fields);
     add_fields(exchange, additional, fields);
     let error = (status >= 500).then(|| format!("{source} error: {status}"));
-    let span = Span {
+    let span = OtlpSpan {
         trace_id: &context.trace_id,
         span_id: &context.span_id,
         parent_id: recording.parent_id.as_ref(),
@@ -315,7 +315,7 @@ fn child(
     error: Option<&str>,
     fields: &mut Vec<u8>,
 ) {
-    let span = Span {
+    let span = OtlpSpan {
         trace_id: &context.trace_id,
         span_id: &ids::new_span_id(),
         parent_id: Some(&context.span_id),

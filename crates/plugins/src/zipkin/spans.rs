@@ -43,7 +43,7 @@ pub(super) struct Fields {
 }
 
 /// A span with a begin and an end, in nanoseconds of the monotonic clock.
-struct Span {
+struct ZipkinSpan {
     name: &'static str,
     id: [u8; 8],
     parent_id: Option<[u8; 8]>,
@@ -90,7 +90,7 @@ impl Recording {
         let (started_ns, ended_ns) = (exchange.times.started_ns, exchange.times.ended_ns);
         let trace_id = context.trace_id_text();
         let mut buffer = exchange.local().take_bytes();
-        let mut write = |span: &Span, is_request: bool| {
+        let mut write = |span: &ZipkinSpan, is_request: bool| {
             buffer.clear();
             write_span(span, &trace_id, exchange, origin, &mut buffer);
             if is_request {
@@ -100,7 +100,7 @@ impl Recording {
             }
             take(buffer.clone());
         };
-        let child = |name, id, started_ns, ended_ns| Span {
+        let child = |name, id, started_ns, ended_ns| ZipkinSpan {
             name,
             id,
             parent_id: Some(context.span_id),
@@ -117,7 +117,7 @@ impl Recording {
                 );
                 if self.head_ns != 0 {
                     let span = child("apisix.body_filter", ids::new_span_id(), self.head_ns, ended_ns);
-                    write(&Span { parent_id: Some(self.proxy_id), ..span }, false);
+                    write(&ZipkinSpan { parent_id: Some(self.proxy_id), ..span }, false);
                 }
                 write(&child("apisix.proxy", self.proxy_id, access_ended_ns, ended_ns), false);
             }
@@ -126,7 +126,7 @@ impl Recording {
             write(&child("apisix.response_span", ids::new_span_id(), self.head_ns, ended_ns), false);
         }
         let parent_id = self.parent_id;
-        let span = Span { name: "apisix.request", id: context.span_id, parent_id, started_ns, ended_ns };
+        let span = ZipkinSpan { name: "apisix.request", id: context.span_id, parent_id, started_ns, ended_ns };
         write(&span, true);
         exchange.local().give_bytes(buffer);
     }
@@ -148,7 +148,7 @@ impl Fields {
 }
 
 /// Writes the parts that every span has, without the end of the object.
-fn write_span(span: &Span, trace_id: &[u8], exchange: &Exchange, origin: &Origin, buffer: &mut Vec<u8>) {
+fn write_span(span: &ZipkinSpan, trace_id: &[u8], exchange: &Exchange, origin: &Origin, buffer: &mut Vec<u8>) {
     let mut put = |name: &str, digits: &[u8]| {
         buffer.extend_from_slice(name.as_bytes());
         buffer.extend_from_slice(digits);

@@ -8,10 +8,10 @@ use exchange::exchange::Attempt;
 use exchange::exchange::timeline::PluginRun;
 use exchange::failure::{Cause, FailurePhase};
 use exchange::plugin::PluginPhase;
-use model::report::{SPANS_MAX, Span, SpanGroup};
+use model::report::{SPANS_MAX, TimelineSpan, SpanGroup};
 
 /// The spans of `exchange`, ordered by begin.
-pub(super) fn of(exchange: &Exchange) -> Vec<Span> {
+pub(super) fn of(exchange: &Exchange) -> Vec<TimelineSpan> {
     let mut spans = Spans { started_ns: exchange.times.started_ns, all: Vec::with_capacity(16) };
     of_client(exchange, &mut spans);
     for (index, attempt) in exchange.attempts.iter().enumerate() {
@@ -27,18 +27,18 @@ pub(super) fn of(exchange: &Exchange) -> Vec<Span> {
 
 struct Spans {
     started_ns: u64,
-    all: Vec<Span>,
+    all: Vec<TimelineSpan>,
 }
 
 impl Spans {
     /// Adds a span between two readings of the monotonic clock, unless there are too many.
-    fn add(&mut self, name: &'static str, group: SpanGroup, from_ns: u64, ns: u64) -> Option<&mut Span> {
+    fn add(&mut self, name: &'static str, group: SpanGroup, from_ns: u64, ns: u64) -> Option<&mut TimelineSpan> {
         if self.all.len() >= SPANS_MAX {
             return None;
         }
         let at_us = from_ns.saturating_sub(self.started_ns) / 1_000;
         let name = Cow::Borrowed(name);
-        self.all.push(Span { name, group, at_us, us: ns / 1_000, failed: false, detail: None });
+        self.all.push(TimelineSpan { name, group, at_us, us: ns / 1_000, failed: false, detail: None });
         self.all.last_mut()
     }
 
@@ -227,7 +227,7 @@ mod tests {
             let spans = of(&exchange);
             let matched = spans.iter().find(|span| span.name == "match").expect("each request is matched");
             assert_eq!(matched.us, expected_us, "{runs:?} {upstream_us} {attempt_us} {waited_us} {ended_us}");
-            let overlaps = |span: &&Span| {
+            let overlaps = |span: &&TimelineSpan| {
                 matches!(span.group, SpanGroup::Attempt(..)) && span.at_us < matched.at_us + matched.us
             };
             assert_eq!(spans.iter().find(overlaps).map(|span| &span.name), None);

@@ -26,7 +26,7 @@ struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
     scope: Option<Scope>,
     #[prost(message, repeated, tag = "2")]
-    spans: Vec<Span>,
+    spans: Vec<DecodedSpan>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -39,7 +39,7 @@ struct Scope {
 
 /// A span.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(in crate::opentelemetry) struct Span {
+pub(in crate::opentelemetry) struct DecodedSpan {
     #[prost(bytes = "vec", tag = "1")]
     pub(in crate::opentelemetry) trace_id: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
@@ -99,7 +99,7 @@ enum Any {
 
 impl Request {
     /// All spans.
-    pub(in crate::opentelemetry) fn spans(&self) -> Vec<&Span> {
+    pub(in crate::opentelemetry) fn spans(&self) -> Vec<&DecodedSpan> {
         let scopes = self.resource_spans.iter().flat_map(|resource| &resource.scope_spans);
         scopes.flat_map(|scope| &scope.spans).collect()
     }
@@ -111,7 +111,7 @@ impl Request {
     }
 }
 
-impl Span {
+impl DecodedSpan {
     /// An attribute: a text in quotes, a number or a truth without; empty without it.
     pub(in crate::opentelemetry) fn attribute(&self, name: &str) -> String {
         shown(&self.attributes, name)

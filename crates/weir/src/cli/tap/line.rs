@@ -23,11 +23,11 @@ pub(super) struct Record {
     detail: Option<String>,
     total_us: u64,
     #[serde(default)]
-    spans: Vec<Span>,
+    spans: Vec<TapSpan>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Span {
+struct TapSpan {
     name: String,
     group: String,
     us: u64,
@@ -76,7 +76,7 @@ impl Record {
     }
 }
 
-impl Span {
+impl TapSpan {
     fn text(&self, paint: Paint) -> String {
         let group = self.group.strip_prefix("attempt ").map(|attempt| format!("try {} ", clean(attempt)));
         let name = format!("{}{}", group.unwrap_or_default(), clean(&self.name));
