@@ -18,7 +18,7 @@ mod text;
 
 use std::fmt;
 
-pub use fields::{CERTIFICATE_FIELDS, FilterField, FieldType, Fields, OBJECT_FIELDS, TRAFFIC_FIELDS};
+pub use fields::{CERTIFICATE_FIELDS, FilterField, FieldType, FilterFields, OBJECT_FIELDS, TRAFFIC_FIELDS};
 pub use text::quote;
 
 use text::Pattern;
@@ -140,7 +140,7 @@ impl Filter {
     ///
     /// # Errors
     /// The first place that cannot be read, with the names and signs that could stand there. A text over a limit is one, too.
-    pub fn parse(text: &str, fields: &Fields) -> Result<Filter, FilterError> {
+    pub fn parse(text: &str, fields: &FilterFields) -> Result<Filter, FilterError> {
         parse::filter(text, fields)
     }
 

@@ -35,7 +35,7 @@ use exchange::plugin::{BodyNeed, Build, Plugin, PluginKind};
 use router::vars::{Expression, VariableSource};
 use serde_json::{Value, json};
 
-use crate::shared::attributes::{Attribute, Fields, attributes};
+use crate::shared::attributes::{Attribute, AttributeFields, attributes};
 use crate::shared::batch::MAX_PENDING_ENTRIES;
 use crate::shared::config;
 use crate::shared::logger::contents::Contents;
@@ -109,7 +109,7 @@ struct FileLoggerFields {
 }
 
 fn read(config: &Value) -> Result<FileLoggerFields, String> {
-    let mut fields = Fields::of(config.clone())?;
+    let mut fields = AttributeFields::of(config.clone())?;
     let own = FileLoggerConfig::take(&mut fields)?;
     let format = FormatFields::take(&mut fields)?;
     let bodies = BodyFields::take(&mut fields)?;

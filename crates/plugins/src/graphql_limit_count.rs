@@ -68,7 +68,7 @@ use message::Method;
 use serde_json::{Map, Value};
 
 use crate::limit_count::CostLimit;
-use crate::shared::attributes::{Attribute, Fields, attributes, words};
+use crate::shared::attributes::{Attribute, AttributeFields, attributes, words};
 use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refusal};
 use crate::shared::graphql::{Document, Operation};
 use crate::shared::outages::Outages;
@@ -134,7 +134,7 @@ fn schema() -> Value {
 
 /// The own fields, and the rest, which are those of `limit-count`.
 fn read(config: &Value) -> Result<(GraphqlLimitCountConfig, Value), String> {
-    let own = GraphqlLimitCountConfig::take(&mut Fields::of(config.clone())?)?;
+    let own = GraphqlLimitCountConfig::take(&mut AttributeFields::of(config.clone())?)?;
     let mut rest = config.clone();
     if let Some(fields) = rest.as_object_mut() {
         fields.retain(|name, _| !GraphqlLimitCountConfig::NAMES.contains(&&**name));

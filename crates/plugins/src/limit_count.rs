@@ -59,7 +59,7 @@ use exchange::Exchange;
 use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep};
 use serde_json::{Value, json};
 
-use crate::shared::attributes::{Attribute, Fields, attributes, words};
+use crate::shared::attributes::{Attribute, AttributeFields, attributes, words};
 use crate::shared::config;
 use crate::shared::fields::is_token;
 use crate::shared::limits::amount::WrittenAmount;
@@ -210,7 +210,7 @@ fn schema() -> Value {
 
 /// The configuration, and the Redis that counts.
 fn read(config: &Value) -> Result<(LimitCountConfig, Option<RedisSettings>), String> {
-    let mut fields = Fields::of(config.clone())?;
+    let mut fields = AttributeFields::of(config.clone())?;
     let own = LimitCountConfig::take(&mut fields)?;
     let (redis, sentinel) = (RedisFields::take(&mut fields)?, SentinelFields::take(&mut fields)?);
     fields.finish(&[LimitCountConfig::NAMES, RedisFields::NAMES, SentinelFields::NAMES])?;

@@ -186,7 +186,7 @@ impl Opa {
     ///
     /// # Errors
     /// A value is not valid in a field: the upstream would decide without it.
-    fn let_pass(&self, exchange: &mut Exchange, fields: &decision::Fields) -> Result<(), FieldError> {
+    fn let_pass(&self, exchange: &mut Exchange, fields: &decision::DecisionFields) -> Result<(), FieldError> {
         for name in &self.upstream_fields {
             exchange.remove_request_field(name);
             exchange.decision.user_fields.push(name.clone());

@@ -26,9 +26,9 @@ pub struct FilterField {
 
 /// The fields that a filter may name.
 #[derive(Clone, Copy, Debug)]
-pub struct Fields(pub &'static [FilterField]);
+pub struct FilterFields(pub &'static [FilterField]);
 
-impl Fields {
+impl FilterFields {
     /// The field of that name, written in any case.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&'static FilterField> {
@@ -51,7 +51,7 @@ const fn one_of(name: &'static str, values: &'static [&'static str]) -> FilterFi
 }
 
 /// The fields of objects of the configuration.
-pub const OBJECT_FIELDS: Fields = Fields(&[
+pub const OBJECT_FIELDS: FilterFields = FilterFields(&[
     field("id", FieldType::Text),
     field("name", FieldType::Text),
     field("host", FieldType::Text),
@@ -74,7 +74,7 @@ pub const OBJECT_FIELDS: Fields = Fields(&[
 ]);
 
 /// The fields of certificates.
-pub const CERTIFICATE_FIELDS: Fields = Fields(&[
+pub const CERTIFICATE_FIELDS: FilterFields = FilterFields(&[
     field("id", FieldType::Text),
     field("name", FieldType::Text),
     one_of("kind", &["ssls", "file", "acme"]),
@@ -86,7 +86,7 @@ pub const CERTIFICATE_FIELDS: Fields = Fields(&[
 ]);
 
 /// The fields of requests.
-pub const TRAFFIC_FIELDS: Fields = Fields(&[
+pub const TRAFFIC_FIELDS: FilterFields = FilterFields(&[
     field("status", FieldType::Status),
     field("method", FieldType::Text),
     field("host", FieldType::Text),

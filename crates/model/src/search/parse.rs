@@ -4,12 +4,12 @@ use stdx::nearest::nearest;
 
 use super::text::Pattern;
 use super::{
-    Comparison, FILTER_BYTES_MAX, FilterField, FieldType, Fields, Filter, FilterError, Quantity, TERMS_MAX, Term,
+    Comparison, FILTER_BYTES_MAX, FilterField, FieldType, FilterFields, Filter, FilterError, Quantity, TERMS_MAX, Term,
     Test, VALUES_MAX,
 };
 
 /// Reads a filter.
-pub(super) fn filter(text: &str, fields: &Fields) -> Result<Filter, FilterError> {
+pub(super) fn filter(text: &str, fields: &FilterFields) -> Result<Filter, FilterError> {
     if text.len() > FILTER_BYTES_MAX {
         let at = text.floor_char_boundary(FILTER_BYTES_MAX);
         let reason = format!("a filter has at most {FILTER_BYTES_MAX} bytes");
@@ -38,7 +38,7 @@ struct FilterReader<'t> {
     text: &'t str,
     /// In bytes.
     at: usize,
-    fields: &'t Fields,
+    fields: &'t FilterFields,
     /// Values read so far.
     values: usize,
 }

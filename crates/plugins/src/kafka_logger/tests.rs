@@ -79,7 +79,7 @@ fn batch_is_one_message_or_one_each() {
     let check = |more: Value, expected: &[&str]| {
         let build = exchange::testing::build("/routes/1", None, &states, &services);
         let written: KafkaLoggerConfig = {
-            let mut fields = crate::shared::attributes::Fields::of(with(more.clone())).unwrap();
+            let mut fields = crate::shared::attributes::AttributeFields::of(with(more.clone())).unwrap();
             crate::shared::attributes::FieldSet::take(&mut fields).unwrap()
         };
         let size = more["batch_max_size"].as_u64().unwrap_or(1_000) as usize;
@@ -110,7 +110,7 @@ fn settings() -> QueueSettings {
 #[test]
 fn single_messages_wait_as_producer_says() {
     let check = |more: Value, batch: usize, expected: (usize, u64, u64, usize)| {
-        let mut fields = crate::shared::attributes::Fields::of(with(more.clone())).unwrap();
+        let mut fields = crate::shared::attributes::AttributeFields::of(with(more.clone())).unwrap();
         let config: KafkaLoggerConfig = crate::shared::attributes::FieldSet::take(&mut fields).unwrap();
         let settings =
             KafkaLogger::queue_settings(&config, QueueSettings { batch_max_entries: batch, ..settings() });

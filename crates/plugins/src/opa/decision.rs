@@ -7,13 +7,13 @@ use jsonx::{Bounds, Object, Value};
 #[derive(Debug)]
 pub(super) enum OpaDecision {
     /// The request passes; the fields are those that the policy gave.
-    Pass(Fields),
+    Pass(DecisionFields),
     /// The client is answered with this.
     Refuse(Reply),
 }
 
 /// Names and values of fields.
-pub(super) type Fields = Vec<(String, String)>;
+pub(super) type DecisionFields = Vec<(String, String)>;
 
 /// Reads an answer with `status`. Only 200 has a decision: a server that fails may answer with a body of
 /// another origin.
@@ -71,8 +71,8 @@ fn is_the_gateways(name: &str) -> bool {
 }
 
 /// The fields that the policy gave; those that cannot be fields are left out.
-fn fields(result: &Object) -> Fields {
-    let mut fields = Fields::new();
+fn fields(result: &Object) -> DecisionFields {
+    let mut fields = DecisionFields::new();
     let mut add = |name: &str, value: &Value| {
         let text = match value {
             Value::Text(text) => text.to_string(),

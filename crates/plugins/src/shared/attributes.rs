@@ -36,7 +36,7 @@ pub(crate) trait FieldSet: Attribute {
     ///
     /// # Errors
     /// The misfit, as a sentence.
-    fn take(fields: &mut Fields) -> Result<Self, String>;
+    fn take(fields: &mut AttributeFields) -> Result<Self, String>;
 }
 
 /// Defines the configuration of a plugin, or an object inside one. Keywords of the whole object follow the struct.
@@ -233,17 +233,17 @@ impl<T: Attribute> Attribute for Vec<T> {
 }
 
 /// A configuration as it was written, while its attributes are taken out.
-pub(crate) struct Fields(Map<String, Value>);
+pub(crate) struct AttributeFields(Map<String, Value>);
 
-impl Fields {
+impl AttributeFields {
     /// All fields of `config`, without what every plugin may have (`_meta`).
     ///
     /// # Errors
     /// It is no object.
-    pub(crate) fn of(config: Value) -> Result<Fields, String> {
+    pub(crate) fn of(config: Value) -> Result<AttributeFields, String> {
         let Value::Object(mut fields) = config else { return Err(format!("{config} is no object")) };
         fields.shift_remove("_meta");
-        Ok(Fields(fields))
+        Ok(AttributeFields(fields))
     }
 
     /// Takes the attribute `name`; `absent` where it is not written.

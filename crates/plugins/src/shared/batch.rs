@@ -60,12 +60,12 @@ pub(crate) const MAX_PENDING_ENTRIES: usize = 8_192;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::attributes::{Attribute, Fields};
+    use crate::shared::attributes::{Attribute, AttributeFields};
 
     #[test]
     fn settings_convert_seconds_and_leave_the_rest() {
         let config = json!({"uri": "u", "batch_max_size": 2, "buffer_duration": 3, "retry_delay": 0});
-        let mut config = Fields::of(config).unwrap();
+        let mut config = AttributeFields::of(config).unwrap();
         let settings = BatchFields::take(&mut config).unwrap().settings("x logger", "/routes/1", None);
         assert_eq!(config.finish(&[]), Err("unknown field `uri`".to_owned()));
         let expected = QueueSettings {

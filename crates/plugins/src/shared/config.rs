@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use super::attributes::{Attribute, FieldSet, Fields};
+use super::attributes::{Attribute, FieldSet, AttributeFields};
 
 /// The configuration as `T`, without `_meta`, which every plugin may have.
 ///
@@ -18,7 +18,7 @@ pub(crate) fn parse<T: Attribute>(config: &Value) -> Result<T, String> {
 /// # Errors
 /// What does not fit, as a sentence.
 pub(crate) fn fields_of<T: FieldSet>(metadata: Option<&Value>) -> Result<T, String> {
-    T::take(&mut Fields::of(metadata.cloned().unwrap_or_else(|| Value::Object(Map::new())))?)
+    T::take(&mut AttributeFields::of(metadata.cloned().unwrap_or_else(|| Value::Object(Map::new())))?)
 }
 
 /// The identity of a configuration: its text without `_meta`, with the names in order.

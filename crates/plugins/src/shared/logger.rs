@@ -25,7 +25,7 @@ use exchange::plugin::stream::StreamSession;
 use exchange::plugin::{BodyNeed, Build, PluginPhase, Plugin, PluginKind};
 use serde_json::{Map, Value, json};
 
-use super::attributes::{Attribute, FieldSet, Fields};
+use super::attributes::{Attribute, FieldSet, AttributeFields};
 use super::batch::{self, BatchFields};
 use super::config;
 use contents::Contents;
@@ -202,7 +202,7 @@ pub(crate) fn check_metadata(metadata: &Value) -> Result<(), String> {
 }
 
 fn read<P: LogPlugin>(config: &Value) -> Result<LogPluginConfig<P::TcpLoggerConfig>, String> {
-    let mut fields = Fields::of(config.clone())?;
+    let mut fields = AttributeFields::of(config.clone())?;
     let own = P::TcpLoggerConfig::take(&mut fields)?;
     let format = match P::COMMON {
         CommonFields::None => FormatFields::default(),

@@ -35,7 +35,7 @@ pub(super) struct Recording {
 }
 
 /// The fields that the upstream gets.
-pub(super) struct Fields {
+pub(super) struct UpstreamB3Fields {
     trace_id: Vec<u8>,
     span_id: [u8; 16],
     parent_id: Option<[u8; 16]>,
@@ -63,14 +63,14 @@ impl Recording {
     }
 
     /// The fields of the span that the upstream is below.
-    pub(super) fn fields(&mut self) -> Option<Fields> {
+    pub(super) fn fields(&mut self) -> Option<UpstreamB3Fields> {
         let context = self.context?;
         self.has_proxied = true;
         let (id, parent_id) = match context.is_sampled {
             true => (self.proxy_id, Some(context.span_id)),
             false => (context.span_id, self.parent_id),
         };
-        Some(Fields {
+        Some(UpstreamB3Fields {
             trace_id: context.trace_id_text(),
             span_id: digits(&id),
             parent_id: parent_id.as_ref().map(digits),
@@ -132,7 +132,7 @@ impl Recording {
     }
 }
 
-impl Fields {
+impl UpstreamB3Fields {
     /// Puts them into the request.
     pub(super) fn set(&self, headers: &mut Headers) {
         // If the head is full, the request continues without them.

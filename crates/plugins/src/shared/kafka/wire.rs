@@ -165,7 +165,7 @@ fn record_batch(values: &[(usize, Bytes)], key: Option<&Bytes>, now_ms: i64) -> 
 
 /// The reply to [`Request::metadata`].
 pub(super) fn read_metadata(reply: &[u8], topic: &str) -> Result<KafkaMetadata, ReplyFault> {
-    let mut fields = Fields(reply);
+    let mut fields = KafkaReplyReader(reply);
     fields.i32()?;
     let mut brokers = BTreeMap::new();
     for _ in 0..fields.count()? {
@@ -193,7 +193,7 @@ pub(super) fn read_metadata(reply: &[u8], topic: &str) -> Result<KafkaMetadata, 
     Err(ReplyFault::Malformed)
 }
 
-fn leaders(fields: &mut Fields<'_>) -> Result<BTreeMap<i32, Option<i32>>, ReplyFault> {
+fn leaders(fields: &mut KafkaReplyReader<'_>) -> Result<BTreeMap<i32, Option<i32>>, ReplyFault> {
     let mut leaders = BTreeMap::new();
     for _ in 0..fields.count()? {
         fields.i16()?;
@@ -210,7 +210,7 @@ fn leaders(fields: &mut Fields<'_>) -> Result<BTreeMap<i32, Option<i32>>, ReplyF
 
 /// The reply to [`Request::produce`]: the partitions that refused, with why.
 pub(super) fn read_produced(reply: &[u8]) -> Result<BTreeMap<i32, KafkaRefusal>, ReplyFault> {
-    let mut fields = Fields(reply);
+    let mut fields = KafkaReplyReader(reply);
     let mut refused = BTreeMap::new();
     for _ in 0..fields.count()? {
         fields.text()?;
@@ -228,7 +228,7 @@ pub(super) fn read_produced(reply: &[u8]) -> Result<BTreeMap<i32, KafkaRefusal>,
 
 /// The reply to [`Request::sasl_handshake`].
 pub(super) fn read_sasl_handshake(reply: &[u8]) -> Result<(), ReplyFault> {
-    match KafkaRefusal::of(Fields(reply).i16()?, None) {
+    match KafkaRefusal::of(KafkaReplyReader(reply).i16()?, None) {
         Some(refusal) => Err(ReplyFault::Refused(refusal)),
         None => Ok(()),
     }
@@ -236,7 +236,7 @@ pub(super) fn read_sasl_handshake(reply: &[u8]) -> Result<(), ReplyFault> {
 
 /// The reply to [`Request::sasl_authenticate`]: the server's message.
 pub(super) fn read_sasl_authenticate(reply: &[u8]) -> Result<Vec<u8>, ReplyFault> {
-    let mut fields = Fields(reply);
+    let mut fields = KafkaReplyReader(reply);
     let code = fields.i16()?;
     let text = fields.text()?;
     if let Some(refusal) = KafkaRefusal::of(code, text) {
@@ -248,14 +248,14 @@ pub(super) fn read_sasl_authenticate(reply: &[u8]) -> Result<Vec<u8>, ReplyFault
 
 /// The number that the reply repeats, and the rest.
 pub(super) fn read_correlation(reply: &[u8]) -> Result<(i32, &[u8]), ReplyFault> {
-    let mut fields = Fields(reply);
+    let mut fields = KafkaReplyReader(reply);
     Ok((fields.i32()?, fields.0))
 }
 
 /// The fields of a reply that are not read yet.
-struct Fields<'a>(&'a [u8]);
+struct KafkaReplyReader<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> KafkaReplyReader<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], ReplyFault> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(ReplyFault::Malformed)?;
         self.0 = rest;

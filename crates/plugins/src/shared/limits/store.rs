@@ -5,7 +5,7 @@ use exchange::plugin::Reply;
 use serde_json::{Value, json};
 
 use super::key::LimitKey;
-use crate::shared::attributes::{FieldSet, Fields, words};
+use crate::shared::attributes::{FieldSet, AttributeFields, words};
 use crate::shared::redis::settings::{RedisFields, RedisSettings, add_to_schema};
 
 words! {
@@ -59,7 +59,7 @@ pub(crate) fn read_counted<C: FieldSet>(
     config: &Value,
     policy_of: fn(&C) -> CountPolicy,
 ) -> Result<(C, Option<RedisSettings>), String> {
-    let mut fields = Fields::of(config.clone())?;
+    let mut fields = AttributeFields::of(config.clone())?;
     let (own, redis) = (C::take(&mut fields)?, RedisFields::take(&mut fields)?);
     fields.finish(&[C::NAMES, RedisFields::NAMES])?;
     let settings = match policy_of(&own) {
