@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::{Catalog, Change, ConfigFault, Policy, Snapshot};
+use model::{Catalog, Change, ConfigFault, FaultPolicy, Snapshot};
 use serde_json::Value;
 
 use crate::admin::weir::versions::{version_value, versions_value};
@@ -72,7 +72,7 @@ pub fn plan(
 ) -> Result<Plan, Vec<ConfigFault>> {
     let of = |change: &Change| change.written.as_ref().map_or(0, |written| written.modified_index);
     let revision = objects.iter().map(of).max().unwrap_or_default();
-    let snapshot = Snapshot::empty().apply(catalog, objects, revision, Policy::Lenient).snapshot;
+    let snapshot = Snapshot::empty().apply(catalog, objects, revision, FaultPolicy::Lenient).snapshot;
     let view = View { snapshot, ..View::default() };
     whole::plan(catalog, &view, &whole::Set::of(document, keep_others))
 }

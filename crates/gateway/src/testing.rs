@@ -15,7 +15,7 @@ use exchange::plugin::stream::StreamSession;
 use exchange::plugin::stream::chain::Preread;
 use exchange::testing::{options, services};
 use model::catalog::Catalog;
-use model::snapshot::{Change, Policy, Snapshot};
+use model::snapshot::{Change, FaultPolicy, Snapshot};
 use model::{Key, ObjectKind, WrittenObject};
 use router::{Mode, Router};
 use serde_json::Value;
@@ -49,7 +49,7 @@ pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(ObjectKind,
         let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
         Change { key, written: Some(written) }
     });
-    let applied = Snapshot::empty().apply(&catalog, &changes.collect::<Vec<_>>(), 1, Policy::Strict);
+    let applied = Snapshot::empty().apply(&catalog, &changes.collect::<Vec<_>>(), 1, FaultPolicy::Strict);
     let mut compiler = Compiler::new(kinds, Mode::default(), Timeouts::default(), Arc::new(services()));
     let (runtime, faults) = compiler.apply(&applied);
     assert!(faults.is_empty(), "{faults:?}");

@@ -20,7 +20,7 @@ use exchange::plugin::services::Services;
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use model::catalog::Catalog;
-use model::snapshot::{Change, Policy, Snapshot};
+use model::snapshot::{Change, FaultPolicy, Snapshot};
 use model::{Key, ObjectKind, WrittenObject};
 use net::listener::{Protocols, Wanted};
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
@@ -368,7 +368,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
         changes.push(put(ObjectKind::Route, &number.to_string(), &json!({"uri": uri, "upstream_id": "1"})));
     }
     let catalog = Catalog::new(Vec::new()).unwrap();
-    let applied = Snapshot::empty().apply(&catalog, &changes, 1, Policy::Strict);
+    let applied = Snapshot::empty().apply(&catalog, &changes, 1, FaultPolicy::Strict);
     let resolver = Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).unwrap();
     let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
     let mut compiler = Compiler::new(&[], router::Mode::default(), Timeouts::default(), services.clone());

@@ -82,7 +82,7 @@ pub struct Change {
 
 /// The treatment of a faulty object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Policy {
+pub enum FaultPolicy {
     /// It keeps its last good form, or stays out; the rest applies.
     #[default]
     Lenient,
@@ -105,7 +105,7 @@ pub struct Difference {
 /// The outcome of applying changes.
 #[derive(Clone, Debug)]
 pub struct Applied {
-    /// The new snapshot; under [`Policy::Strict`] with faults, the old one.
+    /// The new snapshot; under [`FaultPolicy::Strict`] with faults, the old one.
     pub snapshot: Snapshot,
     /// The differences, kinds in resolving order, each object once.
     pub diff: Vec<Difference>,

@@ -65,7 +65,7 @@ use crate::shared::config;
 use crate::shared::config_file;
 use crate::shared::fields;
 use crate::shared::side_thread;
-use policy::{Policy, CasbinRequest};
+use policy::{CasbinPolicy, CasbinRequest};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -117,7 +117,7 @@ struct AuthzCasbin {
     /// The field is that of the authenticated consumer, which a client may have sent before it is authenticated.
     is_consumer: bool,
     /// None: neither the configuration nor the metadata has one.
-    policy: Option<Arc<Policy>>,
+    policy: Option<Arc<CasbinPolicy>>,
     /// Keeps it for other instances with the same texts.
     _shared: Option<Arc<Compiled>>,
     /// Requests that wait for the side thread.
@@ -143,7 +143,7 @@ impl Drop for CasbinQueuePermit<'_> {
     }
 }
 
-type Compiled = Result<Arc<Policy>, String>;
+type Compiled = Result<Arc<CasbinPolicy>, String>;
 
 fn check(config: &Value) -> Result<(), String> {
     let config: AuthzCasbinConfig = config::parse(config)?;
@@ -162,7 +162,7 @@ fn check_metadata(metadata: &Value) -> Result<(), String> {
 fn check_texts(model: &str, policy: &str) -> Result<(), String> {
     match config::is_reference(model) || config::is_reference(policy) {
         true => Ok(()),
-        false => Policy::compile(model, policy).map(drop),
+        false => CasbinPolicy::compile(model, policy).map(drop),
     }
 }
 
@@ -203,7 +203,7 @@ fn shared(build: &Build<'_>, model: &str, policy: &str) -> Arc<Compiled> {
     let key = format!("authz-casbin\0{model}\0{policy}");
     build.states.held(&key).unwrap_or_else(|| {
         // Compiled before the registry is locked.
-        let compiled = Policy::compile(model, policy).map(Arc::new);
+        let compiled = CasbinPolicy::compile(model, policy).map(Arc::new);
         build.states.keep(&key, || compiled)
     })
 }

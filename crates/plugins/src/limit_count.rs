@@ -107,7 +107,7 @@ attributes! {
         /// The message of a refusal.
         rejected_msg: Option<String>, { "minLength": 1 };
         /// Where the counters are kept.
-        policy: Policy = Policy::Local;
+        policy: LimitCountPolicy = LimitCountPolicy::Local;
         /// Lets requests pass that cannot be counted.
         allow_degradation: bool = false;
         /// Tells clients their quota in response fields.
@@ -140,7 +140,7 @@ words! {
 }
 
 words! {
-    enum Policy {
+    enum LimitCountPolicy {
         Local = "local",
         Redis = "redis",
         RedisCluster = "redis-cluster",
@@ -215,10 +215,10 @@ fn read(config: &Value) -> Result<(LimitCountConfig, Option<RedisSettings>), Str
     let (redis, sentinel) = (RedisFields::take(&mut fields)?, SentinelFields::take(&mut fields)?);
     fields.finish(&[LimitCountConfig::NAMES, RedisFields::NAMES, SentinelFields::NAMES])?;
     let settings = match own.policy {
-        Policy::Local => None,
-        Policy::Redis => Some(redis.single()?),
-        Policy::RedisCluster => Some(redis.cluster()?),
-        Policy::RedisSentinel => Some(redis.sentinel(sentinel)?),
+        LimitCountPolicy::Local => None,
+        LimitCountPolicy::Redis => Some(redis.single()?),
+        LimitCountPolicy::RedisCluster => Some(redis.cluster()?),
+        LimitCountPolicy::RedisSentinel => Some(redis.sentinel(sentinel)?),
     };
     Ok((own, settings))
 }

@@ -114,7 +114,7 @@ pub(crate) fn explain_session_offline(
 fn runtime_on_disk(settings: &Settings) -> anyhow::Result<Arc<Runtime>> {
     let catalog = Arc::new(catalog_for(settings));
     let changes = on_disk(settings, &catalog)?;
-    let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::Policy::Lenient);
+    let applied = Snapshot::empty().apply(&catalog, &changes, 1, model::FaultPolicy::Lenient);
     let services = services(settings)?;
     let extensions = Extensions::start(settings, &services)?;
     let mut compiler =

@@ -154,7 +154,7 @@ impl Reconciler {
 
 #[cfg(test)]
 mod tests {
-    use model::{Change, ObjectKind, Policy};
+    use model::{Change, ObjectKind, FaultPolicy};
     use serde_json::json;
 
     use super::*;
@@ -172,7 +172,7 @@ mod tests {
     /// Applies changes of the source, and lays the overlay over them.
     fn change(automatic: &mut Automatic, base: &mut Snapshot, changes: &[Change]) -> Applied {
         let catalog = crate::testing::catalog();
-        let applied = base.apply(&catalog, changes, base.revision() + 1, Policy::Lenient);
+        let applied = base.apply(&catalog, changes, base.revision() + 1, FaultPolicy::Lenient);
         *base = applied.snapshot.clone();
         automatic.lay_over(&catalog, applied)
     }

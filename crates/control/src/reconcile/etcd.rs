@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::{Change, Key, Policy, WrittenObject};
+use model::{Change, Key, FaultPolicy, WrittenObject};
 
 use super::source::{ClusterAccess, Source, SourceFacts, Wake};
 use super::stored_change::stored_change;
@@ -210,7 +210,7 @@ impl EtcdSource {
         // in force only after both are done.
         let (kept, applied) = thread::scope(|scope| {
             let copying = scope.spawn(|| last_good.replace(revision, cluster_id, &entries));
-            let applied = concerns.then(|| snapshot.apply(catalog, &changes, revision, Policy::Lenient));
+            let applied = concerns.then(|| snapshot.apply(catalog, &changes, revision, FaultPolicy::Lenient));
             (copying.join().unwrap_or_else(|panic| resume_unwind(panic)), applied)
         });
         self.note_copy(kept);
@@ -273,7 +273,7 @@ impl EtcdSource {
             return;
         }
         let applied =
-            reconciler.snapshot.apply(&reconciler.parts.catalog, &effective, revision, Policy::Lenient);
+            reconciler.snapshot.apply(&reconciler.parts.catalog, &effective, revision, FaultPolicy::Lenient);
         reconciler.publish(applied);
     }
 

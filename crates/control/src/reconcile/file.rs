@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Change, ConfigFault, Key, ObjectKind, Policy, Snapshot, WrittenObject};
+use model::{Change, ConfigFault, Key, ObjectKind, FaultPolicy, Snapshot, WrittenObject};
 
 use super::source::{Source, SourceFacts, Wake};
 use super::{ControlLoop, LoadError, Reconciler, Refused};
@@ -78,7 +78,7 @@ impl Reconciler {
         self.settle_document_faults(lines(document.faults.clone()));
         let revision = self.snapshot.revision() + 1;
         let changes = self.changes(document, revision);
-        let policy = if strict { Policy::Strict } else { Policy::Lenient };
+        let policy = if strict { FaultPolicy::Strict } else { FaultPolicy::Lenient };
         if !strict && self.snapshot.revision() == 0 {
             announce(path, revision, changes.len());
             self.apply_first(changes.clone(), revision);

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use model::{Change, Key, Policy, Snapshot, WrittenObject};
+use model::{Change, Key, FaultPolicy, Snapshot, WrittenObject};
 use serde::{Deserialize, Serialize};
 use stdx::hash::crc32;
 
@@ -141,13 +141,13 @@ impl Reconciler {
                 None => first.push(change),
             }
         }
-        let applied = self.snapshot.apply(&self.parts.catalog, &first, revision, Policy::Lenient);
+        let applied = self.snapshot.apply(&self.parts.catalog, &first, revision, FaultPolicy::Lenient);
         if second.is_empty() {
             self.publish(applied);
         } else {
             // The file on disk must survive a crash between the two steps.
             self.hand_over(applied);
-            let applied = self.snapshot.apply(&self.parts.catalog, &second, revision, Policy::Lenient);
+            let applied = self.snapshot.apply(&self.parts.catalog, &second, revision, FaultPolicy::Lenient);
             self.publish(applied);
         }
     }

@@ -6,7 +6,7 @@ mod whole;
 
 use std::sync::Arc;
 
-use model::{Change, Key, Policy};
+use model::{Change, Key, FaultPolicy};
 
 use super::batch::Batch;
 use super::configs::{Overtaken, Put};
@@ -100,7 +100,7 @@ impl EmbeddedStore {
             // Paths of no object were reported at the start.
             let (changes, _) = reconciler.differing(Medium::Store, records);
             let catalog = &reconciler.parts.catalog;
-            let applied = reconciler.snapshot.apply(catalog, &changes, revision, Policy::Lenient);
+            let applied = reconciler.snapshot.apply(catalog, &changes, revision, FaultPolicy::Lenient);
             reconciler.publish(applied);
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, ConfigFault, Key, ObjectKind, Policy, WrittenObject, check};
+use model::{Applied, Catalog, Change, ConfigFault, Key, ObjectKind, FaultPolicy, WrittenObject, check};
 use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
@@ -152,7 +152,7 @@ pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Ve
     let differing = differences(view, &set);
     let revision = view.revision() + 1;
     let changes: Vec<Change> = differing.iter().map(|differing| differing.change(view, revision)).collect();
-    let applied = view.snapshot.apply(catalog, &changes, revision, Policy::Strict);
+    let applied = view.snapshot.apply(catalog, &changes, revision, FaultPolicy::Strict);
     let faults = faults_of(&applied, &set);
     if faults.is_empty() { Ok(told(catalog, view.revision(), &differing)) } else { Err(faults) }
 }
@@ -222,7 +222,7 @@ impl Reconciler {
     ) -> Result<(), WholeRefused> {
         let changes: Vec<Change> =
             differing.iter().map(|differing| differing.change(view, revision)).collect();
-        let policy = if terms.strict.is_some() { Policy::Strict } else { Policy::Lenient };
+        let policy = if terms.strict.is_some() { FaultPolicy::Strict } else { FaultPolicy::Lenient };
         let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
         let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
         if faults.is_empty() { Ok(()) } else { Err(WholeRefused::Faulty(faults)) }

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
 use model::catalog::{Catalog, PluginInfo};
-use model::snapshot::{Change, Policy, Snapshot};
+use model::snapshot::{Change, FaultPolicy, Snapshot};
 use model::{Key, ObjectKind, WrittenObject};
 use serde_json::Value;
 use stdx::published::Published;
@@ -342,7 +342,7 @@ impl Gateway {
 impl Control {
     fn apply(&mut self, changes: &[Change]) -> Arc<Runtime> {
         self.revision += 1;
-        let applied = self.snapshot.apply(catalog(), changes, self.revision, Policy::Strict);
+        let applied = self.snapshot.apply(catalog(), changes, self.revision, FaultPolicy::Strict);
         let (runtime, faults) = self.compiler.apply(&applied);
         assert_eq!(faults, Vec::new(), "the simulation's configuration is good");
         assert!(applied.faults.is_empty(), "{:?}", applied.faults);

@@ -14,7 +14,7 @@ use exchange::plugin::PluginKind;
 use exchange::plugin::services::Services;
 use exchange::testing::{options, read_head, services};
 use model::catalog::Catalog;
-use model::snapshot::{Change, Policy, Snapshot};
+use model::snapshot::{Change, FaultPolicy, Snapshot};
 use model::{Key, ObjectKind, WrittenObject};
 use net::env;
 use serde_json::Value;
@@ -76,7 +76,7 @@ impl Scene {
             }
         };
         let changes: Vec<Change> = objects.iter().map(change).collect();
-        let applied = Snapshot::empty().apply(&catalog, &changes, 1, Policy::Strict);
+        let applied = Snapshot::empty().apply(&catalog, &changes, 1, FaultPolicy::Strict);
         let refused: Vec<String> =
             applied.snapshot.faulty().map(|faulty| faulty.refusal.to_string()).collect();
         assert!(refused.is_empty(), "{refused:#?}");

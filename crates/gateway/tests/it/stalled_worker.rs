@@ -14,7 +14,7 @@ use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
 use model::catalog::{Catalog, PluginInfo};
-use model::snapshot::{Change, Policy, Snapshot};
+use model::snapshot::{Change, FaultPolicy, Snapshot};
 use model::{Key, ObjectKind, WrittenObject};
 use net::listener::{Protocols, Wanted};
 use net::quic::QuicProcess;
@@ -82,7 +82,7 @@ fn engine(stall_timeout_ms: u64) -> (Engine, SocketAddr) {
     let info = |kind: &&'static PluginKind| PluginInfo::new(kind.name, 1, (kind.schema)());
     let catalog = Catalog::new(KINDS.iter().map(info).collect()).unwrap();
     let change = Change { key, written: Some(written) };
-    let applied = Snapshot::empty().apply(&catalog, &[change], 1, Policy::Strict);
+    let applied = Snapshot::empty().apply(&catalog, &[change], 1, FaultPolicy::Strict);
     let services = Arc::new(exchange::testing::services());
     let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);

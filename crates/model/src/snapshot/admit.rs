@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::identity::Claims;
 use super::read::ObjectCandidate;
-use super::{Applied, Object, Policy, Snapshot, reference};
+use super::{Applied, Object, FaultPolicy, Snapshot, reference};
 use crate::catalog::Catalog;
 use crate::check::Checked;
 use crate::fault::{Findings, CheckStage};
@@ -60,9 +60,9 @@ impl Snapshot {
         let read = vec![(key, ObjectCandidate::Good(Arc::new(object)))];
         if read[0].0.kind == ObjectKind::Extension {
             let (catalog, read) = self.with_extensions_of(catalog, read, &[]);
-            return self.apply_read(&catalog, read, revision, Policy::Lenient);
+            return self.apply_read(&catalog, read, revision, FaultPolicy::Lenient);
         }
-        self.apply_read(&self.catalog(catalog), read, revision, Policy::Lenient)
+        self.apply_read(&self.catalog(catalog), read, revision, FaultPolicy::Lenient)
     }
 
     /// Parts that a plugin's configuration leaves to its metadata are there. Objects that were stored before stay in force when

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::identity::Claims;
 use super::queue::ResolveQueue;
 use super::read::{self, ObjectCandidate};
-use super::{Applied, Change, Difference, Faulty, Object, Policy, Snapshot, extensions, identity, reference};
+use super::{Applied, Change, Difference, Faulty, Object, FaultPolicy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage};
 use crate::{ConfigFault, Key, ObjectKind, ObjectRefusal, secret_reference};
@@ -16,7 +16,7 @@ impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
     /// are read on several threads.
     #[must_use]
-    pub fn apply(&self, catalog: &Catalog, changes: &[Change], revision: u64, policy: Policy) -> Applied {
+    pub fn apply(&self, catalog: &Catalog, changes: &[Change], revision: u64, policy: FaultPolicy) -> Applied {
         let (extensions, others): (Vec<Change>, Vec<Change>) = match has_extension(changes) {
             true => changes.iter().cloned().partition(|change| change.key.kind == ObjectKind::Extension),
             false => (Vec::new(), Vec::new()),
@@ -33,7 +33,7 @@ impl Snapshot {
         catalog: &Catalog,
         changes: Vec<(Key, ObjectCandidate)>,
         revision: u64,
-        policy: Policy,
+        policy: FaultPolicy,
     ) -> Applied {
         let mut work = Work {
             catalog,
@@ -218,18 +218,18 @@ impl Work<'_> {
     }
 
     /// The outcome, by the policy.
-    fn finish(self, old: &Snapshot, policy: Policy) -> Applied {
+    fn finish(self, old: &Snapshot, policy: FaultPolicy) -> Applied {
         let Work { next, before, woken, .. } = self;
         // Stable, and in order but for what was woken: the first entry of a key is how it was.
         let mut touched = before;
         touched.sort_by(|left, right| left.0.cmp(&right.0));
         touched.dedup_by(|again, first| again.0 == first.0);
         let mut faults: Vec<ConfigFault> = touched.iter().flat_map(|(key, _)| next.faults_at(key)).collect();
-        if policy == Policy::Strict {
+        if policy == FaultPolicy::Strict {
             let skipped = touched.iter().filter_map(|(key, _)| Some(next.get(key)?.skipped()));
             faults.extend(skipped.flatten().cloned());
         }
-        if policy == Policy::Strict && !faults.is_empty() {
+        if policy == FaultPolicy::Strict && !faults.is_empty() {
             let faults = faults.into_iter().map(|fault| kept_by(old, fault)).collect();
             return Applied { snapshot: old.clone(), diff: Vec::new(), faults };
         }

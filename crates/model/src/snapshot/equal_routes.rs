@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::Catalog;
-    use crate::{Change, Policy, WrittenObject};
+    use crate::{Change, FaultPolicy, WrittenObject};
 
     #[test]
     fn equal_routes_are_found_whatever_the_order() {
@@ -74,7 +74,7 @@ mod tests {
                 Change { key, written: Some(written) }
             };
             let changes: Vec<Change> = routes.iter().map(change).collect();
-            let applied = Snapshot::empty().apply(&Catalog::default(), &changes, 1, Policy::Lenient);
+            let applied = Snapshot::empty().apply(&Catalog::default(), &changes, 1, FaultPolicy::Lenient);
             assert_eq!(applied.faults, []);
             let pairs = applied.snapshot.equal_routes(10);
             let pairs: Vec<_> = pairs.iter().map(|(later, first)| (&*later.id, &*first.id)).collect();

@@ -110,7 +110,7 @@ pub(super) fn named(catalog: &Catalog, resource: &Resource) -> Vec<Key> {
 mod tests {
     use super::*;
     use crate::check::testing;
-    use crate::{Policy, WrittenObject};
+    use crate::{FaultPolicy, WrittenObject};
     use serde_json::{Value, json};
 
     fn put(kind: ObjectKind, id: &str, object: &Value) -> Change {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     fn apply(snapshot: &Snapshot, changes: &[Change]) -> Snapshot {
-        snapshot.apply(&testing::catalog(), changes, snapshot.revision() + 1, Policy::Lenient).snapshot
+        snapshot.apply(&testing::catalog(), changes, snapshot.revision() + 1, FaultPolicy::Lenient).snapshot
     }
 
     fn extension(field: &str) -> Value {

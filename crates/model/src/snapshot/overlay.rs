@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::read::{self, ObjectCandidate};
-use super::{Applied, Change, Policy, Snapshot};
+use super::{Applied, Change, FaultPolicy, Snapshot};
 use crate::catalog::Catalog;
 use crate::{Key, WrittenObject};
 
@@ -63,6 +63,6 @@ impl Snapshot {
         let is_free = |key: &Key| !self.contains(key) && self.faulty_at(key).is_none();
         let objects = overlay.objects.iter().filter(|(key, _)| is_free(key));
         let objects = objects.map(|(key, candidate)| (key.clone(), candidate.clone())).collect();
-        self.apply_read(catalog, objects, self.revision, Policy::Lenient)
+        self.apply_read(catalog, objects, self.revision, FaultPolicy::Lenient)
     }
 }

@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::Catalog;
-    use crate::{Change, Policy, WrittenObject};
+    use crate::{Change, FaultPolicy, WrittenObject};
 
     /// The warnings of route `2` beside route `1`, in one text.
     fn warned(first: Value, second: Value) -> String {
@@ -187,7 +187,7 @@ mod tests {
             change(ObjectKind::StreamRoute, "1", first),
             change(ObjectKind::StreamRoute, "2", second),
         ];
-        let applied = Snapshot::empty().apply(&Catalog::default(), &changes, 1, Policy::Lenient);
+        let applied = Snapshot::empty().apply(&Catalog::default(), &changes, 1, FaultPolicy::Lenient);
         assert_eq!(applied.faults, []);
         let warnings = applied.snapshot.warnings_at(&Key::new(ObjectKind::StreamRoute, "2").unwrap());
         warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

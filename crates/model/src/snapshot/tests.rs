@@ -43,7 +43,7 @@ fn route(id: &str, upstream: &str) -> Change {
 }
 
 fn apply(snapshot: &Snapshot, changes: &[Change]) -> Applied {
-    snapshot.apply(&catalog(), changes, snapshot.revision() + 1, Policy::Lenient)
+    snapshot.apply(&catalog(), changes, snapshot.revision() + 1, FaultPolicy::Lenient)
 }
 
 /// The objects in force, the faulty ones and the differences, each as words.
@@ -290,10 +290,10 @@ fn concurrent_changes_read_as_if_in_order() {
 fn strict_is_all_or_nothing() {
     let good = apply(&Snapshot::empty(), &[upstream("u")]);
     let changes = [route("1", "u"), route("2", "nowhere")];
-    let refused = good.snapshot.apply(&catalog(), &changes, 9, Policy::Strict);
+    let refused = good.snapshot.apply(&catalog(), &changes, 9, FaultPolicy::Strict);
     check(&refused, "upstreams/u", "", "");
     assert_eq!((refused.faults.len(), refused.snapshot.revision()), (1, 1));
-    let accepted = good.snapshot.apply(&catalog(), &changes[..1], 9, Policy::Strict);
+    let accepted = good.snapshot.apply(&catalog(), &changes[..1], 9, FaultPolicy::Strict);
     check(&accepted, "upstreams/u routes/1", "", "routes/1");
 }
 
@@ -431,7 +431,7 @@ fn admitted_write_applies_as_its_text_does() {
         let revision = by_value.revision() + 1;
         let (put, read) = (
             by_value.put(&catalog(), admitted, written, revision),
-            by_text.apply(&catalog(), &[change], revision, Policy::Lenient),
+            by_text.apply(&catalog(), &[change], revision, FaultPolicy::Lenient),
         );
         assert_eq!(put.diff.len(), read.diff.len());
         (by_value, by_text) = (put.snapshot, read.snapshot);

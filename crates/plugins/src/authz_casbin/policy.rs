@@ -31,7 +31,7 @@ const EFFECTS: [&str; 4] = [
 ];
 
 /// See the module.
-pub(super) struct Policy {
+pub(super) struct CasbinPolicy {
     enforcer: Enforcer,
     is_quick: bool,
 }
@@ -43,12 +43,12 @@ pub(super) struct CasbinRequest {
     pub(super) action: String,
 }
 
-impl Policy {
+impl CasbinPolicy {
     /// Compiles the texts of a model and a policy.
     ///
     /// # Errors
     /// The fault of the model or of a policy line. The sentence quotes neither, because they may come from files.
-    pub(super) fn compile(model: &str, policy: &str) -> Result<Policy, String> {
+    pub(super) fn compile(model: &str, policy: &str) -> Result<CasbinPolicy, String> {
         let model = ready(DefaultModel::from_str(model))?
             .map_err(|_| "model: it is no model of Casbin".to_owned())?;
         check_model(&model)?;
@@ -68,7 +68,7 @@ impl Policy {
         let enforcer = guarded(|| {
             ready(Enforcer::new(model, StringAdapter::new(policy)))?.map_err(|error| error.to_string())
         });
-        let policy = Policy {
+        let policy = CasbinPolicy {
             enforcer: enforcer.map_err(|_| "model: it cannot be compiled, perhaps its matcher".to_owned())?,
             is_quick: !is_slow && lines <= QUICK_LINES_MAX,
         };

@@ -150,10 +150,10 @@ fn expression_at_the_limits_fits_the_stack() {
     let work = move || {
         for expression in expressions {
             // Each is read and evaluated or refused; a stack that overflows would end the process.
-            drop(Policy::compile(&model(effect, &expression), "p, a, /, GET, allow"));
+            drop(CasbinPolicy::compile(&model(effect, &expression), "p, a, /, GET, allow"));
             let evaluated =
                 format!("p, a, /, GET, allow\np, \"{}\", /, GET, allow", expression.replace('"', "'"));
-            if let Ok(policy) = Policy::compile(&model(effect, "eval(p.sub) && r.act == p.act"), &evaluated) {
+            if let Ok(policy) = CasbinPolicy::compile(&model(effect, "eval(p.sub) && r.act == p.act"), &evaluated) {
                 let question = |subject: &str| CasbinRequest {
                     subject: subject.to_owned(),
                     object: "/".to_owned(),
@@ -171,7 +171,7 @@ fn usual_rules_with_eval_are_accepted() {
     let model =
         model("some(where (p.eft == allow))", "eval(p.sub) && keyMatch(r.obj, p.obj) && r.act == p.act");
     let policy = "p, r.sub == \"jack\" && r.obj != \"/b\", /*, GET, allow";
-    let policy = Policy::compile(&model, policy).unwrap();
+    let policy = CasbinPolicy::compile(&model, policy).unwrap();
     let ask = |subject: &str, object: &str| {
         policy.allows(&CasbinRequest {
             subject: subject.to_owned(),
@@ -220,7 +220,7 @@ fn files_are_read_within_bounds() {
     assert!(config_file::read("policy_path", "/none").unwrap_err().starts_with("policy_path: /none: "));
     let long = write("long.csv", &"#".repeat((4 << 20) + 1));
     assert!(config_file::read("policy_path", &long).unwrap_err().contains("longer than 4 MiB"));
-    let secret = Policy::compile(MODEL, "root:$6$secret:19000").err().unwrap();
+    let secret = CasbinPolicy::compile(MODEL, "root:$6$secret:19000").err().unwrap();
     assert!(!secret.contains("secret"), "{secret}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -241,8 +241,8 @@ fn slow_policy_is_evaluated_on_the_side_thread() {
     let asked = malformed.run("GET /a HTTP/1.1\r\nHost: a\r\nuser: jack\r\n\r\n");
     assert_eq!(asked.status, 503);
     let many: Vec<String> = (0..65).map(|index| format!("p, jack, /{index}, GET")).collect();
-    assert!(!Policy::compile(MODEL, &many.join("\n")).unwrap().is_quick());
-    assert!(Policy::compile(MODEL, &many[1..].join("\n")).unwrap().is_quick());
+    assert!(!CasbinPolicy::compile(MODEL, &many.join("\n")).unwrap().is_quick());
+    assert!(CasbinPolicy::compile(MODEL, &many[1..].join("\n")).unwrap().is_quick());
 }
 
 #[test]

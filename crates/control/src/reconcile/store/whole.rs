@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Change, Policy, WrittenObject};
+use model::{Change, FaultPolicy, WrittenObject};
 
 use super::super::Reconciler;
 use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable};
@@ -42,7 +42,7 @@ impl EmbeddedStore {
         }
         let changes: Vec<Change> =
             differing.iter().map(|differing| differing.change(&view, revision)).collect();
-        let policy = if terms.strict.is_some() { Policy::Strict } else { Policy::Lenient };
+        let policy = if terms.strict.is_some() { FaultPolicy::Strict } else { FaultPolicy::Lenient };
         let applied = reconciler.snapshot.apply(&reconciler.parts.catalog, &changes, revision, policy);
         let faults = terms.strict.map(|set| faults_of(&applied, set)).unwrap_or_default();
         if !faults.is_empty() {

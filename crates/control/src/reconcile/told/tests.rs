@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use model::{Change, Key, ObjectKind, Policy, WrittenObject};
+use model::{Change, Key, ObjectKind, FaultPolicy, WrittenObject};
 use parking_lot::Mutex;
 
 use super::*;
@@ -46,7 +46,7 @@ impl Log {
             Change { key, written }
         };
         let changes: Vec<Change> = changes.iter().map(change).collect();
-        let applied = self.view.snapshot.apply(&catalog(), &changes, revision, Policy::Lenient);
+        let applied = self.view.snapshot.apply(&catalog(), &changes, revision, FaultPolicy::Lenient);
         self.view.snapshot = applied.snapshot;
         let touched: BTreeSet<Key> = applied.faults.into_iter().filter_map(|fault| fault.key).collect();
         self.lines.0.lock().clear();

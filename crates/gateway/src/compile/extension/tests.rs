@@ -6,7 +6,7 @@ use exchange::plugin::extension::{Extension, ExtensionLanguage};
 use exchange::plugin::extension_loader::Loader;
 use exchange::plugin::services::Services;
 use model::catalog::Catalog;
-use model::snapshot::{Change, Policy};
+use model::snapshot::{Change, FaultPolicy};
 use model::{PluginInfo, WrittenObject};
 use serde_json::json;
 
@@ -100,7 +100,7 @@ impl Stage {
         };
         let changes: Vec<Change> = objects.iter().map(change).collect();
         let revision = self.snapshot.revision() + 1;
-        let applied = self.snapshot.apply(&self.catalog, &changes, revision, Policy::Lenient);
+        let applied = self.snapshot.apply(&self.catalog, &changes, revision, FaultPolicy::Lenient);
         self.snapshot = applied.snapshot.clone();
         let (runtime, faults) = self.compiler.apply(&applied);
         (runtime, faults, applied.faults.into_iter().map(|fault| fault.reason).collect())

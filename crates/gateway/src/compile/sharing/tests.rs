@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::WrittenObject;
 use model::catalog::{Catalog, PluginInfo};
-use model::snapshot::{Change, Policy};
+use model::snapshot::{Change, FaultPolicy};
 use serde_json::{Value, json};
 
 use super::*;
@@ -91,7 +91,7 @@ impl Stage {
         };
         let changes: Vec<Change> = changes.iter().map(change).collect();
         let revision = self.snapshot.revision() + 1;
-        let applied = self.snapshot.apply(&self.catalog, &changes, revision, Policy::Strict);
+        let applied = self.snapshot.apply(&self.catalog, &changes, revision, FaultPolicy::Strict);
         assert!(applied.faults.is_empty(), "{:?}", applied.faults);
         self.snapshot = applied.snapshot.clone();
         let (runtime, faults) = self.compiler.apply(&applied);
