@@ -157,7 +157,7 @@ enum LimitConnDemand {
 }
 
 /// Why a request was not allowed.
-enum Stop {
+enum LimitConnRefusal {
     Rejected,
     /// No limit applies, or one yielded no number.
     Unknown,
@@ -197,7 +197,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl LimitConn {
     /// Takes a place under each rule that applies; gives the wait in milliseconds.
-    fn enter(&self, counts: &Arc<Counts>, exchange: &mut Exchange) -> Result<u64, Stop> {
+    fn enter(&self, counts: &Arc<Counts>, exchange: &mut Exchange) -> Result<u64, LimitConnRefusal> {
         let mut delay_ms = 0_u64;
         let mut applies = false;
         let mut key = exchange.local().take_bytes();
@@ -208,13 +208,13 @@ impl LimitConn {
                 LimitConnDemand::Limit { conn, all } if rule.key.write_local(index, exchange, &mut key) => (conn, all),
                 LimitConnDemand::Limit { .. } | LimitConnDemand::Nothing => continue,
                 LimitConnDemand::Unknown => {
-                    stop = Some(Stop::Unknown);
+                    stop = Some(LimitConnRefusal::Unknown);
                     break;
                 }
             };
             applies = true;
             let Some((place, number)) = counts.enter(&key, all) else {
-                stop = Some(Stop::Rejected);
+                stop = Some(LimitConnRefusal::Rejected);
                 break;
             };
             delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn));
@@ -224,7 +224,7 @@ impl LimitConn {
         match stop {
             Some(stop) => Err(stop),
             None if applies => Ok(delay_ms),
-            None => Err(Stop::Unknown),
+            None => Err(LimitConnRefusal::Unknown),
         }
     }
 
@@ -241,7 +241,7 @@ impl LimitConn {
                     (conn, all)
                 }
                 LimitConnDemand::Limit { .. } | LimitConnDemand::Nothing => continue,
-                LimitConnDemand::Unknown => return self.answer(Err(Stop::Unknown)),
+                LimitConnDemand::Unknown => return self.answer(Err(LimitConnRefusal::Unknown)),
             };
             applies = true;
             // Held before Redis is asked, so that it is given back even if the client leaves meanwhile.
@@ -250,13 +250,13 @@ impl LimitConn {
                 Ok(Some(number)) => delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn)),
                 Ok(None) => {
                     exchange.state::<Held>().forget_last();
-                    return self.answer(Err(Stop::Rejected));
+                    return self.answer(Err(LimitConnRefusal::Rejected));
                 }
                 Err(error) => return self.failures.decide(&error, worker.now_ms()),
             }
         }
         if !applies {
-            return self.answer(Err(Stop::Unknown));
+            return self.answer(Err(LimitConnRefusal::Unknown));
         }
         delay::wait_in_phase(&worker, began_ms, delay_ms).await;
         Decision::Continue
@@ -270,11 +270,11 @@ impl LimitConn {
         }
     }
 
-    fn answer(&self, outcome: Result<(), Stop>) -> Decision {
+    fn answer(&self, outcome: Result<(), LimitConnRefusal>) -> Decision {
         let reply = match outcome {
             Ok(()) => None,
-            Err(Stop::Rejected) => Some(self.rejected.clone()),
-            Err(Stop::Unknown) => self.failures.without_number(),
+            Err(LimitConnRefusal::Rejected) => Some(self.rejected.clone()),
+            Err(LimitConnRefusal::Unknown) => self.failures.without_number(),
         };
         reply.map_or(Decision::Continue, |reply| Decision::Reply(Box::new(reply)))
     }

@@ -6,28 +6,28 @@ use crate::abi::AbiStatus;
 use crate::host::Host;
 
 /// Why a host function ends without its result.
-pub(crate) enum Stop {
+pub(crate) enum HostFunctionError {
     /// The guest is told so.
     Status(AbiStatus),
     /// The guest ends.
     Trap(Error),
 }
 
-impl From<AbiStatus> for Stop {
-    fn from(status: AbiStatus) -> Stop {
-        Stop::Status(status)
+impl From<AbiStatus> for HostFunctionError {
+    fn from(status: AbiStatus) -> HostFunctionError {
+        HostFunctionError::Status(status)
     }
 }
 
 /// The result of a host function.
-pub(crate) type HostResult<T = ()> = Result<T, Stop>;
+pub(crate) type HostResult<T = ()> = Result<T, HostFunctionError>;
 
 /// The number that the guest gets for `outcome`.
 pub(crate) fn finish(outcome: HostResult) -> Result<i32, Error> {
     match outcome {
         Ok(()) => Ok(AbiStatus::Ok as i32),
-        Err(Stop::Status(status)) => Ok(status as i32),
-        Err(Stop::Trap(error)) => Err(error),
+        Err(HostFunctionError::Status(status)) => Ok(status as i32),
+        Err(HostFunctionError::Trap(error)) => Err(error),
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn give(
     host.allocates = true;
     let allocated = allocate.call(&mut *caller, length);
     caller.data_mut().allocates = false;
-    let place = allocated.map_err(Stop::Trap)?;
+    let place = allocated.map_err(HostFunctionError::Trap)?;
     if place == 0 {
         return Err(AbiStatus::InvalidMemoryAccess.into());
     }

@@ -46,7 +46,7 @@ pub enum MqttFault {
 }
 
 /// A stop of the reader: a fault, or the end of the bytes that are there.
-enum Stop {
+enum MqttReadStop {
     More,
     Fault(MqttFault),
 }
@@ -59,19 +59,19 @@ pub fn mqtt_connect(bytes: &[u8]) -> Result<Look<MqttConnect>, MqttFault> {
     let bytes = &bytes[..bytes.len().min(MQTT_CONNECT_MAX_BYTES)];
     match read(bytes) {
         Ok(connect) => Ok(Look::Found(connect)),
-        Err(Stop::More) if bytes.len() == MQTT_CONNECT_MAX_BYTES => Err(MqttFault::TooLong),
-        Err(Stop::More) => Ok(Look::More),
-        Err(Stop::Fault(fault)) => Err(fault),
+        Err(MqttReadStop::More) if bytes.len() == MQTT_CONNECT_MAX_BYTES => Err(MqttFault::TooLong),
+        Err(MqttReadStop::More) => Ok(Look::More),
+        Err(MqttReadStop::Fault(fault)) => Err(fault),
     }
 }
 
-fn read(bytes: &[u8]) -> Result<MqttConnect, Stop> {
+fn read(bytes: &[u8]) -> Result<MqttConnect, MqttReadStop> {
     let mut cursor = ByteCursor(bytes);
-    let kind = cursor.byte().ok_or(Stop::More)?;
+    let kind = cursor.byte().ok_or(MqttReadStop::More)?;
     if kind != CONNECT {
-        return Err(Stop::Fault(MqttFault::OtherPacket(kind)));
+        return Err(MqttReadStop::Fault(MqttFault::OtherPacket(kind)));
     }
-    let left = variable(|| cursor.byte().ok_or(Stop::More))?;
+    let left = variable(|| cursor.byte().ok_or(MqttReadStop::More))?;
     let mut packet = Packet { cursor, left };
     let protocol_name = packet.text()?;
     let protocol_level = packet.byte()?;
@@ -85,7 +85,7 @@ fn read(bytes: &[u8]) -> Result<MqttConnect, Stop> {
     Ok(MqttConnect { protocol_name, protocol_level, client_id })
 }
 
-fn variable(mut next: impl FnMut() -> Result<u8, Stop>) -> Result<usize, Stop> {
+fn variable(mut next: impl FnMut() -> Result<u8, MqttReadStop>) -> Result<usize, MqttReadStop> {
     let mut value = 0;
     for at in 0..VARIABLE_MAX_BYTES {
         let byte = next()?;
@@ -94,7 +94,7 @@ fn variable(mut next: impl FnMut() -> Result<u8, Stop>) -> Result<usize, Stop> {
             return Ok(value);
         }
     }
-    Err(Stop::Fault(MqttFault::BadLength))
+    Err(MqttReadStop::Fault(MqttFault::BadLength))
 }
 
 /// The bytes that are there, and how many of the packet were not read yet. A field over the packet's length is a fault before
@@ -105,22 +105,22 @@ struct Packet<'b> {
 }
 
 impl<'b> Packet<'b> {
-    fn take(&mut self, count: usize) -> Result<&'b [u8], Stop> {
-        self.left = self.left.checked_sub(count).ok_or(Stop::Fault(MqttFault::Short))?;
-        self.cursor.take(count).ok_or(Stop::More)
+    fn take(&mut self, count: usize) -> Result<&'b [u8], MqttReadStop> {
+        self.left = self.left.checked_sub(count).ok_or(MqttReadStop::Fault(MqttFault::Short))?;
+        self.cursor.take(count).ok_or(MqttReadStop::More)
     }
 
-    fn byte(&mut self) -> Result<u8, Stop> {
+    fn byte(&mut self) -> Result<u8, MqttReadStop> {
         self.take(1).map(|bytes| bytes[0])
     }
 
     /// A text with a length of two bytes in front.
-    fn text(&mut self) -> Result<Box<str>, Stop> {
+    fn text(&mut self) -> Result<Box<str>, MqttReadStop> {
         let length = self.take(2)?;
         let text = self.take(usize::from(u16::from_be_bytes([length[0], length[1]])))?;
         match std::str::from_utf8(text) {
             Ok(text) if !text.contains('\0') => Ok(text.into()),
-            _ => Err(Stop::Fault(MqttFault::BadText)),
+            _ => Err(MqttReadStop::Fault(MqttFault::BadText)),
         }
     }
 }

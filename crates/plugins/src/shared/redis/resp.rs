@@ -88,15 +88,15 @@ pub(crate) fn read_reply(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malform
     let mut reader = RespReader { bytes, at: 0 };
     match reader.value(0) {
         Ok(value) => Ok(Some((value, reader.at))),
-        Err(Stop::Incomplete) if bytes.len() > REPLY_MAX_BYTES => Err(TOO_LONG),
-        Err(Stop::Incomplete) => Ok(None),
-        Err(Stop::Malformed(reason)) => Err(reason),
+        Err(ReplyParseError::Incomplete) if bytes.len() > REPLY_MAX_BYTES => Err(TOO_LONG),
+        Err(ReplyParseError::Incomplete) => Ok(None),
+        Err(ReplyParseError::Malformed(reason)) => Err(reason),
     }
 }
 
 const TOO_LONG: Malformed = Malformed("the reply is too long");
 
-enum Stop {
+enum ReplyParseError {
     Incomplete,
     Malformed(Malformed),
 }
@@ -107,9 +107,9 @@ struct RespReader<'a> {
 }
 
 impl<'a> RespReader<'a> {
-    fn value(&mut self, depth: usize) -> Result<Value, Stop> {
-        let malformed = |reason| Err(Stop::Malformed(Malformed(reason)));
-        let kind = *self.bytes.get(self.at).ok_or(Stop::Incomplete)?;
+    fn value(&mut self, depth: usize) -> Result<Value, ReplyParseError> {
+        let malformed = |reason| Err(ReplyParseError::Malformed(Malformed(reason)));
+        let kind = *self.bytes.get(self.at).ok_or(ReplyParseError::Incomplete)?;
         self.at += 1;
         if !b"+-:$*".contains(&kind) {
             return malformed("the server does not speak the protocol of Redis");
@@ -123,7 +123,7 @@ impl<'a> RespReader<'a> {
                 -1 => Ok(Value::Nil),
                 length => match usize::try_from(length) {
                     Ok(length) if length <= REPLY_MAX_BYTES => self.bulk(length),
-                    _ => Err(Stop::Malformed(TOO_LONG)),
+                    _ => Err(ReplyParseError::Malformed(TOO_LONG)),
                 },
             },
             _ => match number(line)? {
@@ -133,43 +133,43 @@ impl<'a> RespReader<'a> {
                     Ok(length) if length <= ARRAY_MAX => {
                         (0..length).map(|_| self.value(depth + 1)).collect::<Result<_, _>>().map(Value::Array)
                     }
-                    _ => Err(Stop::Malformed(TOO_LONG)),
+                    _ => Err(ReplyParseError::Malformed(TOO_LONG)),
                 },
             },
         }
     }
 
-    fn line(&mut self) -> Result<&'a [u8], Stop> {
+    fn line(&mut self) -> Result<&'a [u8], ReplyParseError> {
         let rest = &self.bytes[self.at..];
         let Some(length) = rest.iter().take(LINE_MAX_BYTES).position(|byte| *byte == b'\r') else {
             let is_long = rest.len() >= LINE_MAX_BYTES;
-            return Err(if is_long { Stop::Malformed(TOO_LONG) } else { Stop::Incomplete });
+            return Err(if is_long { ReplyParseError::Malformed(TOO_LONG) } else { ReplyParseError::Incomplete });
         };
         match rest.get(length + 1) {
-            None => Err(Stop::Incomplete),
+            None => Err(ReplyParseError::Incomplete),
             Some(b'\n') => {
                 self.at += length + 2;
                 Ok(&rest[..length])
             }
-            Some(_) => Err(Stop::Malformed(Malformed("a line of the reply has no end"))),
+            Some(_) => Err(ReplyParseError::Malformed(Malformed("a line of the reply has no end"))),
         }
     }
 
-    fn bulk(&mut self, length: usize) -> Result<Value, Stop> {
+    fn bulk(&mut self, length: usize) -> Result<Value, ReplyParseError> {
         let rest = &self.bytes[self.at..];
-        let end = rest.get(length..length + 2).ok_or(Stop::Incomplete)?;
+        let end = rest.get(length..length + 2).ok_or(ReplyParseError::Incomplete)?;
         if end != b"\r\n" {
-            return Err(Stop::Malformed(Malformed("a text of the reply has another length")));
+            return Err(ReplyParseError::Malformed(Malformed("a text of the reply has another length")));
         }
         self.at += length + 2;
         Ok(Value::Bytes(rest[..length].to_vec()))
     }
 }
 
-fn number(line: &[u8]) -> Result<i64, Stop> {
+fn number(line: &[u8]) -> Result<i64, ReplyParseError> {
     let text = std::str::from_utf8(line).ok();
     text.and_then(|text| text.parse().ok())
-        .ok_or(Stop::Malformed(Malformed("the reply has a length that is no number")))
+        .ok_or(ReplyParseError::Malformed(Malformed("the reply has a length that is no number")))
 }
 
 #[cfg(test)]

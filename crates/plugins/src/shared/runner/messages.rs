@@ -42,7 +42,7 @@ pub(super) type NameValueEntry<'a> = (&'a [u8], Option<&'a [u8]>);
 
 /// A reply of a plugin in place of the upstream's response.
 #[derive(Debug, Default)]
-pub(super) struct Stop<'a> {
+pub(super) struct StopReply<'a> {
     pub(super) status: u16,
     pub(super) headers: Vec<NameValueEntry<'a>>,
     pub(super) body: &'a [u8],
@@ -64,7 +64,7 @@ pub(super) enum RunnerAction<'a> {
     /// Nothing changes.
     Pass,
     /// The request is answered.
-    Stop(Stop<'a>),
+    Stop(StopReply<'a>),
     /// The request changes.
     Rewrite(Rewrite<'a>),
 }
@@ -209,7 +209,7 @@ pub(super) fn read_action(message: &[u8], id: u32) -> Result<RunnerAction<'_>, C
     let action = answer.table(2)?.ok_or(Malformed("an action has no content"))?;
     let mut budget = EntryBudget::new();
     match kind {
-        1 => Ok(RunnerAction::Stop(Stop {
+        1 => Ok(RunnerAction::Stop(StopReply {
             status: action.u16(0)?,
             headers: budget.read(&action.tables(1)?)?,
             body: action.bytes(2)?.unwrap_or_default(),

@@ -14,7 +14,7 @@ use super::error::CallError;
 use super::extra_info;
 use super::flat::FlatWriter;
 use super::frame;
-use super::messages::{self, RunnerAction, NameValueEntry, RunnerQuestion, Rewrite, Stop, request_call};
+use super::messages::{self, RunnerAction, NameValueEntry, RunnerQuestion, Rewrite, StopReply, request_call};
 use super::response::{REFUSED, check_fields, write_fields};
 use super::settings::Caller;
 use crate::shared::uri::encode_path;
@@ -180,7 +180,7 @@ fn method_number(method: &[u8]) -> Option<u8> {
 }
 
 /// The reply of a plugin.
-fn reply(stop: &Stop<'_>) -> Result<Reply, CallError> {
+fn reply(stop: &StopReply<'_>) -> Result<Reply, CallError> {
     let status = match stop.status {
         0 => 200,
         status @ 200..=999 => status,

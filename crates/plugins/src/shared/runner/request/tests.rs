@@ -122,7 +122,7 @@ fn faulty_changes_leave_the_request_unchanged() {
 
 #[test]
 fn replies_have_a_status_and_valid_fields() {
-    let made = reply(&Stop {
+    let made = reply(&StopReply {
         status: 0,
         headers: vec![(b"X-Same", Some(b"one")), (b"X-Same", Some(b"two")), (b"Content-Length", Some(b"9"))],
         body: b"text",
@@ -130,7 +130,7 @@ fn replies_have_a_status_and_valid_fields() {
     .unwrap();
     assert_eq!((made.status, &*made.body, made.headers.len()), (200, &b"text"[..], 2));
     for status in [1, 101, 199, 1000] {
-        assert!(reply(&Stop { status, ..Stop::default() }).is_err(), "{status}");
+        assert!(reply(&StopReply { status, ..StopReply::default() }).is_err(), "{status}");
     }
-    assert!(reply(&Stop { headers: vec![(b"a", Some(b"\n"))], ..Stop::default() }).is_err());
+    assert!(reply(&StopReply { headers: vec![(b"a", Some(b"\n"))], ..StopReply::default() }).is_err());
 }
