@@ -121,7 +121,7 @@ enum TokenLocation {
 type Presented<'e> = (Cow<'e, [u8]>, TokenLocation);
 
 /// A token that was verified.
-struct Found {
+struct VerifiedJwt {
     consumer: Arc<Consumer>,
     token: Rc<Token>,
     place: TokenLocation,
@@ -177,7 +177,7 @@ impl Plugin for JwtAuth {
 
 impl JwtAuth {
     /// The consumer of the request's token.
-    fn find(&self, exchange: &Exchange) -> Result<Found, AuthenticationRefusal> {
+    fn find(&self, exchange: &Exchange) -> Result<VerifiedJwt, AuthenticationRefusal> {
         let (raw, place) = self.find_token(exchange).map_err(|Doubled| DOUBLED)?.ok_or(MISSING)?;
         let tokens = VerifiedTokens::of(exchange.local());
         let token = tokens.read(&raw).map_err(|fault| refused(fault, MALFORMED))?;
@@ -195,7 +195,7 @@ impl JwtAuth {
         let local = exchange.local();
         let (now_s, _) = local.wall_at(local.recent_ns());
         rules.check(&token.claims, now_s).map_err(|fault| refused(fault, UNVERIFIED))?;
-        Ok(Found { consumer, token, place })
+        Ok(VerifiedJwt { consumer, token, place })
     }
 
     /// The request's token, without `Bearer `.

@@ -38,12 +38,12 @@ pub(super) struct Server {
     client_secret: Option<String>,
     token_seconds: u64,
     token_leeway_s: u64,
-    found: Arc<Found>,
+    found: Arc<KeycloakCache>,
 }
 
 /// The fetched endpoints and token; outlives configuration changes that do not concern it.
 #[derive(Default)]
-struct Found {
+struct KeycloakCache {
     endpoints: Fetched<Endpoints>,
     token: Fetched<ClientToken>,
 }
@@ -87,7 +87,7 @@ impl Server {
             client_secret: config.client_secret.clone(),
             token_seconds: config.access_token_expires_in,
             token_leeway_s: config.access_token_expires_leeway,
-            found: build.states.keep(&key(config), Found::default),
+            found: build.states.keep(&key(config), KeycloakCache::default),
             tls,
         })
     }

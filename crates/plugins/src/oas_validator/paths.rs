@@ -36,7 +36,7 @@ struct Mixed {
 }
 
 /// A path that was found: what stands there, and the values of its parameters by name.
-pub(super) type Found<'t, 'p, T> = (&'t T, Vec<(&'t str, &'p str)>);
+pub(super) type PathMatch<'t, 'p, T> = (&'t T, Vec<(&'t str, &'p str)>);
 
 impl<T> Default for Paths<T> {
     fn default() -> Paths<T> {
@@ -78,7 +78,7 @@ impl<T> Paths<T> {
         &'t self,
         path: &'p str,
         fits: &dyn Fn(&T) -> bool,
-    ) -> Option<Found<'t, 'p, T>> {
+    ) -> Option<PathMatch<'t, 'p, T>> {
         let segments: Vec<&str> = path.strip_prefix('/')?.split('/').take(SEGMENTS_MAX + 1).collect();
         let mut values = Vec::new();
         let end = self.root.find(&segments, &mut values, fits)?;

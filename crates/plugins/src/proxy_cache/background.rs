@@ -16,7 +16,7 @@ use super::directives::Directives;
 use super::entry::CacheEntry;
 use super::flight::Turn;
 use super::visit::{Visit, now_s};
-use super::zone::Found;
+use super::zone::ZoneLookup;
 
 /// Milliseconds between two lines about background requests that failed.
 const LOG_INTERVAL_MS: u64 = 10_000;
@@ -101,7 +101,7 @@ impl ProxyCache {
         };
         // Another worker may have ended an update since the entry was found.
         match self.zone.find(key, &exchange.request.headers, now_s) {
-            Found::Entry(found) if Arc::ptr_eq(&found, entry) => {}
+            ZoneLookup::Entry(found) if Arc::ptr_eq(&found, entry) => {}
             _ => return Some(CacheStatus::Updating),
         }
         if exchange.request.method == Method::Head && !self.methods.contains(&Method::Get) {

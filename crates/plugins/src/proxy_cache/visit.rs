@@ -16,7 +16,7 @@ use super::directives::Directives;
 use super::entry::{CachedBody, CacheEntry};
 use super::flight::{Leader, Turn};
 use super::serve;
-use super::zone::Found;
+use super::zone::ZoneLookup;
 
 /// The state of a request.
 #[derive(Default)]
@@ -112,7 +112,7 @@ impl ProxyCache {
         key.clear();
         self.key.write(exchange, exchange.request.method, &mut key);
         let found = self.zone.find(&key, &exchange.request.headers, now_s);
-        if let Found::Entry(entry) = &found {
+        if let ZoneLookup::Entry(entry) = &found {
             let status = match verdict(entry, request, now_s) {
                 EntryUsability::Fresh => Some(CacheStatus::Hit),
                 EntryUsability::Allowed => Some(CacheStatus::Stale),
@@ -169,17 +169,17 @@ impl ProxyCache {
         &'a self,
         exchange: &'a mut Exchange,
         key: Arc<[u8]>,
-        found: Found,
+        found: ZoneLookup,
         request: &Directives,
         now_s: u64,
     ) -> Flow<'a> {
         let (stale, status, passes) = match found {
-            Found::Entry(entry) => match verdict(&entry, request, now_s) {
+            ZoneLookup::Entry(entry) => match verdict(&entry, request, now_s) {
                 EntryUsability::TooOld => (Some(entry), CacheStatus::Stale, false),
                 _ => (Some(entry), CacheStatus::Expired, false),
             },
-            Found::Passes => (None, CacheStatus::Miss, true),
-            Found::Nothing => (None, CacheStatus::Miss, false),
+            ZoneLookup::Passes => (None, CacheStatus::Miss, true),
+            ZoneLookup::Nothing => (None, CacheStatus::Miss, false),
         };
         if request.only_if_cached {
             exchange.state::<Visit>().status = Some(status);
@@ -232,7 +232,7 @@ impl ProxyCache {
             let now_s = now_s(exchange);
             let mut keeps_conditions = false;
             let (stale, status) = match self.zone.find(&key, &exchange.request.headers, now_s) {
-                Found::Entry(entry) => match verdict(&entry, &request, now_s) {
+                ZoneLookup::Entry(entry) => match verdict(&entry, &request, now_s) {
                     EntryUsability::Fresh | EntryUsability::Allowed => {
                         exchange.state::<Visit>().status = Some(CacheStatus::Hit);
                         match self.open_or_reply(exchange, &entry, now_s).await {
@@ -243,11 +243,11 @@ impl ProxyCache {
                     EntryUsability::TooOld => (Some(entry), CacheStatus::Stale),
                     EntryUsability::Stale => (Some(entry), CacheStatus::Expired),
                 },
-                Found::Passes => {
+                ZoneLookup::Passes => {
                     (passes, keeps_conditions) = (true, true);
                     (None, CacheStatus::Miss)
                 }
-                Found::Nothing => (None, CacheStatus::Miss),
+                ZoneLookup::Nothing => (None, CacheStatus::Miss),
             };
             if leader.is_some() || passes {
                 exchange.state::<Visit>().leader.set(leader);

@@ -67,7 +67,7 @@ impl Weighter<Arc<[u8]>, Slot> for Weights {
 }
 
 /// The entry of a zone for a request, or the lack of one.
-pub(super) enum Found {
+pub(super) enum ZoneLookup {
     Entry(Arc<CacheEntry>),
     Passes,
     Nothing,
@@ -101,33 +101,33 @@ impl Zone {
     }
 
     /// The entry for `key` and a request with these fields.
-    pub(super) fn find(&self, key: &[u8], request: &Headers, now_s: u64) -> Found {
-        let Some(slot) = self.store.get(key) else { return Found::Nothing };
+    pub(super) fn find(&self, key: &[u8], request: &Headers, now_s: u64) -> ZoneLookup {
+        let Some(slot) = self.store.get(key) else { return ZoneLookup::Nothing };
         match slot.kind {
-            ZoneSlotKind::Entry(entry) => Found::Entry(entry),
-            ZoneSlotKind::Passes(until_s) if now_s < until_s => Found::Passes,
-            ZoneSlotKind::Passes(_) => Found::Nothing,
+            ZoneSlotKind::Entry(entry) => ZoneLookup::Entry(entry),
+            ZoneSlotKind::Passes(until_s) if now_s < until_s => ZoneLookup::Passes,
+            ZoneSlotKind::Passes(_) => ZoneLookup::Nothing,
             ZoneSlotKind::Variants(variants) => {
                 let variant = variant_key(&variants, &signature(&variants.fields, request));
                 match self.store.get(&variant[..]) {
-                    Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => Found::Entry(entry),
-                    _ => Found::Nothing,
+                    Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => ZoneLookup::Entry(entry),
+                    _ => ZoneLookup::Nothing,
                 }
             }
         }
     }
 
     /// The entry of `key` with this `signature` of these `fields`.
-    pub(super) fn find_signed(&self, key: &[u8], fields: &[Box<str>], signature: &[u8]) -> Found {
+    pub(super) fn find_signed(&self, key: &[u8], fields: &[Box<str>], signature: &[u8]) -> ZoneLookup {
         match self.store.peek(key) {
-            Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => Found::Entry(entry),
+            Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => ZoneLookup::Entry(entry),
             Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) if &*variants.fields == fields => {
                 match self.store.peek(&variant_key(&variants, signature)[..]) {
-                    Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => Found::Entry(entry),
-                    _ => Found::Nothing,
+                    Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => ZoneLookup::Entry(entry),
+                    _ => ZoneLookup::Nothing,
                 }
             }
-            _ => Found::Nothing,
+            _ => ZoneLookup::Nothing,
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct CheckArguments {
 pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
     let mut is_good = true;
     for path in &arguments.files {
-        let Found { faults, warnings } = check_file(path, arguments.strict);
+        let FileFindings { faults, warnings } = check_file(path, arguments.strict);
         warnings.iter().chain(&faults).for_each(print);
         let is_file_good = faults.is_empty() && (warnings.is_empty() || !arguments.strict);
         is_good &= is_file_good;
@@ -44,33 +44,33 @@ pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
 
 /// The findings of a check of one file, each as a line.
 #[derive(Default)]
-struct Found {
+struct FileFindings {
     faults: Vec<String>,
     warnings: Vec<String>,
 }
 
-impl Found {
-    fn fault(line: String) -> Found {
-        Found { faults: vec![line], warnings: Vec::new() }
+impl FileFindings {
+    fn fault(line: String) -> FileFindings {
+        FileFindings { faults: vec![line], warnings: Vec::new() }
     }
 }
 
-fn check_file(path: &Path, strict: bool) -> Found {
+fn check_file(path: &Path, strict: bool) -> FileFindings {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) => return Found::fault(format!("{}: cannot be read: {error}", path.display())),
+        Err(error) => return FileFindings::fault(format!("{}: cannot be read: {error}", path.display())),
     };
     if file::is_blank(&text) {
         let line =
             format!("{}:1: warning: the file is empty: it has neither settings nor objects", path.display());
-        return Found { faults: Vec::new(), warnings: vec![line] };
+        return FileFindings { faults: Vec::new(), warnings: vec![line] };
     }
     if kind_of(&text) == FileKind::Resources {
         let options = strictly(CheckOptions::default(), strict);
         let catalog = boot::catalog(None, options);
         return match super::plugin::loader() {
             Ok(loader) => check_resources(path, &catalog.with_loader(loader)),
-            Err(error) => Found::fault(format!("{error:#}")),
+            Err(error) => FileFindings::fault(format!("{error:#}")),
         };
     }
     match Settings::from_file_text(path, &text) {
@@ -82,7 +82,7 @@ fn check_file(path: &Path, strict: bool) -> Found {
             found
         }
         Err(faults) => {
-            Found { faults: faults.0.iter().map(ToString::to_string).collect(), warnings: Vec::new() }
+            FileFindings { faults: faults.0.iter().map(ToString::to_string).collect(), warnings: Vec::new() }
         }
     }
 }
@@ -96,8 +96,8 @@ fn strictly(mut options: CheckOptions, strict: bool) -> CheckOptions {
 }
 
 /// Checks a resources file for a gateway of that catalog.
-fn check_resources(path: &Path, catalog: &Catalog) -> Found {
+fn check_resources(path: &Path, catalog: &Catalog) -> FileFindings {
     let FileCheck { faults, warnings } = file::check(path, catalog);
     let lines = |found: Vec<FileFault>| found.iter().map(ToString::to_string).collect();
-    Found { faults: lines(faults), warnings: lines(warnings) }
+    FileFindings { faults: lines(faults), warnings: lines(warnings) }
 }

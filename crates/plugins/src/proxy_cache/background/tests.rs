@@ -86,7 +86,7 @@ impl Cached {
     fn age(&mut self, seconds: u64) {
         let request = self.scene.exchange(GET.as_bytes());
         let now_s = now_s(&request);
-        let Found::Entry(old) = self.zone.find(&self.key, &request.request.headers, now_s) else {
+        let ZoneLookup::Entry(old) = self.zone.find(&self.key, &request.request.headers, now_s) else {
             panic!("there is an entry")
         };
         let entry = CacheEntry {

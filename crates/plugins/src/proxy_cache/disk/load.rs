@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use super::super::entry::{CachedBody, CacheEntry};
-use super::super::zone::{Found, Zone};
+use super::super::zone::{ZoneLookup, Zone};
 use super::format::{FileHead, PREAMBLE_BYTES, Preamble};
 use super::{DiskFile, DiskStore, is_hex};
 
@@ -64,7 +64,7 @@ fn file(zone: &Arc<Zone>, disk: &Arc<DiskStore>, path: &Path) -> bool {
     let body = Arc::new(DiskFile::new(disk.clone(), path.to_owned(), offset, length));
     let FileHead { key, fields, signature, status, times, headers } = head;
     // One that is newer came from the upstream meanwhile, or from another file of the same key.
-    if let Found::Entry(known) = zone.find_signed(&key, &fields, &signature)
+    if let ZoneLookup::Entry(known) = zone.find_signed(&key, &fields, &signature)
         && known.times.stored_s >= times.stored_s
     {
         return false;

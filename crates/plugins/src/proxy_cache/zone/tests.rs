@@ -35,11 +35,11 @@ fn body(zone: &Zone, key: &[u8], request: &[(&str, &str)]) -> Option<Bytes> {
     let mut headers = Headers::new();
     request.iter().for_each(|(name, value)| headers.append(name, value.as_bytes()).unwrap());
     match zone.find(key, &headers, 0) {
-        Found::Entry(entry) => match &entry.body {
+        ZoneLookup::Entry(entry) => match &entry.body {
             CachedBody::Memory(bytes) => Some(bytes.clone()),
             CachedBody::Disk(_) => None,
         },
-        Found::Passes | Found::Nothing => None,
+        ZoneLookup::Passes | ZoneLookup::Nothing => None,
     }
 }
 
@@ -97,8 +97,8 @@ fn mark_of_a_refusal_ends() {
     zone.insert(&key(1), &[], &[], entry(b"old"));
     zone.pass(&key(1), 100);
     let find = |now_s: u64| zone.find(&key(1), &Headers::new(), now_s);
-    assert!(matches!(find(100), Found::Passes));
-    assert!(matches!(find(100 + PASS_S), Found::Nothing));
+    assert!(matches!(find(100), ZoneLookup::Passes));
+    assert!(matches!(find(100 + PASS_S), ZoneLookup::Nothing));
     assert!(!zone.purge(&key(1)), "a mark is no entry");
 }
 
@@ -109,7 +109,7 @@ fn failure_to_store_leaves_an_entry() {
     zone.pass_unless_stored(&key(1));
     assert!(body(&zone, &key(1), &[]).is_some());
     zone.pass_unless_stored(&key(2));
-    assert!(matches!(zone.find(&key(2), &Headers::new(), 0), Found::Passes));
+    assert!(matches!(zone.find(&key(2), &Headers::new(), 0), ZoneLookup::Passes));
 }
 
 #[test]
