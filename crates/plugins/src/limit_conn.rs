@@ -118,13 +118,13 @@ struct LimitConn {
     /// Whether a rule without numbers is left out instead of failing the request.
     skips_rules: bool,
     unit_delay_ms: f64,
-    store: Store,
+    store: LimitConnStore,
     rejected: Reply,
     failures: Arc<Failures>,
 }
 
 /// Where requests are counted.
-enum Store {
+enum LimitConnStore {
     Local(Arc<Counts>),
     Redis(Arc<SharedCounts>),
 }
@@ -176,11 +176,11 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let store = match settings {
         Some(settings) => {
             let counts = SharedCounts::new(build, &settings, config, parsed.key_ttl, failures.clone())?;
-            Store::Redis(Arc::new(counts))
+            LimitConnStore::Redis(Arc::new(counts))
         }
         None => {
             let identity = config::identity(config);
-            Store::Local(
+            LimitConnStore::Local(
                 build.states.keep(&format!("limit-conn/{}/{identity}", build.owner), Counts::default),
             )
         }
@@ -307,8 +307,8 @@ impl Held {
 impl Plugin for LimitConn {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let counts = match &self.store {
-            Store::Local(counts) => counts,
-            Store::Redis(counts) => return Flow::Wait(Box::pin(self.enter_shared(counts, exchange))),
+            LimitConnStore::Local(counts) => counts,
+            LimitConnStore::Redis(counts) => return Flow::Wait(Box::pin(self.enter_shared(counts, exchange))),
         };
         match self.enter(counts, exchange) {
             Ok(delay_ms) => delay::continue_after(delay_ms),

@@ -171,7 +171,7 @@ const DEFAULT_NAMES: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", 
 struct LimitCount {
     rules: Box<[Rule]>,
     window_type: WindowType,
-    store: Store,
+    store: LimitCountStore,
     rejected: Reply,
     failures: Arc<Failures>,
     show_quota: bool,
@@ -181,7 +181,7 @@ struct LimitCount {
 
 /// Where requests are counted.
 #[derive(Clone)]
-enum Store {
+enum LimitCountStore {
     Local(Arc<Counters>),
     Redis(Arc<SharedWindows>),
     Delayed(Arc<Delayed>),
@@ -285,22 +285,22 @@ fn store(
     parsed: &LimitCountConfig,
     settings: Option<&RedisSettings>,
     failures: &Arc<Failures>,
-) -> Result<Store, String> {
+) -> Result<LimitCountStore, String> {
     let identity = config::identity(config);
     let Some(settings) = settings else {
         let counters = build.states.keep(&format!("{plugin}/{}/{identity}", build.owner), Counters::new);
-        return Ok(Store::Local(counters));
+        return Ok(LimitCountStore::Local(counters));
     };
     let prefix = match &parsed.group {
         Some(group) => format!("{group}:"),
         None => shared_prefix(build.owner, config),
     };
     let windows = SharedWindows::new(Redis::new(build, settings)?, plugin, prefix, parsed.window_type);
-    let Some(interval_ms) = interval_ms(parsed) else { return Ok(Store::Redis(Arc::new(windows))) };
+    let Some(interval_ms) = interval_ms(parsed) else { return Ok(LimitCountStore::Redis(Arc::new(windows))) };
     let unfinished = build.services.unfinished_work().clone();
     let make = || Delayed::new(windows, interval_ms, failures.clone(), unfinished);
     let key = format!("{plugin}/{}/{identity}", build.owner);
-    Ok(Store::Delayed(build.states.keep(&key, make)))
+    Ok(LimitCountStore::Delayed(build.states.keep(&key, make)))
 }
 
 /// The interval of synchronisation; none without a delayed one.
@@ -356,9 +356,9 @@ impl LimitCount {
     fn count(&self, index: usize, rule: &Rule, key: &mut Vec<u8>, exchange: &Exchange, cost: u64) -> LimitCountOutcome {
         let worker = exchange.local();
         let applies = match &self.store {
-            Store::Redis(_) => return LimitCountOutcome::Waits,
-            Store::Local(_) => rule.key.write_local(index, exchange, key),
-            Store::Delayed(delayed) => {
+            LimitCountStore::Redis(_) => return LimitCountOutcome::Waits,
+            LimitCountStore::Local(_) => rule.key.write_local(index, exchange, key),
+            LimitCountStore::Delayed(delayed) => {
                 delayed.windows().begin_key(key);
                 rule.key.write_shared(index, exchange, key)
             }
@@ -368,9 +368,9 @@ impl LimitCount {
         }
         let Some(quota) = self.quota(rule, exchange, cost) else { return LimitCountOutcome::Unknown };
         let taken = match &self.store {
-            Store::Local(counters) => counters.take(key, quota, worker.now_ms()),
-            Store::Delayed(delayed) if delayed.takes(quota.window_ms) => delayed.take(worker, key, quota),
-            Store::Delayed(_) | Store::Redis(_) => return LimitCountOutcome::Waits,
+            LimitCountStore::Local(counters) => counters.take(key, quota, worker.now_ms()),
+            LimitCountStore::Delayed(delayed) if delayed.takes(quota.window_ms) => delayed.take(worker, key, quota),
+            LimitCountStore::Delayed(_) | LimitCountStore::Redis(_) => return LimitCountOutcome::Waits,
         };
         LimitCountOutcome::Taken(quota.limit, taken)
     }
@@ -380,10 +380,10 @@ impl LimitCount {
         let worker = exchange.local().clone();
         for (index, rule) in self.rules.iter().enumerate().skip(first) {
             let windows = match &self.store {
-                Store::Redis(windows) => windows,
-                Store::Delayed(delayed) => delayed.windows(),
+                LimitCountStore::Redis(windows) => windows,
+                LimitCountStore::Delayed(delayed) => delayed.windows(),
                 // Local counters are never waited for.
-                Store::Local(_) => return Decision::Continue,
+                LimitCountStore::Local(_) => return Decision::Continue,
             };
             let mut key = Vec::new();
             windows.begin_key(&mut key);
@@ -394,7 +394,7 @@ impl LimitCount {
                 return decision(self.failures.without_number());
             };
             let taken = match &self.store {
-                Store::Delayed(delayed) if delayed.takes(quota.window_ms) => {
+                LimitCountStore::Delayed(delayed) if delayed.takes(quota.window_ms) => {
                     Ok(delayed.take(&worker, &key, quota))
                 }
                 _ => windows.take(&worker, &key, quota).await,
@@ -423,7 +423,7 @@ impl LimitCount {
                 return Explained::unknown("the limit has no number for this request");
             };
             let window_s = quota.window_ms / 1_000;
-            let Store::Local(counters) = &self.store else {
+            let LimitCountStore::Local(counters) = &self.store else {
                 told.push(format!("{} in {window_s} s, counted in Redis", quota.limit));
                 continue;
             };

@@ -80,14 +80,14 @@ attributes! {
 struct LimitReq {
     bucket: Bucket,
     key: LimitKey,
-    store: Store,
+    store: LimitReqStore,
     is_delaying: bool,
     rejected: Reply,
     failures: Failures,
 }
 
 /// Where the buckets are.
-enum Store {
+enum LimitReqStore {
     Local(Arc<Buckets>),
     Redis(SharedBuckets),
 }
@@ -102,10 +102,10 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let longest_wait_s = if parsed.nodelay { f64::INFINITY } else { DELAY_MAX_MS as f64 / 1_000.0 };
     let bucket = Bucket::new(parsed.rate, parsed.burst.min(parsed.rate * longest_wait_s));
     let store = match settings {
-        Some(settings) => Store::Redis(SharedBuckets::new(build, &settings, config, bucket)?),
+        Some(settings) => LimitReqStore::Redis(SharedBuckets::new(build, &settings, config, bucket)?),
         None => {
             let identity = config::identity(config);
-            Store::Local(build.states.keep(&format!("limit-req/{}/{identity}", build.owner), Buckets::new))
+            LimitReqStore::Local(build.states.keep(&format!("limit-req/{}/{identity}", build.owner), Buckets::new))
         }
     };
     Ok(Arc::new(LimitReq {
@@ -150,8 +150,8 @@ impl LimitReq {
 impl Plugin for LimitReq {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let buckets = match &self.store {
-            Store::Local(buckets) => buckets,
-            Store::Redis(buckets) => return Flow::Wait(Box::pin(self.pour_shared(buckets, exchange))),
+            LimitReqStore::Local(buckets) => buckets,
+            LimitReqStore::Redis(buckets) => return Flow::Wait(Box::pin(self.pour_shared(buckets, exchange))),
         };
         match self.pour(buckets, exchange) {
             Pour::Overflows => Flow::reply(self.rejected.clone()),

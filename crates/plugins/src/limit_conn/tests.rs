@@ -97,7 +97,7 @@ fn delay_grows_with_the_number_in_progress() {
         rules: Box::default(),
         skips_rules: false,
         unit_delay_ms: conn_delay * 1_000.0,
-        store: Store::Local(Arc::default()),
+        store: LimitConnStore::Local(Arc::default()),
         rejected: Reply::default(),
         failures: Arc::new(Failures::new(&build, "limit-conn", false, Reply::status(500))),
     };

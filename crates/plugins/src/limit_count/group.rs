@@ -5,13 +5,13 @@ use std::sync::Arc;
 use exchange::plugin::state::StateRegistry;
 use serde_json::Value;
 
-use super::{NAME, Store};
+use super::{NAME, LimitCountStore};
 use crate::shared::config;
 
 /// Routes that share their counters.
 pub(super) struct LimitCountGroup {
     identity: String,
-    pub(super) store: Store,
+    pub(super) store: LimitCountStore,
 }
 
 /// Refuses a configuration of a group that running routes use with another one.
@@ -41,7 +41,7 @@ impl LimitCountGroup {
         plugin: &str,
         name: &str,
         identity: &str,
-        store: impl FnOnce() -> Result<Store, String>,
+        store: impl FnOnce() -> Result<LimitCountStore, String>,
     ) -> Result<Arc<LimitCountGroup>, String> {
         let key = key(plugin, name);
         let group = match states.held::<LimitCountGroup>(&key) {

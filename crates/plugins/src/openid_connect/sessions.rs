@@ -28,10 +28,10 @@ const POOL: u32 = 100;
 /// See the module.
 pub(super) struct Sessions {
     pub(super) jar: Jar,
-    store: Option<Store>,
+    store: Option<RedisSessionStore>,
 }
 
-struct Store {
+struct RedisSessionStore {
     redis: Arc<Redis>,
     prefix: Box<str>,
 }
@@ -46,7 +46,7 @@ impl Sessions {
         let redis = settings.redis.as_ref().filter(|_| settings.storage == Storage::Redis);
         let store = redis.map(|redis| {
             let prefix = redis.prefix.as_str().into();
-            Ok::<_, String>(Store { redis: Redis::new(build, &server(redis))?, prefix })
+            Ok::<_, String>(RedisSessionStore { redis: Redis::new(build, &server(redis))?, prefix })
         });
         Ok(Sessions { jar, store: store.transpose()? })
     }
@@ -130,7 +130,7 @@ impl Sessions {
     }
 }
 
-impl Store {
+impl RedisSessionStore {
     fn key(&self, id: &SessionId) -> Vec<u8> {
         format!("{}:{}", self.prefix, HEXLOWER.encode(digest(&SHA256, id).as_ref())).into_bytes()
     }

@@ -20,7 +20,7 @@ pub(super) struct Fill {
     destination: Destination,
     /// The entry without its body.
     entry: CacheEntry,
-    body: Store,
+    body: FillTarget,
     limit_bytes: u64,
     length: u64,
     leader: Option<Leader>,
@@ -29,7 +29,7 @@ pub(super) struct Fill {
 }
 
 /// Where the body goes.
-enum Store {
+enum FillTarget {
     Memory(MemoryFill),
     Disk(DiskFill),
 }
@@ -59,9 +59,9 @@ impl Fill {
     ) -> Fill {
         let body = match &destination.zone.disk {
             Some(disk) => {
-                Store::Disk(DiskFill::new(disk, &destination, entry.status, &entry.headers, entry.times))
+                FillTarget::Disk(DiskFill::new(disk, &destination, entry.status, &entry.headers, entry.times))
             }
-            None => Store::Memory(MemoryFill {
+            None => FillTarget::Memory(MemoryFill {
                 bytes: Vec::with_capacity(expected.map_or(0, |bytes| bytes.min(RESERVED_BYTES_MAX) as usize)),
                 shared: shared.clone(),
                 filling: Filling::new(&destination.zone),
@@ -108,7 +108,7 @@ impl BodyTap for Fill {
     fn end(self: Box<Self>) {
         let Fill { destination, entry, body, leader, .. } = *self;
         match body {
-            Store::Memory(mut memory) => {
+            FillTarget::Memory(mut memory) => {
                 if leader.as_ref().is_some_and(Leader::is_purged) {
                     return;
                 }
@@ -117,16 +117,16 @@ impl BodyTap for Fill {
                 let Destination { zone, key, fields, signature } = &destination;
                 zone.insert(key, fields, signature, Arc::new(entry));
             }
-            Store::Disk(fill) => fill.finish(destination, entry, leader),
+            FillTarget::Disk(fill) => fill.finish(destination, entry, leader),
         }
     }
 }
 
-impl Store {
+impl FillTarget {
     fn add(&mut self, piece: &[u8], limit_bytes: u64) -> bool {
         match self {
-            Store::Memory(memory) => memory.add(piece, limit_bytes),
-            Store::Disk(fill) => fill.piece(piece),
+            FillTarget::Memory(memory) => memory.add(piece, limit_bytes),
+            FillTarget::Disk(fill) => fill.piece(piece),
         }
     }
 }
