@@ -60,7 +60,7 @@ use crate::shared::limits::delay;
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::store::{CountKeyType, CountPolicy, counted_schema, read_counted, refusal_reply};
 use counts::{Counts, InProgress};
-use rule::{Rule, rules_of};
+use rule::{LimitConnRule, rules_of};
 use shared_counts::{SharedCounts, SharedPlace};
 
 /// The plugin.
@@ -114,7 +114,7 @@ attributes! {
 
 /// The compiled plugin.
 struct LimitConn {
-    rules: Box<[Rule]>,
+    rules: Box<[LimitConnRule]>,
     /// Whether a rule without numbers is left out instead of failing the request.
     skips_rules: bool,
     unit_delay_ms: f64,
@@ -262,7 +262,7 @@ impl LimitConn {
         Decision::Continue
     }
 
-    fn asked(&self, rule: &Rule, exchange: &Exchange) -> LimitConnDemand {
+    fn asked(&self, rule: &LimitConnRule, exchange: &Exchange) -> LimitConnDemand {
         match (rule.conn.of(exchange), rule.burst.of(exchange)) {
             (Some(conn), Some(burst)) => LimitConnDemand::Limit { conn, all: conn.saturating_add(burst) },
             _ if self.skips_rules => LimitConnDemand::Nothing,

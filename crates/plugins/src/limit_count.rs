@@ -70,7 +70,7 @@ use crate::shared::redis::Redis;
 use crate::shared::redis::settings::{RedisFields, RedisSettings, SentinelFields, add_to_schema};
 use delayed::Delayed;
 use group::LimitCountGroup;
-use rule::{Rule, rules_of};
+use rule::{LimitCountRule, rules_of};
 use shared_windows::SharedWindows;
 use window::{Counters, Quota, Taken, WindowType};
 
@@ -169,7 +169,7 @@ const DEFAULT_NAMES: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", 
 
 /// The compiled plugin.
 struct LimitCount {
-    rules: Box<[Rule]>,
+    rules: Box<[LimitCountRule]>,
     window_type: WindowType,
     store: LimitCountStore,
     rejected: Reply,
@@ -325,7 +325,7 @@ fn metadata_names(metadata: Option<&Value>) -> [String; 3] {
 }
 
 impl LimitCount {
-    fn quota(&self, rule: &Rule, exchange: &Exchange, cost: u64) -> Option<Quota> {
+    fn quota(&self, rule: &LimitCountRule, exchange: &Exchange, cost: u64) -> Option<Quota> {
         let (limit, seconds) = (rule.count.of(exchange)?, rule.time_window.of(exchange)?);
         Some(Quota { limit, window_ms: seconds.saturating_mul(1_000), window_type: self.window_type, cost })
     }
@@ -353,7 +353,7 @@ impl LimitCount {
     }
 
     /// Counts the request under one rule, unless it has to wait for that.
-    fn count(&self, index: usize, rule: &Rule, key: &mut Vec<u8>, exchange: &Exchange, cost: u64) -> LimitCountOutcome {
+    fn count(&self, index: usize, rule: &LimitCountRule, key: &mut Vec<u8>, exchange: &Exchange, cost: u64) -> LimitCountOutcome {
         let worker = exchange.local();
         let applies = match &self.store {
             LimitCountStore::Redis(_) => return LimitCountOutcome::Waits,

@@ -105,10 +105,10 @@ impl Attribute for WrittenAction {
 
 /// The compiled plugin.
 struct TrafficLabel {
-    rules: Box<[Rule]>,
+    rules: Box<[TrafficLabelRule]>,
 }
 
-struct Rule {
+struct TrafficLabelRule {
     condition: Option<Expression>,
     actions: Box<[Option<FieldOperations>]>,
     turns: WeightedTurns,
@@ -135,7 +135,7 @@ fn compile(config: &Value, counter: impl Fn(usize) -> Counter) -> Result<Traffic
             Ok::<_, String>(FieldOperations { set, ..FieldOperations::default() })
         };
         let actions = rule.actions.iter().map(|action| action.set_headers.as_ref().map(set).transpose());
-        Ok(Rule {
+        Ok(TrafficLabelRule {
             condition,
             actions: actions.collect::<Result<_, String>>()?,
             turns: WeightedTurns::new(&weights, counter(index))?,

@@ -147,12 +147,12 @@ impl Attribute for OwnUpstream {
 
 /// The compiled plugin.
 struct TrafficSplit {
-    rules: Box<[Rule]>,
+    rules: Box<[TrafficSplitRule]>,
     missing: EventCounter,
     pace: Pace,
 }
 
-struct Rule {
+struct TrafficSplitRule {
     /// One of these has to hold; `None` matches every request.
     matches: Option<Box<[Expression]>>,
     /// The choices; `None` is the upstream of the route.
@@ -221,7 +221,7 @@ fn compile(build: &Build<'_>, config: &Value) -> Result<TrafficSplit, String> {
             }
             _ => Ok(None),
         };
-        Ok(Rule {
+        Ok(TrafficSplitRule {
             matches: compile_matches(rule.r#match.as_deref())?,
             choices: rule.weighted_upstreams.iter().enumerate().map(choice).collect::<Result<_, String>>()?,
             named: named.into(),
@@ -235,7 +235,7 @@ fn compile(build: &Build<'_>, config: &Value) -> Result<TrafficSplit, String> {
     })
 }
 
-impl Rule {
+impl TrafficSplitRule {
     fn matches(&self, source: &impl VariableSource) -> bool {
         self.matches.as_ref().is_none_or(|all| all.iter().any(|one| one.evaluate(source)))
     }

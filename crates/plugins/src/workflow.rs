@@ -95,10 +95,10 @@ impl Attribute for WrittenAction {
 
 /// The compiled plugin.
 struct Workflow {
-    rules: Box<[Rule]>,
+    rules: Box<[WorkflowRule]>,
 }
 
-struct Rule {
+struct WorkflowRule {
     case: Option<Expression>,
     action: WorkflowAction,
 }
@@ -188,7 +188,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             Some(name) => WorkflowAction::Run(build.plugin(&format!("rules/{index}"), name, config)?),
             None => return Err("the name of an action is a text".to_owned()),
         };
-        Ok(Rule { case: compile_case(rule)?, action })
+        Ok(WorkflowRule { case: compile_case(rule)?, action })
     });
     Ok(Arc::new(Workflow { rules: rules.collect::<Result<_, String>>()? }))
 }
@@ -206,7 +206,7 @@ impl Workflow {
 
 impl Plugin for Workflow {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        let holds = |rule: &&Rule| rule.case.as_ref().is_none_or(|case| case.evaluate(exchange));
+        let holds = |rule: &&WorkflowRule| rule.case.as_ref().is_none_or(|case| case.evaluate(exchange));
         let found = self.rules.iter().enumerate().find(|(_, rule)| holds(rule));
         let Some((index, rule)) = found else { return Flow::Continue };
         match &rule.action {

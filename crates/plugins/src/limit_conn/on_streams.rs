@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use super::LimitConnConfig;
 use super::counts::Counts;
-use super::rule::{Rule, rules_of};
+use super::rule::{LimitConnRule, rules_of};
 use crate::shared::config;
 use crate::shared::limits::delay;
 use crate::shared::limits::store::{CountPolicy, read_counted};
 
 /// The compiled plugin.
 struct SessionLimit {
-    rules: Box<[Rule]>,
+    rules: Box<[LimitConnRule]>,
     /// Whether a rule without numbers is left out instead of failing the session.
     skips_rules: bool,
     unit_delay_ms: f64,

@@ -5,7 +5,7 @@ use crate::shared::limits::amount::Amount;
 use crate::shared::limits::key::LimitKey;
 
 /// A limit.
-pub(super) struct Rule {
+pub(super) struct LimitConnRule {
     /// Requests in progress without delay.
     pub(super) conn: Amount,
     /// Requests above that which are delayed.
@@ -18,16 +18,16 @@ pub(super) struct Rule {
 ///
 /// # Errors
 /// The fault of one of them.
-pub(super) fn rules_of(config: &LimitConnConfig) -> Result<Box<[Rule]>, String> {
+pub(super) fn rules_of(config: &LimitConnConfig) -> Result<Box<[LimitConnRule]>, String> {
     let Some(rules) = &config.rules else {
         let (Some(conn), Some(burst), Some(key)) = (&config.conn, &config.burst, &config.key) else {
             return Err("conn, burst and key are needed".to_owned());
         };
         let key = config.key_type.compile_key(key)?;
-        return Ok(Box::new([Rule { conn: conn.compile("conn")?, burst: burst.compile("burst")?, key }]));
+        return Ok(Box::new([LimitConnRule { conn: conn.compile("conn")?, burst: burst.compile("burst")?, key }]));
     };
     let compile = |rule: &LimitConnRuleConfig| {
-        Ok(Rule {
+        Ok(LimitConnRule {
             conn: rule.conn.compile("conn")?,
             burst: rule.burst.compile("burst")?,
             key: LimitKey::of_rule(&rule.key)?,

@@ -6,7 +6,7 @@ use crate::shared::limits::amount::Amount;
 use crate::shared::limits::key::LimitKey;
 
 /// A limit.
-pub(super) struct Rule {
+pub(super) struct LimitCountRule {
     /// Requests in one window.
     pub(super) count: Amount,
     /// Its length in seconds.
@@ -21,12 +21,12 @@ pub(super) struct Rule {
 ///
 /// # Errors
 /// The fault of one of them.
-pub(super) fn rules_of(config: &LimitCountConfig, names: [String; 3]) -> Result<Box<[Rule]>, String> {
+pub(super) fn rules_of(config: &LimitCountConfig, names: [String; 3]) -> Result<Box<[LimitCountRule]>, String> {
     let Some(rules) = &config.rules else {
         let (Some(count), Some(time_window)) = (&config.count, &config.time_window) else {
             return Err("count and time_window are needed".to_owned());
         };
-        return Ok(Box::new([Rule {
+        return Ok(Box::new([LimitCountRule {
             count: count.compile("count")?,
             time_window: time_window.compile("time_window")?,
             key: key(config)?,
@@ -38,7 +38,7 @@ pub(super) fn rules_of(config: &LimitCountConfig, names: [String; 3]) -> Result<
         if !is_token(&prefix) {
             return Err(format!("header_prefix `{prefix}` cannot stand in a field's name"));
         }
-        Ok(Rule {
+        Ok(LimitCountRule {
             count: rule.count.compile("count")?,
             time_window: rule.time_window.compile("time_window")?,
             key: LimitKey::of_rule(&rule.key)?,
