@@ -42,7 +42,7 @@ pub use address::Address;
 pub use attempt::{Attempt, Attempts};
 pub use body_copy::{BodyCopy, Copies, SharedCopy};
 pub use consumer::Consumer;
-pub use context::{ConnectionContext, Scheme};
+pub use context::{ConnectionContext, RequestScheme};
 pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
 pub use host_name::hostname;
 pub use plugin_reply::PluginReply;

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::runtime::{Generation, Route, Runtime};
 use exchange::Exchange;
 use exchange::Local;
-use exchange::exchange::Scheme;
+use exchange::exchange::RequestScheme;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
 use exchange::options::Options;
@@ -168,7 +168,7 @@ fn asked(options: &Options, question: &ExplainQuestion) -> Result<Exchange, Stri
     }
     exchange.connection.peer = SocketAddr::new(*remote_addr, 0).into();
     let is_tls = url.starts_with("https://");
-    exchange.connection.scheme = if is_tls { Scheme::Https } else { Scheme::Http };
+    exchange.connection.scheme = if is_tls { RequestScheme::Https } else { RequestScheme::Http };
     let port = authority.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let port = port.unwrap_or(if is_tls { 443 } else { 80 });
     exchange.connection.local = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port).into();

@@ -7,7 +7,7 @@ use message::{FieldId, FieldSet, FieldSink, Method, Version};
 use stdx::address_text::AddressText;
 
 use exchange::Exchange;
-use exchange::exchange::Scheme;
+use exchange::exchange::RequestScheme;
 use exchange::options::ForwardOptions;
 
 /// Writes the fields of an [`IngressInfo`]. A protocol that always writes them in the same form may keep it.
@@ -54,7 +54,7 @@ pub(crate) fn request_fields(exchange: &Exchange, without: FieldSet, sink: &mut 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IngressInfo {
     port: u16,
-    scheme: Scheme,
+    scheme: RequestScheme,
     version: Version,
 }
 

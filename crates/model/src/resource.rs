@@ -62,7 +62,7 @@ pub use service::Service;
 pub use ssl::{OcspStapling, Ssl, SslClient, SslType};
 pub use stream_route::{SendProxyProtocol, SniffedProtocol, StreamProtocol, StreamRoute};
 pub use upstream::{
-    Discovery, DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, Scheme, Upstream, UpstreamTls,
+    Discovery, DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, UpstreamScheme, Upstream, UpstreamTls,
 };
 
 use crate::ObjectKind;

@@ -32,7 +32,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::exchange::Scheme;
+use exchange::exchange::RequestScheme;
 use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
 use router::vars::VariableSource;
 use serde_json::{Value, json};
@@ -160,7 +160,7 @@ fn came_over_https(exchange: &Exchange) -> bool {
         () if is(["https", "wss"]) => true,
         () if is(["http", "ws"]) => false,
         // A name that says nothing about the client's connection.
-        () => exchange.connection.scheme == Scheme::Https,
+        () => exchange.connection.scheme == RequestScheme::Https,
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) const KIND: PluginKind =
 
 words! {
     /// The scheme of the API.
-    pub(crate) enum Scheme {
+    pub(crate) enum ClsScheme {
         /// Without TLS.
         Http = "http",
         /// With TLS.
@@ -59,7 +59,7 @@ attributes! {
         /// The topic that entries belong to.
         cls_topic: String;
         /// The scheme of the API.
-        scheme: Scheme = Scheme::Https;
+        scheme: ClsScheme = ClsScheme::Https;
         /// Whether the certificate of the API is verified.
         ssl_verify: bool = true;
         /// The identifier of the key.

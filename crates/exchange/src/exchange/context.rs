@@ -9,7 +9,7 @@ use super::tls::TlsContext;
 
 /// Which protocol family the client speaks to us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Scheme {
+pub enum RequestScheme {
     /// Plain HTTP.
     #[default]
     Http,
@@ -17,12 +17,12 @@ pub enum Scheme {
     Https,
 }
 
-impl Scheme {
+impl RequestScheme {
     /// As it stands in a URL.
     pub fn as_str(self) -> &'static str {
         match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
+            RequestScheme::Http => "http",
+            RequestScheme::Https => "https",
         }
     }
 }
@@ -37,7 +37,7 @@ pub struct ConnectionContext {
     /// The listener's address.
     pub local: Address,
     /// Plain or TLS.
-    pub scheme: Scheme,
+    pub scheme: RequestScheme,
     /// Requests seen on it, this one included.
     pub requests: u32,
     /// The facts of its TLS layer, if there is one.
@@ -60,7 +60,7 @@ impl Default for ConnectionContext {
             id: 0,
             peer: nowhere,
             local: nowhere,
-            scheme: Scheme::Http,
+            scheme: RequestScheme::Http,
             requests: 0,
             tls: None,
             proxy: None,

@@ -198,16 +198,16 @@ impl Exchange {
             Builtin::Connection => Some(Value::from(connection.id)),
             Builtin::ConnectionRequests => Some(Value::from(connection.requests)),
             Builtin::Http2 => Some(Value::borrowed(match (self.request.version, connection.scheme) {
-                (Version::Http2, super::Scheme::Https) => b"h2",
-                (Version::Http2, super::Scheme::Http) => b"h2c",
+                (Version::Http2, super::RequestScheme::Https) => b"h2",
+                (Version::Http2, super::RequestScheme::Http) => b"h2c",
                 _ => b"",
             })),
             Builtin::Http3 => {
                 Some(Value::borrowed(if self.request.version == Version::Http3 { b"h3" } else { b"" }))
             }
             Builtin::Https => match connection.scheme {
-                super::Scheme::Https => Some(Value::borrowed(b"on")),
-                super::Scheme::Http => Some(Value::borrowed(b"")),
+                super::RequestScheme::Https => Some(Value::borrowed(b"on")),
+                super::RequestScheme::Http => Some(Value::borrowed(b"")),
             },
             Builtin::Hostname => Some(Value::from(hostname())),
             Builtin::NginxVersion => Some(Value::from(env!("CARGO_PKG_VERSION"))),

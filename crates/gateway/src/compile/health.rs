@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::resource::{ActiveChecks, CheckType, HealthChecks, PassHost, Scheme, Upstream as Written};
+use model::resource::{ActiveChecks, CheckType, HealthChecks, PassHost, UpstreamScheme, Upstream as Written};
 use model::snapshot::Snapshot;
 use net::nodes::NodeSet;
 use net::tls::client::ClientTls;
@@ -58,7 +58,7 @@ impl Compiler {
     ) -> Result<Option<Arc<ClientTls>>, String> {
         let is_over_tls = match active.check_type {
             CheckType::Https => true,
-            CheckType::Grpc => matches!(written.scheme, Scheme::Https | Scheme::Grpcs),
+            CheckType::Grpc => matches!(written.scheme, UpstreamScheme::Https | UpstreamScheme::Grpcs),
             CheckType::Http | CheckType::Tcp => false,
         };
         if !is_over_tls {

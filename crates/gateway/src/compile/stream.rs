@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
-use model::resource::{Resource, Scheme, Service, SniffedProtocol, StreamRoute as Written};
+use model::resource::{Resource, UpstreamScheme, Service, SniffedProtocol, StreamRoute as Written};
 use model::snapshot::{Object, Snapshot};
 use model::{Id, Key, ObjectKind};
 
@@ -195,14 +195,14 @@ fn session_kind(snapshot: &Snapshot, written: &Written, service: Option<&Service
         return Some(SessionKind::Connection);
     }
     match upstream_scheme(snapshot, written, service)? {
-        Scheme::Udp => Some(SessionKind::Datagram),
-        Scheme::Tcp | Scheme::Tls => Some(SessionKind::Connection),
+        UpstreamScheme::Udp => Some(SessionKind::Datagram),
+        UpstreamScheme::Tcp | UpstreamScheme::Tls => Some(SessionKind::Connection),
         _ => None,
     }
 }
 
 /// The scheme of the upstream that the route names, else its own, else its service's.
-fn upstream_scheme(snapshot: &Snapshot, written: &Written, service: Option<&Service>) -> Option<Scheme> {
+fn upstream_scheme(snapshot: &Snapshot, written: &Written, service: Option<&Service>) -> Option<UpstreamScheme> {
     let of = |id: &Id| match &in_force_or_closed(snapshot, &Key::of(ObjectKind::Upstream, id))?.resource {
         Resource::Upstream(upstream) => Some(upstream.scheme),
         _ => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::resource::{
-    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, Scheme, Upstream as Written,
+    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, UpstreamScheme, Upstream as Written,
 };
 use model::snapshot::Snapshot;
 use model::{Key, ObjectKind};
@@ -178,7 +178,7 @@ impl Compiler {
             },
             scheme: written.scheme.as_str(),
             protocol: protocol(written),
-            needs_http2: matches!(written.scheme, Scheme::Grpc | Scheme::Grpcs),
+            needs_http2: matches!(written.scheme, UpstreamScheme::Grpc | UpstreamScheme::Grpcs),
             retries: written.retries,
             retry_timeout_ms: written.retry_timeout.map_or(0, milliseconds),
             retry,
@@ -217,9 +217,9 @@ fn metadata(written: &Value) -> Option<Arc<NodeMetadata>> {
 /// The protocol of connections to the nodes.
 fn protocol(written: &Written) -> Protocol {
     match (written.scheme, written.http_version) {
-        (Scheme::Tcp | Scheme::Tls | Scheme::Udp, _) => Protocol::Raw,
-        (Scheme::Grpc | Scheme::Grpcs, _) => Protocol::Http2,
-        (Scheme::Https, HttpVersion::Http2) => Protocol::Http2OrHttp1,
+        (UpstreamScheme::Tcp | UpstreamScheme::Tls | UpstreamScheme::Udp, _) => Protocol::Raw,
+        (UpstreamScheme::Grpc | UpstreamScheme::Grpcs, _) => Protocol::Http2,
+        (UpstreamScheme::Https, HttpVersion::Http2) => Protocol::Http2OrHttp1,
         (_, HttpVersion::Http2) => Protocol::Http2,
         (_, HttpVersion::Http1) => Protocol::Http1,
     }

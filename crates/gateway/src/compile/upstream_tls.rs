@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::resource::{HttpVersion, Resource, Scheme, Ssl, SslType, Upstream, UpstreamTls};
+use model::resource::{HttpVersion, Resource, UpstreamScheme, Ssl, SslType, Upstream, UpstreamTls};
 use model::snapshot::Snapshot;
 use model::{Id, Key, ObjectKind};
 
@@ -21,13 +21,13 @@ impl Compiler {
         snapshot: &Snapshot,
         upstream: &Upstream,
     ) -> Result<Option<Arc<ClientTls>>, String> {
-        if !matches!(upstream.scheme, Scheme::Https | Scheme::Grpcs | Scheme::Tls) {
+        if !matches!(upstream.scheme, UpstreamScheme::Https | UpstreamScheme::Grpcs | UpstreamScheme::Tls) {
             return Ok(None);
         }
         let identity = ClientIdentity {
             alpn: match (upstream.scheme, upstream.http_version) {
-                (Scheme::Tls, _) => &[],
-                (Scheme::Grpcs, _) => ALPN_HTTP2,
+                (UpstreamScheme::Tls, _) => &[],
+                (UpstreamScheme::Grpcs, _) => ALPN_HTTP2,
                 (_, HttpVersion::Http2) => ALPN_HTTP2_OR_HTTP1,
                 (_, HttpVersion::Http1) => ALPN_HTTP1,
             },

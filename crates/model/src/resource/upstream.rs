@@ -38,7 +38,7 @@ pub struct Upstream {
     /// Its timeouts; none: the defaults of the gateway.
     pub timeout: Option<Timeout>,
     /// The protocol spoken to the nodes.
-    pub scheme: Scheme,
+    pub scheme: UpstreamScheme,
     /// The version of HTTP spoken to the nodes, with the schemes http and https.
     pub http_version: HttpVersion,
     /// The host name sent to the nodes.
@@ -71,7 +71,7 @@ pub struct Upstream {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)]
-pub enum Scheme {
+pub enum UpstreamScheme {
     #[default]
     Http,
     Https,
@@ -83,15 +83,15 @@ pub enum Scheme {
     Kafka,
 }
 
-impl Scheme {
+impl UpstreamScheme {
     /// The scheme as registries are told it; none where the port without TLS is meant.
     const fn of_discovery(self) -> Option<&'static str> {
         match self {
-            Scheme::Https => Some("https"),
-            Scheme::Grpc => Some("grpc"),
-            Scheme::Grpcs => Some("grpcs"),
-            Scheme::Tls => Some("tls"),
-            Scheme::Http | Scheme::Tcp | Scheme::Udp | Scheme::Kafka => None,
+            UpstreamScheme::Https => Some("https"),
+            UpstreamScheme::Grpc => Some("grpc"),
+            UpstreamScheme::Grpcs => Some("grpcs"),
+            UpstreamScheme::Tls => Some("tls"),
+            UpstreamScheme::Http | UpstreamScheme::Tcp | UpstreamScheme::Udp | UpstreamScheme::Kafka => None,
         }
     }
 
@@ -99,7 +99,7 @@ impl Scheme {
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {
-            Scheme::Https | Scheme::Grpcs | Scheme::Tls => 443,
+            UpstreamScheme::Https | UpstreamScheme::Grpcs | UpstreamScheme::Tls => 443,
             _ => 80,
         }
     }
@@ -108,14 +108,14 @@ impl Scheme {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-            Scheme::Grpc => "grpc",
-            Scheme::Grpcs => "grpcs",
-            Scheme::Tcp => "tcp",
-            Scheme::Tls => "tls",
-            Scheme::Udp => "udp",
-            Scheme::Kafka => "kafka",
+            UpstreamScheme::Http => "http",
+            UpstreamScheme::Https => "https",
+            UpstreamScheme::Grpc => "grpc",
+            UpstreamScheme::Grpcs => "grpcs",
+            UpstreamScheme::Tcp => "tcp",
+            UpstreamScheme::Tls => "tls",
+            UpstreamScheme::Udp => "udp",
+            UpstreamScheme::Kafka => "kafka",
         }
     }
 }
@@ -256,7 +256,7 @@ struct UpstreamForm {
     deadline: Option<Box<DeadlinePolicy>>,
     timeout: Option<Timeout>,
     #[serde(default)]
-    scheme: Scheme,
+    scheme: UpstreamScheme,
     #[serde(default)]
     http_version: HttpVersion,
     #[serde(default)]

@@ -2,7 +2,7 @@
 //! for their first bytes. Compares what is written; it finds no route of a session.
 
 use super::Snapshot;
-use crate::resource::{Resource, Scheme, StreamRoute};
+use crate::resource::{Resource, UpstreamScheme, StreamRoute};
 use crate::{Id, Key, ObjectKind, Warning};
 
 /// The stream routes that one is compared with, the first by id, so that a file with thousands is checked in
@@ -98,8 +98,8 @@ impl Snapshot {
             (None, None) => of_service(),
         };
         match scheme {
-            Some(Scheme::Udp) => Sessions::Datagrams,
-            Some(Scheme::Tcp | Scheme::Tls) => Sessions::Connections,
+            Some(UpstreamScheme::Udp) => Sessions::Datagrams,
+            Some(UpstreamScheme::Tcp | UpstreamScheme::Tls) => Sessions::Connections,
             _ => Sessions::Any,
         }
     }

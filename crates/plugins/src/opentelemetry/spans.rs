@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use exchange::Exchange;
 use exchange::exchange::timeline::PluginRun;
-use exchange::exchange::{Attempt, Scheme, TraceContext};
+use exchange::exchange::{Attempt, RequestScheme, TraceContext};
 use exchange::observe::metrics;
 use exchange::plugin::batch::BatchQueue;
 use message::Method;
@@ -98,8 +98,8 @@ fn write_server(exchange: &Exchange, fields: &mut Vec<u8>) {
     let written = authority.rsplit(|byte| *byte == b':').next().filter(|port| port.len() < authority.len());
     let written = written.and_then(|port| std::str::from_utf8(port).ok()?.parse::<u16>().ok());
     let port = written.unwrap_or(match exchange.connection.scheme {
-        Scheme::Http => 80,
-        Scheme::Https => 443,
+        RequestScheme::Http => 80,
+        RequestScheme::Https => 443,
     });
     write_attribute("server.port", Value::Int(i64::from(port)), fields);
 }

@@ -332,7 +332,7 @@ mod tests {
         let plain = key(&exchange, Method::Get);
         assert_eq!(plain, key(&exchange, Method::Head));
         assert_ne!(plain, key(&exchange, Method::Post));
-        exchange.connection.scheme = exchange::exchange::Scheme::Https;
+        exchange.connection.scheme = exchange::exchange::RequestScheme::Https;
         assert_ne!(plain, key(&exchange, Method::Get));
     }
 

@@ -103,7 +103,7 @@ fn https_request_is_not_redirected() {
     let plugin = scene.build(&KIND, &json!({ "http_to_https": true }));
     let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: https\r\n\r\n");
     assert!(decide(plugin.rewrite(&mut exchange)).is_some(), "a client is not trusted to say so");
-    exchange.connection.scheme = Scheme::Https;
+    exchange.connection.scheme = RequestScheme::Https;
     assert!(decide(plugin.rewrite(&mut exchange)).is_none());
 }
 
@@ -111,17 +111,17 @@ fn https_request_is_not_redirected() {
 fn trusted_proxy_names_the_scheme() {
     let mut scene = Scene::new();
     let plugin = scene.build(&KIND, &json!({ "http_to_https": true }));
-    let mut check = |named: &str, scheme: Scheme, is_redirected: bool| {
+    let mut check = |named: &str, scheme: RequestScheme, is_redirected: bool| {
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
         // Only the field of a trusted peer is still there.
         exchange.request.headers.set("X-Forwarded-Proto", named.as_bytes()).unwrap();
         exchange.connection.scheme = scheme;
         assert_eq!(decide(plugin.rewrite(&mut exchange)).is_some(), is_redirected, "{named}");
     };
-    check("https", Scheme::Http, false);
-    check("HTTP", Scheme::Https, true);
-    check("any", Scheme::Http, true);
-    check("any", Scheme::Https, false);
+    check("https", RequestScheme::Http, false);
+    check("HTTP", RequestScheme::Https, true);
+    check("any", RequestScheme::Http, true);
+    check("any", RequestScheme::Https, false);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::send_capacity::KeptSendCapacity;
 use crate::downstream::arrival::Identity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
-use exchange::exchange::{Address, ConnectionContext, ProxyContext, Scheme, TlsContext};
+use exchange::exchange::{Address, ConnectionContext, ProxyContext, RequestScheme, TlsContext};
 use net::transport::Transport;
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
@@ -75,7 +75,7 @@ impl H1Connection {
             id: self.id,
             peer: self.peer,
             local: self.listener.listener.address().into(),
-            scheme: if self.tls.is_some() { Scheme::Https } else { Scheme::Http },
+            scheme: if self.tls.is_some() { RequestScheme::Https } else { RequestScheme::Http },
             requests: self.requests,
             tls: self.tls.clone(),
             proxy: self.proxy.clone(),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::downstream::arrival::Identity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
-use exchange::exchange::{Address, ConnectionContext, Scheme, TlsContext};
+use exchange::exchange::{Address, ConnectionContext, RequestScheme, TlsContext};
 use net::quic::Guarded;
 
 /// See the module.
@@ -44,7 +44,7 @@ impl H3Connection {
             id: self.id,
             peer: self.peer,
             local: self.listener.listener.address().into(),
-            scheme: Scheme::Https,
+            scheme: RequestScheme::Https,
             requests: self.requests,
             tls: Some(self.tls.clone()),
             proxy: None,

@@ -25,7 +25,7 @@ words! {
 }
 
 /// How an algorithm verifies, with the library's parameters.
-pub(super) enum Scheme {
+pub(super) enum SignatureScheme {
     Hmac(hmac::Algorithm),
     Rsa(&'static RsaParameters),
     Ecdsa(Curve, &'static EcdsaVerificationAlgorithm),
@@ -94,21 +94,21 @@ impl Algorithm {
         matches!(self, Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512)
     }
 
-    pub(super) fn scheme(self) -> Scheme {
+    pub(super) fn scheme(self) -> SignatureScheme {
         match self {
-            Algorithm::Hs256 => Scheme::Hmac(hmac::HMAC_SHA256),
-            Algorithm::Hs384 => Scheme::Hmac(hmac::HMAC_SHA384),
-            Algorithm::Hs512 => Scheme::Hmac(hmac::HMAC_SHA512),
-            Algorithm::Rs256 => Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
-            Algorithm::Rs384 => Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
-            Algorithm::Rs512 => Scheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512),
-            Algorithm::Es256 => Scheme::Ecdsa(Curve::P256, &signature::ECDSA_P256_SHA256_FIXED),
-            Algorithm::Es384 => Scheme::Ecdsa(Curve::P384, &signature::ECDSA_P384_SHA384_FIXED),
-            Algorithm::Es512 => Scheme::Ecdsa(Curve::P521, &signature::ECDSA_P521_SHA512_FIXED),
-            Algorithm::Ps256 => Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256),
-            Algorithm::Ps384 => Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384),
-            Algorithm::Ps512 => Scheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512),
-            Algorithm::EdDsa => Scheme::Ed25519,
+            Algorithm::Hs256 => SignatureScheme::Hmac(hmac::HMAC_SHA256),
+            Algorithm::Hs384 => SignatureScheme::Hmac(hmac::HMAC_SHA384),
+            Algorithm::Hs512 => SignatureScheme::Hmac(hmac::HMAC_SHA512),
+            Algorithm::Rs256 => SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
+            Algorithm::Rs384 => SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
+            Algorithm::Rs512 => SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512),
+            Algorithm::Es256 => SignatureScheme::Ecdsa(Curve::P256, &signature::ECDSA_P256_SHA256_FIXED),
+            Algorithm::Es384 => SignatureScheme::Ecdsa(Curve::P384, &signature::ECDSA_P384_SHA384_FIXED),
+            Algorithm::Es512 => SignatureScheme::Ecdsa(Curve::P521, &signature::ECDSA_P521_SHA512_FIXED),
+            Algorithm::Ps256 => SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256),
+            Algorithm::Ps384 => SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384),
+            Algorithm::Ps512 => SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512),
+            Algorithm::EdDsa => SignatureScheme::Ed25519,
         }
     }
 }

@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{self, ParsedPublicKey, RsaPublicKeyComponents};
 use model::lenient_json;
 use serde_json::Value;
 
-use super::algorithm::{Algorithm, Curve, Scheme};
+use super::algorithm::{Algorithm, Curve, SignatureScheme};
 use super::token::TokenFault;
 use super::{jwk, pem};
 
@@ -49,7 +49,7 @@ impl VerifyingKey {
     pub(crate) fn from_secret(algorithm: Algorithm, secret: &[u8]) -> Result<VerifyingKey, String> {
         match algorithm.scheme() {
             _ if secret.is_empty() => Err("the secret is empty".to_owned()),
-            Scheme::Hmac(hash) => {
+            SignatureScheme::Hmac(hash) => {
                 Ok(VerifyingKey::new(vec![(algorithm, Verifier::Hmac(hash, secret.into()))]))
             }
             _ => Err(format!("{} needs a public key, not a secret", algorithm.word())),
@@ -158,13 +158,13 @@ impl PublicKey {
     /// The library's form of the key; none if the algorithm is for another kind of key.
     fn verifier(&self, algorithm: Algorithm) -> Result<Option<ParsedPublicKey>, String> {
         let parsed = match (self, algorithm.scheme()) {
-            (PublicKey::Rsa { modulus, exponent }, Scheme::Rsa(parameters)) => {
+            (PublicKey::Rsa { modulus, exponent }, SignatureScheme::Rsa(parameters)) => {
                 RsaPublicKeyComponents { n: modulus, e: exponent }.to_parsed_public_key(parameters)
             }
-            (PublicKey::Ec { curve, point }, Scheme::Ecdsa(own, parameters)) if *curve == own => {
+            (PublicKey::Ec { curve, point }, SignatureScheme::Ecdsa(own, parameters)) if *curve == own => {
                 ParsedPublicKey::new(parameters, point)
             }
-            (PublicKey::Ed25519(bytes), Scheme::Ed25519) => ParsedPublicKey::new(&signature::ED25519, bytes),
+            (PublicKey::Ed25519(bytes), SignatureScheme::Ed25519) => ParsedPublicKey::new(&signature::ED25519, bytes),
             _ => return Ok(None),
         };
         parsed.map(Some).map_err(|_| format!("{} has impossible values", self.kind()))
