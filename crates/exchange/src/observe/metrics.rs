@@ -28,7 +28,7 @@ const STATUSES_MAX: usize = 24;
 
 /// The counters of one series in one worker.
 #[derive(Debug, Default)]
-pub struct Series {
+pub struct RequestSeries {
     /// Its labels.
     pub labels: RequestLabels,
     /// The id of the route, whatever its label says; with the route's end the series ends.
@@ -36,7 +36,7 @@ pub struct Series {
     statuses: [(AtomicU64, AtomicU64); STATUSES_MAX],
     /// From the first byte of the request to the last of the response.
     pub request: Histogram,
-    /// Traces of requests in [`Series::request`].
+    /// Traces of requests in [`RequestSeries::request`].
     pub exemplars: Exemplars,
     /// The part spent waiting for nodes.
     pub upstream: Histogram,
@@ -48,7 +48,7 @@ pub struct Series {
     pub egress_bytes: AtomicU64,
 }
 
-impl Series {
+impl RequestSeries {
     fn record(&self, exchange: &Exchange) {
         let status = packed(exchange.status(), source(exchange));
         let slot = self.statuses.iter().position(
@@ -102,7 +102,7 @@ const SOURCES: [ResponseSource; 3] =
     [ResponseSource::Gateway, ResponseSource::Proxy, ResponseSource::Upstream];
 
 /// The series of one worker, as a scrape sees them.
-pub type SharedSeries = Arc<Mutex<Vec<Arc<Series>>>>;
+pub type SharedSeries = Arc<Mutex<Vec<Arc<RequestSeries>>>>;
 
 /// The series of one worker, as the worker sees them.
 #[derive(Default)]
@@ -114,8 +114,8 @@ pub struct WorkerMetrics {
 #[derive(Default)]
 struct Local {
     /// By numbers that are valid within one generation.
-    by_key: FastMap<Key, Arc<Series>>,
-    by_labels: FastMap<RequestLabels, Arc<Series>>,
+    by_key: FastMap<Key, Arc<RequestSeries>>,
+    by_labels: FastMap<RequestLabels, Arc<RequestSeries>>,
     /// How many of them have values of added labels.
     extra_series: usize,
     /// For values of added labels.
@@ -173,7 +173,7 @@ impl WorkerMetrics {
         }
     }
 
-    fn series(&self, local: &mut Local, mut labels: RequestLabels, route_id: &str) -> Arc<Series> {
+    fn series(&self, local: &mut Local, mut labels: RequestLabels, route_id: &str) -> Arc<RequestSeries> {
         if let Some(series) = local.by_labels.get(&labels) {
             return series.clone();
         }
@@ -192,7 +192,7 @@ impl WorkerMetrics {
         let make = || {
             *extra_series += usize::from(!labels.extra.is_blank());
             let series =
-                Arc::new(Series { labels: labels.clone(), route_id: route_id.into(), ..Series::default() });
+                Arc::new(RequestSeries { labels: labels.clone(), route_id: route_id.into(), ..RequestSeries::default() });
             shared.lock().push(series.clone());
             series
         };
@@ -207,7 +207,7 @@ impl WorkerMetrics {
     /// Gives up the series of routes that no longer exist.
     pub fn retain_routes(&self, exists: impl Fn(&str) -> bool) {
         let mut local = self.local.borrow_mut();
-        let gone = |series: &Series| !series.route_id.is_empty() && !exists(&series.route_id);
+        let gone = |series: &RequestSeries| !series.route_id.is_empty() && !exists(&series.route_id);
         let before = local.by_labels.len();
         local.by_labels.retain(|_, series| !gone(series));
         if local.by_labels.len() != before {

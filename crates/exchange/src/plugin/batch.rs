@@ -31,7 +31,7 @@ pub use failure::DeliveryFailure;
 pub use settings::QueueSettings;
 
 use complaint::Complaints;
-use metrics::{Series, Totals};
+use metrics::{QueueSeries, Totals};
 
 /// The most bytes one queue holds; a thousandth of it is a long entry. A peer that is gone must not take the memory
 /// that requests need.
@@ -87,7 +87,7 @@ struct Process {
 pub(super) struct Queues {
     process: Arc<Process>,
     known: Mutex<Vec<Weak<BatchQueueState>>>,
-    series: Series,
+    series: QueueSeries,
 }
 
 impl BatchQueue {

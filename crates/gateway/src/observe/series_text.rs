@@ -10,7 +10,7 @@ use exchange::observe::exemplars::{ByBucket, Exemplar};
 use exchange::observe::extra_labels::{ExtraLabelValues, ExtraValues};
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
 use exchange::observe::labels::{DisabledLabels, Label, LabelSet, RequestLabels, ResponseSource};
-use exchange::observe::metrics::{Series, SharedSeries};
+use exchange::observe::metrics::{RequestSeries, SharedSeries};
 use stdx::prometheus_text::{exemplar, header, sample};
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn add(&mut self, series: &Series) {
+    fn add(&mut self, series: &RequestSeries) {
         for (status, source, count) in series.statuses() {
             *self.statuses.entry((status, source)).or_default() += count;
         }
@@ -41,7 +41,7 @@ impl Totals {
 
 /// Appends the request counters of all workers.
 pub fn write_series(workers: &[SharedSeries], text: &mut String) {
-    let mut series: Vec<Arc<Series>> = Vec::new();
+    let mut series: Vec<Arc<RequestSeries>> = Vec::new();
     for worker in workers {
         // Locked while the pointers are copied; the worker takes the lock only for a series that it has not seen
         // before.
@@ -64,7 +64,7 @@ type Merged = BTreeMap<MetricLabels, Totals>;
 
 /// The series of a metric, by those of its labels that are not disabled.
 fn merged(
-    series: &[Arc<Series>],
+    series: &[Arc<RequestSeries>],
     disabled: impl Fn(&DisabledLabels) -> LabelSet,
     extra: impl Fn(&ExtraLabelValues) -> &ExtraValues,
 ) -> Merged {

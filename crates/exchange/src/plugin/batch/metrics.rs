@@ -49,11 +49,11 @@ impl Totals {
 
 /// All series.
 #[derive(Default)]
-pub(super) struct Series {
+pub(super) struct QueueSeries {
     known: Mutex<BTreeMap<QueueLabels, Arc<Totals>>>,
 }
 
-impl Series {
+impl QueueSeries {
     /// The counters of a queue; the same as before for a queue that takes the place of another.
     pub(super) fn totals(&self, settings: &QueueSettings) -> Arc<Totals> {
         let mut known = self.known.lock();

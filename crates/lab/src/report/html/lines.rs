@@ -7,14 +7,14 @@ use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
 
 /// One line.
-pub(super) struct Series {
+pub(super) struct LineSeries {
     pub(super) row: ChartRow,
     pub(super) values: Vec<f64>,
 }
 
 /// Draws lines over time. Those that are not peers are named at their end.
-pub(super) fn lines(series: &[Series], interval_s: f64, label: &str) -> String {
-    let named = |one: &&Series| one.row.class != "peer";
+pub(super) fn lines(series: &[LineSeries], interval_s: f64, label: &str) -> String {
+    let named = |one: &&LineSeries| one.row.class != "peer";
     let right = WIDTH
         - text_width(series.iter().filter(named).map(|one| one.row.title.as_str())).min(NAME_WIDTH)
         - GAP;
@@ -36,7 +36,7 @@ pub(super) fn lines(series: &[Series], interval_s: f64, label: &str) -> String {
     for tick in along.ticks() {
         svg.text((along.at(tick), HEIGHT - 6.0), Anchor::Middle, axis, &format!("{} s", number::axis(tick)));
     }
-    let mut ends: Vec<(f64, &Series)> = Vec::new();
+    let mut ends: Vec<(f64, &LineSeries)> = Vec::new();
     for one in series {
         let place = |(index, value): (usize, &f64)| (along.at(index as f64 * interval_s), up.at(*value));
         let points: Vec<(f64, f64)> = one.values.iter().enumerate().map(place).collect();

@@ -3,7 +3,7 @@
 
 use super::chart::{Bar, Range, ChartRow, bars, ranges};
 use super::legend::{self, LegendEntry, Sign};
-use super::lines::{Series, lines};
+use super::lines::{LineSeries, lines};
 use super::svg::escape;
 use super::{People, command_line, figure, notes, study, subject};
 use crate::report::figure::Figure;
@@ -216,9 +216,9 @@ impl View<'_> {
             |name: &str| self.result.contenders.iter().find(|one| one.name == name).map(|one| &one.runs);
         let series = |summary: &&Summary<'_>| {
             let values = median_series(runs(summary.name)?);
-            (values.len() > 1).then(|| Series { row: self.row(summary), values })
+            (values.len() > 1).then(|| LineSeries { row: self.row(summary), values })
         };
-        let drawn: Vec<Series> = self.measured.iter().filter_map(series).collect();
+        let drawn: Vec<LineSeries> = self.measured.iter().filter_map(series).collect();
         let interval_ms =
             self.result.contenders.iter().flat_map(|one| &one.runs).map(|run| run.load.series_interval_ms);
         let interval_s = interval_ms.max().unwrap_or_default() as f64 / 1000.0;

@@ -26,10 +26,10 @@ const BOUNDS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.
 pub(super) struct CommandMetrics(Mutex<CommandSeriesTable>);
 
 /// By route and command.
-type CommandSeriesTable = BTreeMap<(Arc<str>, Box<str>), Arc<Series>>;
+type CommandSeriesTable = BTreeMap<(Arc<str>, Box<str>), Arc<CommandSeries>>;
 
 #[derive(Default)]
-struct Series {
+struct CommandSeries {
     /// Not cumulated; the last one is above all bounds.
     counts: [AtomicU64; BOUNDS_S.len() + 1],
     sum_us: AtomicU64,
@@ -39,7 +39,7 @@ struct Series {
 pub(super) struct RouteCounts {
     metrics: Arc<CommandMetrics>,
     route: Arc<str>,
-    remembered: Vec<(Box<str>, Arc<Series>)>,
+    remembered: Vec<(Box<str>, Arc<CommandSeries>)>,
 }
 
 impl CommandMetrics {
@@ -48,7 +48,7 @@ impl CommandMetrics {
         RouteCounts { metrics: self.clone(), route, remembered: Vec::new() }
     }
 
-    fn series(&self, route: &Arc<str>, command: &str) -> Arc<Series> {
+    fn series(&self, route: &Arc<str>, command: &str) -> Arc<CommandSeries> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-|".contains(&byte);
         let is_own = (1..=NAME_MAX_BYTES).contains(&command.len()) && command.bytes().all(is_name);
         let mut all = self.0.lock();
@@ -116,7 +116,7 @@ impl MetricsText for CommandMetrics {
     }
 }
 
-impl Series {
+impl CommandSeries {
     fn counts(&self) -> [u64; BOUNDS_S.len() + 1] {
         self.counts.each_ref().map(|count| count.load(Ordering::Relaxed))
     }
