@@ -21,7 +21,7 @@ mod schedule;
 
 use std::sync::Arc;
 
-use model::Key;
+use model::ObjectKey;
 use model::acme::Challenges;
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
@@ -154,7 +154,7 @@ impl Drop for Acme {
 }
 
 /// The certificates that an instance with a resource file has ordered before.
-pub(crate) fn beside_file(shared: &Shared, sealer: &Sealer) -> Vec<(Key, Arc<str>)> {
+pub(crate) fn beside_file(shared: &Shared, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
     objects::beside_file(shared, sealer)
 }
 

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use jsonx::Bounds;
 use model::catalog::Subsystem;
 use model::report::UpstreamHealth;
-use model::{Catalog, Key, ObjectKind, WrittenObject, schema, secret_field};
+use model::{Catalog, ObjectKey, ObjectKind, WrittenObject, schema, secret_field};
 use serde_json::{Map, Value, json};
 
 use crate::admin::listing::shown_key;
@@ -371,7 +371,7 @@ fn in_force(view: &View, kind: ObjectKind) -> Vec<&WrittenObject> {
 }
 
 fn find<'a>(view: &'a View, kind: ObjectKind, id: &str) -> Option<&'a WrittenObject> {
-    let key = Key::new(kind, id).ok()?;
+    let key = ObjectKey::new(kind, id).ok()?;
     view.snapshot.get(&key).map(|object| &object.written)
 }
 

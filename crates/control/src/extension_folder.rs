@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use model::extension::{EXTENSION_CONTENT_BYTES_MAX, version_of};
-use model::{Catalog, Key, ObjectKind};
+use model::{Catalog, ObjectKey, ObjectKind};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -160,7 +160,7 @@ impl Folder {
                 format!("it has {} bytes, and {EXTENSION_CONTENT_BYTES_MAX} are allowed", content.len());
             return Err(Fault::Lasting(reason));
         }
-        let key = Key::new(ObjectKind::Extension, &file.name).map_err(|fault| Fault::Lasting(fault.to_string()))?;
+        let key = ObjectKey::new(ObjectKind::Extension, &file.name).map_err(|fault| Fault::Lasting(fault.to_string()))?;
         let loader =
             self.parts.catalog.loader().ok_or_else(|| Fault::Lasting("there is no language".to_owned()))?;
         let (stored, index) = self.stored(&key);
@@ -228,7 +228,7 @@ impl Folder {
         faults
     }
 
-    fn stored(&self, key: &Key) -> (Option<Map<String, Value>>, Option<u64>) {
+    fn stored(&self, key: &ObjectKey) -> (Option<Map<String, Value>>, Option<u64>) {
         let view = self.parts.view.load();
         match view.written(key) {
             Some(written) => (serde_json::from_str(&written.text).ok(), Some(written.modified_index)),
@@ -313,7 +313,7 @@ mod tests {
 
         fn active(&self, name: &str) -> Option<String> {
             let view = self.rig.view.load();
-            let written = view.written(&Key::new(ObjectKind::Extension, name).unwrap())?;
+            let written = view.written(&ObjectKey::new(ObjectKind::Extension, name).unwrap())?;
             let object: Value = serde_json::from_str(&written.text).unwrap();
             object["active"].as_str().map(str::to_owned)
         }

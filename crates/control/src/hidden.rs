@@ -5,7 +5,7 @@ pub(crate) mod places;
 
 use std::fmt;
 
-use model::{Catalog, Key};
+use model::{Catalog, ObjectKey};
 use serde_json::Value;
 
 use places::{HIDDEN, secret_places};
@@ -37,7 +37,7 @@ impl fmt::Display for NothingStored {
 /// because an item that moved would get the secret of another one.
 pub(crate) fn put_back(
     catalog: &Catalog,
-    key: &Key,
+    key: &ObjectKey,
     object: &mut Value,
     before: Option<&str>,
 ) -> Result<(), NothingStored> {
@@ -96,7 +96,7 @@ mod tests {
     fn check(kind: ObjectKind, id: &str, object: Value, before: Value, expected: Result<Value, &str>) {
         let mut found = object.clone();
         let before = (!before.is_null()).then(|| before.to_string());
-        let key = Key::new(kind, id).unwrap();
+        let key = ObjectKey::new(kind, id).unwrap();
         let result = put_back(&catalog(), &key, &mut found, before.as_deref());
         let expected_result = expected.as_ref().map(drop).map_err(|pointer| (*pointer).to_owned());
         assert_eq!(result.map_err(|fault| fault.pointer), expected_result, "{object}");

@@ -15,7 +15,7 @@ use model::outbound::OutboundPolicy;
 use model::resource::{Resource, SslType};
 use model::secret_reference::{SecretValues, is_certificate_reference};
 use model::staple::Staples;
-use model::{Applied, Key, ObjectKind, Object};
+use model::{Applied, ObjectKey, ObjectKind, Object};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
@@ -36,7 +36,7 @@ struct Shared {
     policy: OutboundPolicy,
     cache: Mutex<Cache>,
     /// Objects with responses that have changed since [`Ocsp::take_changed`].
-    changed: Mutex<BTreeSet<Key>>,
+    changed: Mutex<BTreeSet<ObjectKey>>,
     listener: Mutex<Option<Box<dyn Fn() + Send>>>,
     /// Notified when the thread has something to do.
     wake: Notify,
@@ -54,7 +54,7 @@ impl Ocsp {
     }
 
     /// The objects with responses that have changed since the last call.
-    pub(crate) fn take_changed(&self) -> BTreeSet<Key> {
+    pub(crate) fn take_changed(&self) -> BTreeSet<ObjectKey> {
         std::mem::take(&mut *self.shared.changed.lock())
     }
 
@@ -132,7 +132,7 @@ impl std::fmt::Debug for Ocsp {
 }
 
 impl Shared {
-    fn tell(&self, changed: BTreeSet<Key>) {
+    fn tell(&self, changed: BTreeSet<ObjectKey>) {
         if changed.is_empty() {
             return;
         }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use model::{Catalog, Key, ObjectKind};
+use model::{Catalog, ObjectKey, ObjectKind};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -79,7 +79,7 @@ impl Plan {
 /// The difference of an object; none when there is none. Secrets are compared, and are hidden in the result.
 pub fn between(
     catalog: &Catalog,
-    key: &Key,
+    key: &ObjectKey,
     before: Option<&str>,
     after: Option<&str>,
 ) -> Option<ObjectChange> {

@@ -35,7 +35,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use discovery::AutoRoutes;
-use model::{Applied, Catalog, ConfigFault, Key, Snapshot};
+use model::{Applied, Catalog, ConfigFault, ObjectKey, Snapshot};
 use stdx::threads::ThreadLife;
 use thiserror::Error;
 use tokio::sync::oneshot;
@@ -106,7 +106,7 @@ pub struct Parts {
     /// The OCSP responses that are stapled to certificates.
     pub ocsp: Arc<Ocsp>,
     /// Objects that are kept beside a resource file, where the source is one: certificates that this instance has ordered.
-    pub beside_file: Vec<(Key, Arc<str>)>,
+    pub beside_file: Vec<(ObjectKey, Arc<str>)>,
     /// The routes that are made of services of registries, and how long a start waits for the first ones.
     pub auto_routes: Option<(Arc<AutoRoutes>, Duration)>,
     /// The data directory, where good forms of objects that have become faulty are kept; none: the forms last as long

@@ -2,7 +2,7 @@
 //! plugins, the metadata of its plugins, and secret managers in references to secrets.
 
 use model::secret_reference::SecretReference;
-use model::{Id, Key, ObjectKind, Object};
+use model::{Id, ObjectKey, ObjectKind, Object};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -11,11 +11,11 @@ use serde_json::Value;
 pub(crate) struct Named {
     /// The JSON pointer (RFC 6901) to the name; empty where the key of the object says it.
     pub(crate) pointer: String,
-    pub(crate) target: Key,
+    pub(crate) target: ObjectKey,
 }
 
 /// All names in the object `value` at `key`, in the order of the fields, at most [`NAMES_MAX`].
-pub(crate) fn of(key: &Key, value: &Value) -> Vec<Named> {
+pub(crate) fn of(key: &ObjectKey, value: &Value) -> Vec<Named> {
     let mut names = Vec::new();
     if let Some(target) = key.consumer_key() {
         names.push(Named { pointer: String::new(), target });
@@ -28,7 +28,7 @@ pub(crate) fn of(key: &Key, value: &Value) -> Vec<Named> {
     if let Some(plugins) = value.get("plugins").and_then(Value::as_object) {
         for (name, config) in plugins {
             let pointer = below("/plugins", name);
-            if let Ok(target) = Key::new(ObjectKind::PluginMetadata, name) {
+            if let Ok(target) = ObjectKey::new(ObjectKind::PluginMetadata, name) {
                 names.push(Named { pointer: pointer.clone(), target });
             }
             walk(config, pointer, 0, &mut |pointer, field, value| {
@@ -51,7 +51,7 @@ pub(crate) fn of(key: &Key, value: &Value) -> Vec<Named> {
 }
 
 /// The upstreams that the plugins of an object in force name.
-pub(crate) fn upstreams_in_plugins(object: &Object) -> Vec<Key> {
+pub(crate) fn upstreams_in_plugins(object: &Object) -> Vec<ObjectKey> {
     let mut upstreams = Vec::new();
     for plugin in object.resource.plugins() {
         walk(&plugin.config, String::new(), 0, &mut |_, field, value| {
@@ -67,24 +67,24 @@ pub(crate) fn upstreams_in_plugins(object: &Object) -> Vec<Key> {
 }
 
 /// The secret manager that a reference such as `$secret://vault/1/path/key` names.
-fn secret_of(text: &str) -> Option<Key> {
+fn secret_of(text: &str) -> Option<ObjectKey> {
     match SecretReference::parse(text)? {
-        SecretReference::Managed { manager, .. } => Key::new(ObjectKind::Secret, manager).ok(),
+        SecretReference::Managed { manager, .. } => ObjectKey::new(ObjectKind::Secret, manager).ok(),
         _ => None,
     }
 }
 
 /// Whether an object of that text can name the object at `key`. It says yes also where none does, because it only saves
 /// reading; `\/` is a slash in JSON.
-pub(crate) fn may_name(text: &str, key: &Key) -> bool {
+pub(crate) fn may_name(text: &str, key: &ObjectKey) -> bool {
     match key.kind {
         ObjectKind::Secret => text.contains(&format!("://{}/", key.id)) || text.contains("\\/"),
         _ => text.contains(key.own_id()),
     }
 }
 
-fn target(kind: ObjectKind, id: &Value) -> Option<Key> {
-    Some(Key::of(kind, &Id::deserialize(id).ok()?))
+fn target(kind: ObjectKind, id: &Value) -> Option<ObjectKey> {
+    Some(ObjectKey::of(kind, &Id::deserialize(id).ok()?))
 }
 
 /// Calls `visit` with each field and item that is no container, until it returns false.
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     fn named(kind: ObjectKind, id: &str, value: &Value) -> Vec<String> {
-        let names = of(&Key::new(kind, id).unwrap(), value);
+        let names = of(&ObjectKey::new(kind, id).unwrap(), value);
         names.iter().map(|named| format!("{} {}", named.pointer, named.target)).collect()
     }
 

@@ -2,25 +2,25 @@
 //! request are not asked.
 
 use model::resource::Resource;
-use model::{Key, ObjectKind, Object, Snapshot};
+use model::{ObjectKey, ObjectKind, Object, Snapshot};
 
 /// The upstream of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     /// An object of its own.
-    Upstream(Key),
+    Upstream(ObjectKey),
     /// Written inside the object of that key.
-    Inside(Key),
+    Inside(ObjectKey),
 }
 
 /// The service of a route.
-pub(crate) fn service_of(object: &Object) -> Option<Key> {
+pub(crate) fn service_of(object: &Object) -> Option<ObjectKey> {
     let id = match &object.resource {
         Resource::Route(route) => route.service_id.as_ref(),
         Resource::StreamRoute(route) => route.service_id.as_ref(),
         _ => None,
     };
-    id.map(|id| Key::of(ObjectKind::Service, id))
+    id.map(|id| ObjectKey::of(ObjectKind::Service, id))
 }
 
 /// The upstream of a route or service: its own one, otherwise that of its service.
@@ -32,7 +32,7 @@ pub(crate) fn of(snapshot: &Snapshot, object: &Object) -> Option<Target> {
         _ => None,
     };
     match own {
-        Some(id) => Some(Target::Upstream(Key::of(ObjectKind::Upstream, id))),
+        Some(id) => Some(Target::Upstream(ObjectKey::of(ObjectKind::Upstream, id))),
         None if object.resource.upstream().is_some() => Some(Target::Inside(object.key().clone())),
         // A service refers to no other service, so that this ends.
         None => of(snapshot, snapshot.get(&service_of(object)?)?),

@@ -15,7 +15,7 @@ use aws_lc_rs::cipher::{
 };
 use data_encoding::BASE64;
 use model::secret_field::{self, SecretForm};
-use model::{Catalog, Key};
+use model::{Catalog, ObjectKey};
 use serde_json::Value;
 use thiserror::Error;
 
@@ -87,7 +87,7 @@ impl Sealer {
 
     /// The text of an object with its secrets encrypted, as APISIX would write it to etcd. Borrowed where it has no
     /// secret.
-    pub fn seal<'t>(&self, key: &Key, text: &'t str) -> Cow<'t, str> {
+    pub fn seal<'t>(&self, key: &ObjectKey, text: &'t str) -> Cow<'t, str> {
         let Some(ring_key) = self.ring.first() else { return Cow::Borrowed(text) };
         let Ok(mut object) = serde_json::from_str::<Value>(text) else { return Cow::Borrowed(text) };
         let mut sealed = false;
@@ -105,12 +105,12 @@ impl Sealer {
     ///
     /// # Errors
     /// A secret looks encrypted, and no key decrypts it.
-    pub fn open<'t>(&self, key: &Key, text: &'t str) -> Result<Cow<'t, str>, SealedError> {
+    pub fn open<'t>(&self, key: &ObjectKey, text: &'t str) -> Result<Cow<'t, str>, SealedError> {
         self.open_all(key, text, Plain::MayBe)
     }
 
     /// As [`Sealer::seal`], in the form of that medium.
-    pub fn seal_for<'t>(&self, medium: Medium, key: &Key, text: &'t str) -> Cow<'t, str> {
+    pub fn seal_for<'t>(&self, medium: Medium, key: &ObjectKey, text: &'t str) -> Cow<'t, str> {
         match (medium, self.seal(key, text)) {
             (Medium::Store, Cow::Owned(sealed)) => Cow::Owned(format!("{MARK}{sealed}")),
             (_, text) => text,
@@ -124,7 +124,7 @@ impl Sealer {
     pub fn open_from<'t>(
         &self,
         medium: Medium,
-        key: &Key,
+        key: &ObjectKey,
         stored: &'t str,
     ) -> Result<Cow<'t, str>, SealedError> {
         match (medium, stored.strip_prefix(MARK)) {
@@ -162,7 +162,7 @@ impl Sealer {
         stored.strip_prefix(MARK).unwrap_or(stored)
     }
 
-    fn open_all<'t>(&self, key: &Key, text: &'t str, plain: Plain) -> Result<Cow<'t, str>, SealedError> {
+    fn open_all<'t>(&self, key: &ObjectKey, text: &'t str, plain: Plain) -> Result<Cow<'t, str>, SealedError> {
         if self.ring.is_empty() {
             return Ok(Cow::Borrowed(text));
         }

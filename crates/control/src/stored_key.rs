@@ -1,22 +1,22 @@
 //! Keys as the store writes them: the path below the prefix (`routes/1`, `consumers/jack/credentials/c1`), as in etcd.
 //! It does not know the objects.
 
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 
 /// The text of a key in the store.
-pub(crate) fn text(key: &Key) -> String {
+pub(crate) fn text(key: &ObjectKey) -> String {
     key.path().trim_start_matches('/').to_owned()
 }
 
 /// The key of a text found in the store; none when this version knows no such object.
-pub(crate) fn parse(path: &str) -> Option<Key> {
+pub(crate) fn parse(path: &str) -> Option<ObjectKey> {
     let (collection, id) = path.split_once('/')?;
     let kind = match ObjectKind::from_collection(collection)? {
         ObjectKind::Consumer if id.contains('/') => ObjectKind::Credential,
         ObjectKind::Credential => return None,
         kind => kind,
     };
-    Key::new(kind, id).ok()
+    ObjectKey::new(kind, id).ok()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use model::{Key, ObjectKind, WrittenObject};
+use model::{ObjectKey, ObjectKind, WrittenObject};
 use parking_lot::Mutex;
 
 pub(crate) use facts::Facts;
@@ -22,7 +22,7 @@ use crate::view::{SharedView, View};
 /// The short form of one object, as it was written last.
 #[derive(Debug, Clone)]
 pub(crate) struct Summary {
-    pub(crate) key: Key,
+    pub(crate) key: ObjectKey,
     pub(crate) facts: Arc<Facts>,
     pub(crate) state: ListState,
     /// The first fault, with its place.
@@ -99,7 +99,7 @@ impl Summaries {
 
 /// Makes the list; facts of objects with the same text are taken from the list before.
 fn made(view: &View, kind: ObjectKind, before: &[Summary]) -> Arc<[Summary]> {
-    let verdicts: HashMap<Key, Verdict> =
+    let verdicts: HashMap<ObjectKey, Verdict> =
         view.verdicts(Some(kind)).into_iter().map(|verdict| (verdict.key.clone(), verdict)).collect();
     let mut before = before.iter().peekable();
     let summary = |written: &WrittenObject| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{ConfigFault, Key, ObjectKind, Warning};
+use model::{ConfigFault, ObjectKey, ObjectKind, Warning};
 use serde_json::{Value, json};
 use stdx::nearest::nearest;
 use stdx::prometheus_text::{header, sample, scalar};
@@ -43,7 +43,7 @@ impl State {
 /// The state of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    pub key: Key,
+    pub key: ObjectKey,
     /// The form that is in force.
     pub state: State,
     /// The revision that wrote the form in force; none when it is out, or when an earlier compiled form without its
@@ -61,15 +61,15 @@ pub struct Verdict {
 
 impl View {
     /// The state of the object under `key`; none when there is no such object.
-    pub fn verdict(&self, key: &Key) -> Option<Verdict> {
+    pub fn verdict(&self, key: &ObjectKey) -> Option<Verdict> {
         let compile_faults = self.compile_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
         self.judge(key, compile_faults.cloned().collect())
     }
 
     /// The verdicts of all objects that have a fault, ordered by key; of one kind, or of all.
     pub fn verdicts(&self, kind: Option<ObjectKind>) -> Vec<Verdict> {
-        let wanted = |key: &Key| kind.is_none_or(|kind| key.kind == kind);
-        let mut faults: BTreeMap<&Key, Vec<ConfigFault>> = BTreeMap::new();
+        let wanted = |key: &ObjectKey| kind.is_none_or(|kind| key.kind == kind);
+        let mut faults: BTreeMap<&ObjectKey, Vec<ConfigFault>> = BTreeMap::new();
         for faulty in self.snapshot.faulty().filter(|faulty| wanted(&faulty.written.key)) {
             faults.entry(&faulty.written.key).or_default();
         }
@@ -92,7 +92,7 @@ impl View {
         faults.into_iter().filter_map(|(key, compile_faults)| self.judge(key, compile_faults)).collect()
     }
 
-    fn judge(&self, key: &Key, compile_faults: Vec<ConfigFault>) -> Option<Verdict> {
+    fn judge(&self, key: &ObjectKey, compile_faults: Vec<ConfigFault>) -> Option<Verdict> {
         let revision_written = self.written(key)?.modified_index;
         let in_force = self.snapshot.get(key);
         let checked = in_force.map(|object| object.written.modified_index);
@@ -128,7 +128,7 @@ pub(crate) fn answer(view: &View, path: &[String], kind: Option<&str>) -> Respon
             "write verdicts, or verdicts/KIND/ID (verdicts/routes/1)",
         );
     };
-    match Key::new(kind, &id).ok().and_then(|key| view.verdict(&key)) {
+    match ObjectKey::new(kind, &id).ok().and_then(|key| view.verdict(&key)) {
         Some(verdict) => respond::json(StatusCode::OK, &describe(&verdict)),
         None => respond::key_not_found(),
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Catalog, ConfigFault, Key, ObjectKind, Snapshot, WrittenObject};
+use model::{Catalog, ConfigFault, ObjectKey, ObjectKind, Snapshot, WrittenObject};
 use parking_lot::RwLock;
 
 use crate::source::etcd::EtcdStatus;
@@ -57,7 +57,7 @@ impl View {
     }
 
     /// The object as it was written last, in force or not.
-    pub fn written(&self, key: &Key) -> Option<&WrittenObject> {
+    pub fn written(&self, key: &ObjectKey) -> Option<&WrittenObject> {
         match self.snapshot.faulty_at(key) {
             Some(faulty) => Some(&faulty.written),
             None => self.snapshot.get(key).map(|object| &object.written),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use model::Key;
+use model::ObjectKey;
 use model::discovery::ServiceKey;
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Map, Value, json};
@@ -56,7 +56,7 @@ struct Made {
 struct MadeRoute {
     registry: &'static str,
     service: Box<str>,
-    key: Key,
+    key: ObjectKey,
     uri: String,
 }
 
@@ -147,7 +147,7 @@ impl AutoRoutes {
 
     /// The routes of the services that are listed now, each with its text. Of services with the same path the first has
     /// it.
-    pub fn make(&self) -> Vec<(Key, Arc<str>)> {
+    pub fn make(&self) -> Vec<(ObjectKey, Arc<str>)> {
         let listings = self.listings.lock();
         let mut made = Made::default();
         let mut texts = Vec::new();

@@ -33,7 +33,7 @@ use model::resource::UpstreamScheme;
 use model::secret_reference::SecretValues;
 use model::snapshot::{Applied, Difference, Object, Snapshot};
 use model::staple::Staples;
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use router::{Mode, Router};
 use stdx::hash::FastMap;
 use stdx::persistent::{ChunkedVec, ShardedMap};
@@ -61,7 +61,7 @@ use exchange::plugin::stream::protocol::ProtocolKind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileFault {
     /// The object.
-    pub key: Key,
+    pub key: ObjectKey,
     /// The fault, a sentence.
     pub reason: String,
     /// Whether the form compiled before stays in force; otherwise requests that depend on the object are answered 503.
@@ -95,7 +95,7 @@ pub struct Compiler {
     health: Option<Arc<HealthMonitor>>,
     expiry: Expiry,
     /// Consumers with a key that another consumer has already.
-    consumers_in_conflict: BTreeSet<Key>,
+    consumers_in_conflict: BTreeSet<ObjectKey>,
     empty_chain: Arc<Chain>,
     sharing: Sharing,
     next_instance: u32,
@@ -105,7 +105,7 @@ pub struct Compiler {
     /// Plugins that run as long as there are metadata of them.
     by_metadata: Vec<Arc<Instance>>,
     /// Objects that could not be compiled and have not been compiled since.
-    faults: BTreeMap<Key, Vec<CompileFault>>,
+    faults: BTreeMap<ObjectKey, Vec<CompileFault>>,
 }
 
 /// An upstream that a plugin holds in its configuration.
@@ -121,9 +121,9 @@ struct HeldUpstream {
 struct Dirty {
     routes: KeySet,
     upstream_owners: KeySet,
-    consumers: BTreeSet<Key>,
-    stream_routes: BTreeSet<Key>,
-    ssls: BTreeSet<Key>,
+    consumers: BTreeSet<ObjectKey>,
+    stream_routes: BTreeSet<ObjectKey>,
+    ssls: BTreeSet<ObjectKey>,
     global: bool,
 }
 
@@ -267,7 +267,7 @@ impl Compiler {
         (self.current(), self.faults.values().flatten().cloned().collect())
     }
 
-    fn fault(&mut self, key: &Key, reason: impl Into<String>) {
+    fn fault(&mut self, key: &ObjectKey, reason: impl Into<String>) {
         self.note(CompileFault { key: key.clone(), reason: reason.into(), kept: false });
     }
 
@@ -372,7 +372,7 @@ fn embeds_upstream(difference: &Difference) -> bool {
 
 impl Dirty {
     /// Whether the object under `key` is compiled again.
-    fn contains(&self, key: &Key) -> bool {
+    fn contains(&self, key: &ObjectKey) -> bool {
         (matches!(key.kind, ObjectKind::GlobalRule | ObjectKind::PluginMetadata) && self.global)
             || self.routes.contains(key)
             || self.upstream_owners.contains(key)
@@ -381,7 +381,7 @@ impl Dirty {
             || self.ssls.contains(key)
     }
 
-    fn users_of(&mut self, snapshot: &Snapshot, key: &Key) {
+    fn users_of(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         for user in snapshot.users_of(key) {
             match user.kind {
                 ObjectKind::Route => self.routes.insert(user.clone()),
@@ -398,7 +398,7 @@ impl Dirty {
     }
 
     /// Upstreams that present the certificate `key`, and objects with a plugin that holds such an upstream.
-    fn users_of_certificate(&mut self, snapshot: &Snapshot, key: &Key) {
+    fn users_of_certificate(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         for owner in snapshot.users_of(key) {
             self.upstream_owners.insert(owner.clone());
             // The upstream may have had no slot, because the certificate could not be used.
@@ -414,7 +414,7 @@ impl Dirty {
     }
 
     /// Objects with a plugin that names the object `key` in its configuration.
-    fn holders_of(&mut self, snapshot: &Snapshot, key: &Key) {
+    fn holders_of(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         for holder in snapshot.mentioned_by(key) {
             match holder.kind {
                 ObjectKind::Route => self.routes.insert(holder.clone()),

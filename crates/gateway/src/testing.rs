@@ -16,7 +16,7 @@ use exchange::plugin::stream::chain::Preread;
 use exchange::testing::{options, services};
 use model::catalog::Catalog;
 use model::snapshot::{Change, FaultPolicy, Snapshot};
-use model::{Key, ObjectKind, WrittenObject};
+use model::{ObjectKey, ObjectKind, WrittenObject};
 use router::{Mode, Router};
 use serde_json::Value;
 use stdx::persistent::{ChunkedVec, ShardedMap};
@@ -44,7 +44,7 @@ pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(ObjectKind,
     let catalog =
         Catalog::new(kinds.iter().map(|kind| kind.info()).collect()).expect("the schemas are JSON Schemas");
     let changes = objects.iter().map(|(kind, id, value)| {
-        let key = Key::new(*kind, id).expect("an id");
+        let key = ObjectKey::new(*kind, id).expect("an id");
         let text = value.to_string().into();
         let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
         Change { key, written: Some(written) }

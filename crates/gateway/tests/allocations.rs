@@ -21,7 +21,7 @@ use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use model::catalog::Catalog;
 use model::snapshot::{Change, FaultPolicy, Snapshot};
-use model::{Key, ObjectKind, WrittenObject};
+use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::listener::{Protocols, Wanted};
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
 use serde_json::{Value, json};
@@ -410,7 +410,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
 }
 
 fn put(kind: ObjectKind, id: &str, object: &Value) -> Change {
-    let key = Key::new(kind, id).unwrap();
+    let key = ObjectKey::new(kind, id).unwrap();
     let text = object.to_string().into();
     Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
 }

@@ -316,7 +316,7 @@ impl<'de> Visitor<'de> for JsonReader<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let table = self.lua.create_table().map_err(A::Error::custom)?;
-        while let Some(key) = fields.next_key_seed(Key(self))? {
+        while let Some(key) = fields.next_key_seed(FieldNameReader(self))? {
             self.charge()?;
             table.raw_set(key, fields.next_value_seed(self)?).map_err(A::Error::custom)?;
         }
@@ -325,9 +325,9 @@ impl<'de> Visitor<'de> for JsonReader<'_> {
 }
 
 /// Reads the name of a field.
-struct Key<'a>(JsonReader<'a>);
+struct FieldNameReader<'a>(JsonReader<'a>);
 
-impl<'de> DeserializeSeed<'de> for Key<'_> {
+impl<'de> DeserializeSeed<'de> for FieldNameReader<'_> {
     type Value = LuaString;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<LuaString, D::Error> {
@@ -335,7 +335,7 @@ impl<'de> DeserializeSeed<'de> for Key<'_> {
     }
 }
 
-impl Visitor<'_> for Key<'_> {
+impl Visitor<'_> for FieldNameReader<'_> {
     type Value = LuaString;
 
     fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

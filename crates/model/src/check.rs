@@ -33,7 +33,7 @@ pub use options::{CheckOptions, UnknownFields};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, Passed, CheckStage, Warning};
 use crate::resource::Resource;
-use crate::{Id, Key, ObjectKind, ObjectRefusal, schema, secret_reference};
+use crate::{Id, ObjectKey, ObjectKind, ObjectRefusal, schema, secret_reference};
 
 /// An object that can be used.
 #[derive(Debug)]
@@ -48,11 +48,11 @@ pub struct Checked {
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn object(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, ObjectRefusal> {
+pub fn object(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
     empty::checked(value, |value| object_as_given(catalog, key, value))
 }
 
-fn object_as_given(catalog: &Catalog, key: &Key, value: &Value) -> Result<Checked, ObjectRefusal> {
+fn object_as_given(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
     if key.kind == ObjectKind::PluginMetadata {
         return global::plugin_metadata(catalog, &key.id, value);
     }
@@ -81,7 +81,7 @@ pub fn catalog_among(catalog: &Catalog, extensions: Option<&Value>) -> Catalog {
     let mut plugins = catalog.extensions().clone();
     for extension in extensions.and_then(Value::as_array).into_iter().flatten() {
         let id = extension.get("id").and_then(Value::as_str).unwrap_or_default();
-        let Ok(key) = Key::new(ObjectKind::Extension, id) else { continue };
+        let Ok(key) = ObjectKey::new(ObjectKind::Extension, id) else { continue };
         if let Ok(Checked { resource: Resource::Extension(extension), .. }) = object(catalog, &key, extension)
         {
             plugins.set(id, extension.loaded.map(|loaded| loaded.plugin));
@@ -180,7 +180,7 @@ fn by_schema(kind: ObjectKind, value: &Value, findings: &mut Findings) {
 }
 
 /// The id inside the object is the one it is stored under.
-fn id(key: &Key, value: &Value, findings: &mut Findings) {
+fn id(key: &ObjectKey, value: &Value, findings: &mut Findings) {
     let (field, expected, reason) = match key.kind {
         ObjectKind::Consumer => ("username", &*key.id, "wrong username".to_owned()),
         ObjectKind::Secret => return,

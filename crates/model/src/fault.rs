@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::Key;
+use crate::ObjectKey;
 use crate::check::UnknownFields;
 use crate::check::unknown::UnknownField;
 use crate::validate::{Clarity, SchemaFault};
@@ -13,7 +13,7 @@ use crate::validate::{Clarity, SchemaFault};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFault {
     /// The object it is in; none when it concerns the whole text.
-    pub key: Option<Key>,
+    pub key: Option<ObjectKey>,
     /// The JSON pointer (RFC 6901) to the faulty place within the object; empty for the object itself.
     pub pointer: String,
     /// Why it is refused, as a sentence without the place.
@@ -73,7 +73,7 @@ pub struct ObjectRefusal {
 impl ObjectRefusal {
     /// A refusal for one reason; the contract's line is the reason.
     #[must_use]
-    pub fn single(key: Option<Key>, pointer: impl Into<String>, reason: impl Into<String>) -> ObjectRefusal {
+    pub fn single(key: Option<ObjectKey>, pointer: impl Into<String>, reason: impl Into<String>) -> ObjectRefusal {
         let reason = reason.into();
         let fault = ConfigFault { key, pointer: pointer.into(), reason: reason.clone(), kept: false };
         ObjectRefusal { contract_message: reason, faults: vec![fault] }
@@ -99,7 +99,7 @@ impl ObjectRefusal {
 
     /// The faults, with the object they belong to and whether an earlier form of it stays in force.
     #[must_use]
-    pub fn into_faults(self, key: &Key, kept: bool) -> Vec<ConfigFault> {
+    pub fn into_faults(self, key: &ObjectKey, kept: bool) -> Vec<ConfigFault> {
         let own = |fault: ConfigFault| ConfigFault { key: Some(key.clone()), kept, ..fault };
         self.faults.into_iter().map(own).collect()
     }

@@ -70,19 +70,19 @@ impl<'de> Deserialize<'de> for Id {
 /// The name that an object is stored under: its kind and its id. A credential's id is `jack/credentials/c1`, a secret's
 /// `vault/1`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Key {
+pub struct ObjectKey {
     /// The kind of the object.
     pub kind: ObjectKind,
     /// The id within the kind.
     pub id: Arc<str>,
 }
 
-impl Key {
+impl ObjectKey {
     /// The key of an object of that kind and id.
     ///
     /// # Errors
     /// When the id breaks the rule of its kind: a plain id, `CONSUMER/credentials/ID` or `MANAGER/ID`.
-    pub fn new(kind: ObjectKind, id: &str) -> Result<Key, IdError> {
+    pub fn new(kind: ObjectKind, id: &str) -> Result<ObjectKey, IdError> {
         match kind {
             ObjectKind::Credential => {
                 let (consumer, credential) = id.split_once("/credentials/").ok_or(IdError::NotACredential)?;
@@ -97,21 +97,21 @@ impl Key {
             ObjectKind::Consumer => check_text(id, USERNAME_BYTES_MAX)?,
             _ => check_id(id)?,
         }
-        Ok(Key { kind, id: id.into() })
+        Ok(ObjectKey { kind, id: id.into() })
     }
 
     /// The key of what `id` refers to. The id's rule has been checked when it was read.
     #[must_use]
-    pub fn of(kind: ObjectKind, id: &Id) -> Key {
-        Key { kind, id: Arc::clone(id.text()) }
+    pub fn of(kind: ObjectKind, id: &Id) -> ObjectKey {
+        ObjectKey { kind, id: Arc::clone(id.text()) }
     }
 
     /// The key of a consumer's credential.
     ///
     /// # Errors
     /// When either part is not an id.
-    pub fn credential(consumer: &str, credential: &str) -> Result<Key, IdError> {
-        Key::new(ObjectKind::Credential, &format!("{consumer}/credentials/{credential}"))
+    pub fn credential(consumer: &str, credential: &str) -> Result<ObjectKey, IdError> {
+        ObjectKey::new(ObjectKind::Credential, &format!("{consumer}/credentials/{credential}"))
     }
 
     /// The consumer a credential belongs to; none for other kinds.
@@ -125,8 +125,8 @@ impl Key {
 
     /// The key of the consumer a credential belongs to; none for other kinds.
     #[must_use]
-    pub fn consumer_key(&self) -> Option<Key> {
-        self.consumer().map(|consumer| Key { kind: ObjectKind::Consumer, id: consumer.into() })
+    pub fn consumer_key(&self) -> Option<ObjectKey> {
+        self.consumer().map(|consumer| ObjectKey { kind: ObjectKind::Consumer, id: consumer.into() })
     }
 
     /// The last part of the id: what the object's own `id` field says (`c1` of `jack/credentials/c1`).
@@ -145,13 +145,13 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ObjectKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}/{}", self.kind.collection(), self.id)
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ObjectKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{self}")
     }
@@ -252,17 +252,17 @@ mod tests {
 
     #[test]
     fn keys_follow_the_form_of_their_kind() {
-        assert!(Key::new(ObjectKind::Route, "a/b").is_err());
-        assert_eq!(Key::new(ObjectKind::Credential, "jack"), Err(IdError::NotACredential));
-        assert_eq!(Key::new(ObjectKind::Secret, "vault"), Err(IdError::NotASecret));
-        let credential = Key::credential("jack", "c1").unwrap();
+        assert!(ObjectKey::new(ObjectKind::Route, "a/b").is_err());
+        assert_eq!(ObjectKey::new(ObjectKind::Credential, "jack"), Err(IdError::NotACredential));
+        assert_eq!(ObjectKey::new(ObjectKind::Secret, "vault"), Err(IdError::NotASecret));
+        let credential = ObjectKey::credential("jack", "c1").unwrap();
         assert_eq!(credential.path(), "/consumers/jack/credentials/c1");
         assert_eq!(credential.consumer(), Some("jack"));
         assert_eq!(credential.own_id(), "c1");
         let long = "j".repeat(100);
-        assert_eq!(Key::new(ObjectKind::Route, &long), Err(IdError::TooLong(ID_BYTES_MAX)));
-        assert!(Key::new(ObjectKind::Consumer, &long).is_ok() && Key::credential(&long, "c").is_ok());
-        assert_eq!(Key::new(ObjectKind::Route, "1").unwrap().path(), "/routes/1");
-        assert_eq!(Key::new(ObjectKind::Secret, "vault/1").unwrap().path(), "/secrets/vault/1");
+        assert_eq!(ObjectKey::new(ObjectKind::Route, &long), Err(IdError::TooLong(ID_BYTES_MAX)));
+        assert!(ObjectKey::new(ObjectKind::Consumer, &long).is_ok() && ObjectKey::credential(&long, "c").is_ok());
+        assert_eq!(ObjectKey::new(ObjectKind::Route, "1").unwrap().path(), "/routes/1");
+        assert_eq!(ObjectKey::new(ObjectKind::Secret, "vault/1").unwrap().path(), "/secrets/vault/1");
     }
 }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use crate::catalog::{Catalog, SchemaType};
-use crate::{Key, ObjectKind};
+use crate::{ObjectKey, ObjectKind};
 
 /// The kind of text that a secret is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub enum SecretForm {
 /// Hands every secret of an object to `visit`, with the place where it stands (a JSON pointer) and its form.
 pub fn for_each(
     catalog: &Catalog,
-    key: &Key,
+    key: &ObjectKey,
     object: &mut Value,
     visit: &mut dyn FnMut(&str, SecretForm, &mut String),
 ) {
@@ -116,7 +116,7 @@ mod tests {
         Catalog::new(vec![auth, log]).unwrap()
     }
 
-    fn found(key: &Key, mut object: Value) -> Vec<String> {
+    fn found(key: &ObjectKey, mut object: Value) -> Vec<String> {
         let mut found = Vec::new();
         for_each(&catalog(), key, &mut object, &mut |place, form, text| {
             found.push(format!("{place} {form:?} {text}"));
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn every_secret_is_found_where_it_stands() {
         let check = |kind: ObjectKind, id: &str, object: Value, expected: &[&str]| {
-            assert_eq!(found(&Key::new(kind, id).unwrap(), object), expected, "{kind:?}");
+            assert_eq!(found(&ObjectKey::new(kind, id).unwrap(), object), expected, "{kind:?}");
         };
         let auth = json!({"plugins": {"auth": {"key": "k", "other": "o"}, "unknown": {"key": "u"}}});
         check(ObjectKind::Consumer, "jack", auth.clone(), &["/plugins/auth/key Any k"]);

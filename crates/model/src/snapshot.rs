@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::extension::ExtensionPlugins;
 use crate::resource::Resource;
-use crate::{ConfigFault, Key, ObjectKind, ObjectRefusal, Warning, WrittenObject};
+use crate::{ConfigFault, ObjectKey, ObjectKind, ObjectRefusal, Warning, WrittenObject};
 use stdx::persistent::ShardedMap;
 
 use index::Index;
@@ -66,7 +66,7 @@ impl Object {
 
     /// The key it is stored under.
     #[must_use]
-    pub fn key(&self) -> &Key {
+    pub fn key(&self) -> &ObjectKey {
         &self.written.key
     }
 }
@@ -75,7 +75,7 @@ impl Object {
 #[derive(Clone, Debug)]
 pub struct Change {
     /// Which object.
-    pub key: Key,
+    pub key: ObjectKey,
     /// The text that it has now; none: it was deleted.
     pub written: Option<WrittenObject>,
 }
@@ -95,7 +95,7 @@ pub enum FaultPolicy {
 #[derive(Clone, Debug)]
 pub struct Difference {
     /// Which object.
-    pub key: Key,
+    pub key: ObjectKey,
     /// The object before; none: it was not in force.
     pub before: Option<Arc<Object>>,
     /// The object now; none: it is no longer in force.
@@ -119,12 +119,12 @@ pub struct Applied {
 pub struct Snapshot {
     revision: u64,
     /// By kind, in the order of [`ObjectKind`].
-    objects: [ShardedMap<Key, Arc<Object>>; ObjectKind::ALL.len()],
-    faulty: ShardedMap<Key, Arc<Faulty>>,
+    objects: [ShardedMap<ObjectKey, Arc<Object>>; ObjectKind::ALL.len()],
+    faulty: ShardedMap<ObjectKey, Arc<Faulty>>,
     /// From what is referred to, to what refers to it, in force or waiting.
-    dependents: Index<Key>,
+    dependents: Index<ObjectKey>,
     /// From upstreams, protos and extensions, to what names them by its plugins.
-    mentions: Index<Key>,
+    mentions: Index<ObjectKey>,
     /// From references to secrets, as they are written, to what has them.
     secrets: Index<Arc<str>>,
     /// From what tells consumers apart (hashed), to the consumers and credentials that have it.
@@ -161,13 +161,13 @@ impl Snapshot {
 
     /// The object in force under that key.
     #[must_use]
-    pub fn get(&self, key: &Key) -> Option<&Arc<Object>> {
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
         self.table(key.kind).get(key)
     }
 
     /// Whether an object is in force under that key.
     #[must_use]
-    pub fn contains(&self, key: &Key) -> bool {
+    pub fn contains(&self, key: &ObjectKey) -> bool {
         self.get(key).is_some()
     }
 
@@ -195,7 +195,7 @@ impl Snapshot {
 
     /// The faults of the object under that key; none when it is in force as written, or not there.
     #[must_use]
-    pub fn faulty_at(&self, key: &Key) -> Option<&Faulty> {
+    pub fn faulty_at(&self, key: &ObjectKey) -> Option<&Faulty> {
         self.faulty.get(key).map(|faulty| &**faulty)
     }
 
@@ -204,7 +204,7 @@ impl Snapshot {
     /// a global rule its presence, of an object that only lacks what it refers to the whole object. None when an object is
     /// in force under that key, or when what a route matches cannot be read.
     #[must_use]
-    pub fn closed(&self, key: &Key) -> Option<(&Arc<Object>, &ObjectRefusal)> {
+    pub fn closed(&self, key: &ObjectKey) -> Option<(&Arc<Object>, &ObjectRefusal)> {
         if self.contains(key) {
             return None;
         }
@@ -228,14 +228,14 @@ impl Snapshot {
     /// Every fault of every object, ordered by key.
     #[must_use]
     pub fn faults(&self) -> Vec<ConfigFault> {
-        let mut keys: Vec<&Key> = self.faulty.keys().collect();
+        let mut keys: Vec<&ObjectKey> = self.faulty.keys().collect();
         keys.sort();
         keys.into_iter().flat_map(|key| self.faults_at(key)).collect()
     }
 
     /// Every fault of the object under that key.
     #[must_use]
-    pub fn faults_at(&self, key: &Key) -> Vec<ConfigFault> {
+    pub fn faults_at(&self, key: &ObjectKey) -> Vec<ConfigFault> {
         let Some(faulty) = self.faulty_at(key) else { return Vec::new() };
         let mut faults = faulty.refusal.clone().into_faults(key, self.contains(key));
         if let Some(object) = &faulty.waiting {
@@ -246,7 +246,7 @@ impl Snapshot {
 
     /// The warnings of the object under that key as it was written last; empty while that form is faulty in itself.
     #[must_use]
-    pub fn warnings_at(&self, key: &Key) -> Vec<Warning> {
+    pub fn warnings_at(&self, key: &ObjectKey) -> Vec<Warning> {
         let object = match self.faulty_at(key) {
             Some(faulty) => faulty.waiting.as_ref(),
             None => self.get(key),
@@ -260,7 +260,7 @@ impl Snapshot {
     }
 
     /// The objects that refer to that key, in force or waiting, in no order.
-    pub fn users_of(&self, key: &Key) -> impl Iterator<Item = &Key> {
+    pub fn users_of(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
         self.dependents.get(key)
     }
 
@@ -271,14 +271,14 @@ impl Snapshot {
     }
 
     /// The objects with a plugin that names that key in its configuration; of an extension, those that have its plugin.
-    pub fn mentioned_by(&self, key: &Key) -> impl Iterator<Item = &Key> {
+    pub fn mentioned_by(&self, key: &ObjectKey) -> impl Iterator<Item = &ObjectKey> {
         self.mentions.get(key)
     }
 
     /// The objects that refer to that key, in force or waiting, ordered by key.
     #[must_use]
-    pub fn dependents(&self, key: &Key) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.dependents.get(key).cloned().collect();
+    pub fn dependents(&self, key: &ObjectKey) -> Vec<ObjectKey> {
+        let mut keys: Vec<ObjectKey> = self.dependents.get(key).cloned().collect();
         keys.sort();
         keys
     }
@@ -291,17 +291,17 @@ impl Snapshot {
 
     /// The objects that have that reference to a secret, in force or waiting, ordered by key.
     #[must_use]
-    pub fn referring_to_secret(&self, reference: &Arc<str>) -> Vec<Key> {
-        let mut keys: Vec<Key> = self.secrets.get(reference).cloned().collect();
+    pub fn referring_to_secret(&self, reference: &Arc<str>) -> Vec<ObjectKey> {
+        let mut keys: Vec<ObjectKey> = self.secrets.get(reference).cloned().collect();
         keys.sort();
         keys
     }
 
-    fn table(&self, kind: ObjectKind) -> &ShardedMap<Key, Arc<Object>> {
+    fn table(&self, kind: ObjectKind) -> &ShardedMap<ObjectKey, Arc<Object>> {
         &self.objects[kind as usize]
     }
 
-    fn table_mut(&mut self, kind: ObjectKind) -> &mut ShardedMap<Key, Arc<Object>> {
+    fn table_mut(&mut self, kind: ObjectKind) -> &mut ShardedMap<ObjectKey, Arc<Object>> {
         &mut self.objects[kind as usize]
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::Key;
+use crate::ObjectKey;
 
 /// An object as stored: the JSON text byte for byte (with `id`, `create_time`, `update_time`) and its revisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenObject {
     /// The key it is stored under.
-    pub key: Key,
+    pub key: ObjectKey,
     /// The JSON text.
     pub text: Arc<str>,
     /// The revision that made it.

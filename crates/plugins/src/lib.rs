@@ -332,7 +332,7 @@ mod tests {
                 } else {
                     (model::ObjectKind::StreamRoute, serde_json::json!({"plugins": {kind.name: config}}))
                 };
-                let key = model::Key::new(object, "r").unwrap();
+                let key = model::ObjectKey::new(object, "r").unwrap();
                 match model::check::object(&catalog, &key, &route) {
                     Ok(checked) => {
                         let known = &checked.resource.plugins().get(kind.name).unwrap().config;

@@ -4,7 +4,7 @@
 use data_encoding::HEXLOWER;
 use instant_acme::CertificateIdentifier;
 use model::resource::Resource;
-use model::{Key, Snapshot};
+use model::{ObjectKey, Snapshot};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
@@ -51,7 +51,7 @@ impl Current {
     }
 
     /// The certificate of the object `key` in force; none if there is none that can be read.
-    pub(super) fn in_force(snapshot: &Snapshot, key: &Key) -> Option<Current> {
+    pub(super) fn in_force(snapshot: &Snapshot, key: &ObjectKey) -> Option<Current> {
         let object = snapshot.get(key)?;
         let Resource::Ssl(ssl) = &object.resource else { return None };
         let (chain, _) = ssl.pairs.first().filter(|_| ssl.enabled)?;

@@ -1,7 +1,7 @@
 //! Names that a certificate can have, rules that allow names, and the ids of objects for them. It opens no connection.
 
 use data_encoding::HEXLOWER;
-use model::{Id, Key, ObjectKind};
+use model::{Id, ObjectKey, ObjectKind};
 
 /// A name in the form that certificates have: lower case, no dot at the end.
 ///
@@ -59,8 +59,8 @@ pub(super) fn id_of(names: &[String]) -> String {
 }
 
 /// The key of the `ssls` object with that id.
-pub(super) fn key_of(id: &str) -> Option<Key> {
-    Key::new(ObjectKind::Ssl, id).ok()
+pub(super) fn key_of(id: &str) -> Option<ObjectKey> {
+    ObjectKey::new(ObjectKind::Ssl, id).ok()
 }
 
 /// The beginning of every id of a certificate that is managed here.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::Key;
+use model::ObjectKey;
 use serde_json::{Map, Value, json};
 
 use super::order::Issued;
@@ -30,7 +30,7 @@ impl Objects {
     /// Why the object cannot be written.
     pub(super) async fn put(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         issued: &Issued,
         names: &[String],
         host: &str,
@@ -52,7 +52,7 @@ impl Objects {
         }
     }
 
-    async fn write(&self, key: &Key, body: &Map<String, Value>) -> Result<(), Refused> {
+    async fn write(&self, key: &ObjectKey, body: &Map<String, Value>) -> Result<(), Refused> {
         if self.beside_file {
             let text = Value::Object(body.clone()).to_string();
             let path = format!("{FOLDER}{}", key.id);
@@ -74,7 +74,7 @@ impl Objects {
 }
 
 /// The objects that are kept beside a file. One that cannot be read is reported and left out.
-pub(super) fn beside_file(shared: &Shared, sealer: &Sealer) -> Vec<(Key, Arc<str>)> {
+pub(super) fn beside_file(shared: &Shared, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
     let object = |(id, text): (String, Arc<str>)| {
         let opened = sealer.open_text(&text);
         let opened = opened.inspect_err(|fault| tracing::error!(id, %fault, "a certificate cannot be read"));
@@ -84,7 +84,7 @@ pub(super) fn beside_file(shared: &Shared, sealer: &Sealer) -> Vec<(Key, Arc<str
 }
 
 /// The object of a certificate.
-fn body(key: &Key, issued: &Issued, names: &[String], host: &str) -> Map<String, Value> {
+fn body(key: &ObjectKey, issued: &Issued, names: &[String], host: &str) -> Map<String, Value> {
     let body = json!({
         "id": key.id,
         "cert": issued.chain,

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use model::Key;
+use model::ObjectKey;
 use serde_json::{Value, json};
 
 use super::call::AdminParts;
@@ -37,7 +37,7 @@ pub(super) fn tag(mut response: Response<Bytes>, modified_index: u64) -> Respons
 /// The answer to a read under a condition that does not hold: 304 where the reader has the object already, otherwise 412.
 pub(super) async fn unmet_read(
     parts: &AdminParts,
-    key: &Key,
+    key: &ObjectKey,
     condition: &Condition,
     modified_index: u64,
 ) -> Response<Bytes> {
@@ -50,7 +50,7 @@ pub(super) async fn unmet_read(
 
 /// 412: the object is not at the revision that the request names. Names the object as it is now, its secrets hidden, and
 /// the author and the time of its last change where they are known.
-pub(super) async fn changed(parts: &AdminParts, key: &Key) -> Response<Bytes> {
+pub(super) async fn changed(parts: &AdminParts, key: &ObjectKey) -> Response<Bytes> {
     let view = parts.view.load();
     let Some(written) = view.written(key) else {
         let message = format!("{} does not exist; the request expects that it does", shown(key));
@@ -81,7 +81,7 @@ pub(super) async fn changed(parts: &AdminParts, key: &Key) -> Response<Bytes> {
     tag(respond::json(StatusCode::PRECONDITION_FAILED, &body), revision)
 }
 
-fn shown(key: &Key) -> String {
+fn shown(key: &ObjectKey) -> String {
     crate::stored_key::text(key)
 }
 

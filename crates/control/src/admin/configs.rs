@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, Key, ObjectKind, check};
+use model::{Catalog, ObjectKey, ObjectKind, check};
 use serde_json::{Map, Value};
 
 use super::call::AdminParts;
@@ -123,7 +123,7 @@ async fn put(
         let read = respond::blocking(move || collections(&catalog, &follows, &whole)).await?;
         let collections = read.map_err(refused)?;
         let items = collections.iter().flat_map(|collection| &collection.items);
-        let keys: Vec<Key> = items.map(|(key, ..)| key.clone()).collect();
+        let keys: Vec<ObjectKey> = items.map(|(key, ..)| key.clone()).collect();
         let (digest, follows, author) = (digest.clone(), Arc::clone(&view.configs), Arc::clone(&author));
         let put = Put { digest, follows, collections, author };
         match parts.reconcile.change(move |reconciler| reconciler.put_configs(put)).await {

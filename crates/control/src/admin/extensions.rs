@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, header};
 use model::extension::decoded;
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call};
@@ -53,7 +53,7 @@ pub(super) async fn answer(
     action: &str,
     call: &Call,
 ) -> Response<Bytes> {
-    let Ok(key) = Key::new(ObjectKind::Extension, name) else { return respond::key_not_found() };
+    let Ok(key) = ObjectKey::new(ObjectKind::Extension, name) else { return respond::key_not_found() };
     if (&call.method, action) == (&Method::GET, "versions") {
         return list(parts, &key);
     }
@@ -121,7 +121,7 @@ fn stored_answer(
     conditions::tag(respond::json(status, &body), revision)
 }
 
-fn list(parts: &AdminParts, key: &Key) -> Response<Bytes> {
+fn list(parts: &AdminParts, key: &ObjectKey) -> Response<Bytes> {
     let view = parts.view.load();
     let Some(written) = view.written(key) else { return respond::key_not_found() };
     let object: Map<String, Value> = serde_json::from_str(&written.text).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use http::Method;
 use model::secret_reference::is_certificate_reference;
-use model::{Catalog, Key, ObjectKind};
+use model::{Catalog, ObjectKey, ObjectKind};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -42,7 +42,7 @@ pub(super) fn refers_to_upstreams(kind: ObjectKind) -> bool {
 
 /// The stored text as an answer shows it to that role: an admin gets it without private keys, a viewer with
 /// all secrets masked.
-pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t str) -> Cow<'t, RawValue> {
+pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &ObjectKey, text: &'t str) -> Cow<'t, RawValue> {
     match role {
         Role::Admin if key.kind == ObjectKind::PluginMetadata => with_id(key, text),
         Role::Admin => shown(key.kind, text),
@@ -52,7 +52,7 @@ pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &Key, text: &'t s
 
 /// The text that a write stored, as its answer shows it: values that the store encrypts are shown encrypted,
 /// as in APISIX. A private key that is not encrypted is left out; a reference to one is shown.
-pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<RawValue> {
+pub(super) fn shown_as_stored(sealer: &Sealer, key: &ObjectKey, text: &str) -> Box<RawValue> {
     let sealed = sealer.seal(key, text);
     if key.kind == ObjectKind::PluginMetadata {
         return with_id(key, &sealed).into_owned();
@@ -73,7 +73,7 @@ pub(super) fn shown_as_stored(sealer: &Sealer, key: &Key, text: &str) -> Box<Raw
 
 /// Metadata with the name of their plugin as `id`, which APISIX stores in them and answers
 /// with. The id is put in front of the text, so that numbers keep their digits.
-fn with_id(key: &Key, text: &str) -> Cow<'static, RawValue> {
+fn with_id(key: &ObjectKey, text: &str) -> Cow<'static, RawValue> {
     #[derive(serde::Deserialize)]
     struct Probe {
         id: Option<serde::de::IgnoredAny>,
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn metadata_are_shown_with_the_name_of_their_plugin() {
-        let key = Key::new(ObjectKind::PluginMetadata, "log").unwrap();
+        let key = ObjectKey::new(ObjectKind::PluginMetadata, "log").unwrap();
         let check = |text: &str, expected: &str| assert_eq!(with_id(&key, text).get(), expected);
         check("{}", r#"{"id":"log"}"#);
         check(
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn private_key_is_shown_encrypted_or_not_at_all() {
         let pem = "-----BEGIN PRIVATE KEY-----";
-        let key = Key::new(ObjectKind::Ssl, "1").unwrap();
+        let key = ObjectKey::new(ObjectKind::Ssl, "1").unwrap();
         let check = |keyring: &[&str], keys: Value, expected: &dyn Fn(&Sealer) -> Value| {
             let sealer = crate::testing::sealer(keyring);
             let mut object = keys;

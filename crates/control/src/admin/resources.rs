@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, Key, ObjectKind, Warning, WrittenObject, check};
+use model::{Catalog, ObjectKey, ObjectKind, Warning, WrittenObject, check};
 use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call, REVISION};
@@ -54,7 +54,7 @@ async fn get(
 ) -> Response<Bytes> {
     let view = parts.view.load();
     if let Some(id) = target.key_id() {
-        let written = Key::new(target.kind, &id).ok().and_then(|key| view.written(&key));
+        let written = ObjectKey::new(target.kind, &id).ok().and_then(|key| view.written(&key));
         let Some(written) = written else { return respond::key_not_found() };
         let index = written.modified_index;
         if !condition.holds(Some(index)) {
@@ -102,7 +102,7 @@ fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, Ref
         ObjectKind::Secret if target.parent.is_none() || target.id.is_none() => return Err(missing_id(kind)),
         _ => own_id(target, &mut body)?,
     };
-    match Key::new(kind, &target.key_id_of(&id)) {
+    match ObjectKey::new(kind, &target.key_id_of(&id)) {
         Ok(key) => Ok(Write::Put { key, body, ttl_s }),
         Err(fault) => Err(content_refusal(parts, kind, body, &fault.to_string())),
     }
@@ -151,13 +151,13 @@ fn patch(target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
         (Some(_), true) => return Err(refused("invalid configuration")),
         (Some(part), false) => Part::At(target.sub_path.clone(), part),
     };
-    let key = Key::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
+    let key = ObjectKey::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
     Ok(Write::Patch { key, part, ttl_s })
 }
 
 fn delete(target: &ObjectPath, call: &Call) -> Result<Write, Refusal> {
     let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
-    let key = Key::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
+    let key = ObjectKey::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
     Ok(Write::Delete { key, force: call.query.get("force") == Some("true") })
 }
 
@@ -183,7 +183,7 @@ async fn finish(parts: &AdminParts, write: Write, author: Author, condition: Con
 }
 
 /// The warnings of an object that was just written. If another write has replaced it since, the text is checked again.
-fn warnings(parts: &AdminParts, key: &Key, text: &str) -> Vec<Warning> {
+fn warnings(parts: &AdminParts, key: &ObjectKey, text: &str) -> Vec<Warning> {
     let view = parts.view.load();
     if view.written(key).is_some_and(|written| *written.text == *text) {
         return view.snapshot.warnings_at(key);

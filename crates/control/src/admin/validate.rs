@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, Response, StatusCode, header};
-use model::{Catalog, Key, ObjectKind, check, lenient_json};
+use model::{Catalog, ObjectKey, ObjectKind, check, lenient_json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -119,7 +119,7 @@ pub(super) fn check_item(
     let Some(id) = id else {
         return check::value(catalog, kind, &item).map_err(|refusal| refusal.contract_message().to_owned());
     };
-    let key = Key::new(kind, id).map_err(|fault| fault.to_string())?;
+    let key = ObjectKey::new(kind, id).map_err(|fault| fault.to_string())?;
     if let (ObjectKind::Credential, Some(object)) = (kind, item.as_object_mut()) {
         object.insert("id".to_owned(), key.own_id().into());
     }

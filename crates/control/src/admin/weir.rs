@@ -129,7 +129,7 @@ fn adopt(parts: &AdminParts) -> Response<Bytes> {
 
 fn describe(fault: &ConfigFault) -> Value {
     json!({
-        "key": fault.key.as_ref().map(model::Key::path),
+        "key": fault.key.as_ref().map(model::ObjectKey::path),
         "pointer": fault.pointer,
         "reason": fault.reason,
         "kept": fault.kept,

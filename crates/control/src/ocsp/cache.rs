@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use model::Key;
+use model::ObjectKey;
 
 use super::message::Response;
 use super::request::{Subject, own_der};
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
 pub(super) struct Cache {
     known: BTreeMap<Digest, Entry>,
     /// The certificates of each object.
-    objects: BTreeMap<Key, Vec<Digest>>,
+    objects: BTreeMap<ObjectKey, Vec<Digest>>,
 }
 
 type Digest = [u8; 32];
@@ -39,7 +39,7 @@ type Digest = [u8; 32];
 struct Entry {
     wanted: Wanted,
     subject: Result<Subject, String>,
-    users: BTreeSet<Key>,
+    users: BTreeSet<ObjectKey>,
     response: Option<Response>,
     /// The time of the next request; none while one is out, or if nothing can be asked.
     due: Option<Instant>,
@@ -59,7 +59,7 @@ impl Cache {
     }
 
     /// Sets the chains of an object; responses of chains that stay are kept.
-    pub(super) fn set(&mut self, key: &Key, wanted: Vec<Wanted>) {
+    pub(super) fn set(&mut self, key: &ObjectKey, wanted: Vec<Wanted>) {
         let before = self.objects.remove(key).unwrap_or_default();
         let mut now = Vec::new();
         for wanted in wanted {
@@ -104,7 +104,7 @@ impl Cache {
     }
 
     /// Forgets responses that have ended; the objects that show them.
-    pub(super) fn expire(&mut self, now_s: i64) -> BTreeSet<Key> {
+    pub(super) fn expire(&mut self, now_s: i64) -> BTreeSet<ObjectKey> {
         let mut changed = BTreeSet::new();
         for entry in self.known.values_mut() {
             if entry.response.as_ref().is_some_and(|response| is_over(response, now_s)) {
@@ -146,7 +146,7 @@ impl Cache {
         answer: Result<Response, String>,
         (now, now_s): (Instant, i64),
         random: u32,
-    ) -> BTreeSet<Key> {
+    ) -> BTreeSet<ObjectKey> {
         let Some(entry) = self.known.get_mut(digest) else { return BTreeSet::new() };
         let ssl = entry.users.iter().map(|key| &*key.id).collect::<Vec<_>>().join(", ");
         match answer {
@@ -222,7 +222,7 @@ mod tests {
     fn responses_are_renewed_and_end() {
         let responder = Responder::new();
         let wanted = Wanted { chain: responder.chain.clone(), skip_verify: false, cache_ttl_s: 3600 };
-        let key = Key::new(ObjectKind::Ssl, "1").unwrap();
+        let key = ObjectKey::new(ObjectKind::Ssl, "1").unwrap();
         let mut cache = Cache::default();
         cache.set(&key, vec![wanted.clone()]);
         let (now, now_s) = (Instant::now(), 1_000);
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn chain_without_a_responder_is_never_asked() {
-        let key = Key::new(ObjectKind::Ssl, "1").unwrap();
+        let key = ObjectKey::new(ObjectKind::Ssl, "1").unwrap();
         let mut cache = Cache::default();
         let chain = crate::testing::certificate().0.clone();
         cache.set(&key, vec![Wanted { chain, skip_verify: false, cache_ttl_s: 60 }]);

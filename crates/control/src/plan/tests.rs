@@ -8,7 +8,7 @@ use crate::testing::catalog;
 
 fn change(kind: ObjectKind, before: &Value, after: &Value) -> Option<ObjectChange> {
     let text = |value: &Value| (!value.is_null()).then(|| value.to_string());
-    let key = Key::new(kind, "1").unwrap();
+    let key = ObjectKey::new(kind, "1").unwrap();
     between(&catalog(), &key, text(before).as_deref(), text(after).as_deref())
 }
 
@@ -70,7 +70,7 @@ fn secrets_are_compared_and_hidden() {
 
 #[test]
 fn text_without_json_differs_from_every_other() {
-    let key = Key::new(ObjectKind::Route, "1").unwrap();
+    let key = ObjectKey::new(ObjectKind::Route, "1").unwrap();
     assert!(between(&catalog(), &key, Some("{damaged"), Some("{damaged")).is_none());
     let told = between(&catalog(), &key, Some("{damaged"), Some("{}")).unwrap();
     assert_eq!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use discovery::AutoRoutes;
 use model::snapshot::{Object, Overlay};
-use model::{Applied, Catalog, Difference, ConfigFault, Key, Snapshot, WrittenObject};
+use model::{Applied, Catalog, Difference, ConfigFault, ObjectKey, Snapshot, WrittenObject};
 
 use super::Reconciler;
 
@@ -20,7 +20,7 @@ pub(super) struct Automatic {
     version: u64,
     overlay: Overlay,
     /// The forms that were passed to the workers last.
-    passed: BTreeMap<Key, Passed>,
+    passed: BTreeMap<ObjectKey, Passed>,
     /// The snapshot that was passed to the workers last, if it differs from that of the source.
     merged: Option<Snapshot>,
 }
@@ -32,7 +32,7 @@ struct Passed {
 }
 
 impl Passed {
-    fn of(snapshot: &Snapshot, key: &Key) -> Passed {
+    fn of(snapshot: &Snapshot, key: &ObjectKey) -> Passed {
         let closed = snapshot.closed(key).map(|(object, _)| Arc::clone(object));
         Passed { object: snapshot.get(key).cloned(), closed }
     }
@@ -75,10 +75,10 @@ impl Automatic {
         }
         let base = applied.snapshot;
         let merged = base.overlaid(catalog, &self.overlay).snapshot;
-        let is_free = |key: &&Key| !base.contains(key) && base.faulty_at(key).is_none();
-        let now = |key: &Key| (key.clone(), Passed::of(&merged, key));
-        let passed: BTreeMap<Key, Passed> = self.overlay.keys().filter(is_free).map(now).collect();
-        let mut diff: BTreeMap<Key, Difference> =
+        let is_free = |key: &&ObjectKey| !base.contains(key) && base.faulty_at(key).is_none();
+        let now = |key: &ObjectKey| (key.clone(), Passed::of(&merged, key));
+        let passed: BTreeMap<ObjectKey, Passed> = self.overlay.keys().filter(is_free).map(now).collect();
+        let mut diff: BTreeMap<ObjectKey, Difference> =
             applied.diff.into_iter().map(|difference| (difference.key.clone(), difference)).collect();
         let of_before = self
             .passed
@@ -118,7 +118,7 @@ impl Reconciler {
         }
         self.automatic.version = version;
         let revision = self.snapshot.revision();
-        let written = |(key, text): (Key, Arc<str>)| WrittenObject {
+        let written = |(key, text): (ObjectKey, Arc<str>)| WrittenObject {
             key,
             text,
             created_index: revision,
@@ -161,7 +161,7 @@ mod tests {
 
     fn written(id: &str, uri: &str) -> WrittenObject {
         let text = json!({"id": id, "uri": uri, "upstream": {"nodes": {"127.0.0.1:1": 1}}}).to_string();
-        let key = Key::new(ObjectKind::Route, id).unwrap();
+        let key = ObjectKey::new(ObjectKind::Route, id).unwrap();
         WrittenObject { key, text: text.into(), created_index: 1, modified_index: 1 }
     }
 

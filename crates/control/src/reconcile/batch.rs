@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, Difference, ConfigFault, Key, ObjectKind, FaultPolicy, Snapshot, WrittenObject, check};
+use model::{Applied, Catalog, Change, Difference, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject, check};
 use serde_json::{Map, Value};
 
 use super::Signed;
@@ -21,7 +21,7 @@ pub(super) struct Batch<'a, J> {
     catalog: &'a Catalog,
     snapshot: Snapshot,
     /// The changes of all writes so far, each object once, kinds in resolving order.
-    differences: BTreeMap<Key, Difference>,
+    differences: BTreeMap<ObjectKey, Difference>,
     faults: Vec<ConfigFault>,
     now_ms: u64,
     /// Whether the batch has any write.
@@ -74,9 +74,9 @@ impl<'a, J: Journal> Batch<'a, J> {
         done
     }
 
-    fn put(&mut self, key: Key, mut body: Map<String, Value>, ttl_s: Option<f64>) -> Result<Done, Refused> {
+    fn put(&mut self, key: ObjectKey, mut body: Map<String, Value>, ttl_s: Option<f64>) -> Result<Done, Refused> {
         if let Some(consumer) = key.consumer()
-            && !Key::new(ObjectKind::Consumer, consumer).is_ok_and(|consumer| self.written(&consumer).is_some())
+            && !ObjectKey::new(ObjectKind::Consumer, consumer).is_ok_and(|consumer| self.written(&consumer).is_some())
         {
             return Err(Refused::NoConsumer);
         }
@@ -97,13 +97,13 @@ impl<'a, J: Journal> Batch<'a, J> {
         forbid_times(&body).map_err(Refused::Invalid)?;
         let number = self.journal.new_id().map_err(|fault| Refused::Store(fault.to_string()))?;
         let id = format!("{number:020}");
-        let key = Key::new(kind, &id).expect("twenty digits are an id");
+        let key = ObjectKey::new(kind, &id).expect("twenty digits are an id");
         body.insert("id".to_owned(), Value::String(id));
         set_times(kind, &mut body, None, self.now_ms / 1000);
         self.store(key, body, Expect::Any, ttl_s)
     }
 
-    fn patch(&mut self, key: Key, part: Part, ttl_s: Option<f64>) -> Result<Done, Refused> {
+    fn patch(&mut self, key: ObjectKey, part: Part, ttl_s: Option<f64>) -> Result<Done, Refused> {
         let before = self.written(&key).ok_or(Refused::NotFound)?;
         let index = before.modified_index;
         let mut object = part.apply(&before.text, self.now_ms / 1000).map_err(Refused::Invalid)?;
@@ -113,7 +113,7 @@ impl<'a, J: Journal> Batch<'a, J> {
 
     fn store(
         &mut self,
-        key: Key,
+        key: ObjectKey,
         body: Map<String, Value>,
         expect: Expect,
         ttl_s: Option<f64>,
@@ -148,7 +148,7 @@ impl<'a, J: Journal> Batch<'a, J> {
         Ok(Done::Stored { key, text, created, revision })
     }
 
-    fn delete(&mut self, key: &Key, force: bool) -> Result<Done, Refused> {
+    fn delete(&mut self, key: &ObjectKey, force: bool) -> Result<Done, Refused> {
         if self.written(key).is_none() {
             return Err(Refused::NotFound);
         }
@@ -182,7 +182,7 @@ impl<'a, J: Journal> Batch<'a, J> {
     }
 
     /// The credentials of a consumer, which are removed with it.
-    fn credentials_of(&self, key: &Key) -> Vec<Key> {
+    fn credentials_of(&self, key: &ObjectKey) -> Vec<ObjectKey> {
         if key.kind != ObjectKind::Consumer {
             return Vec::new();
         }
@@ -204,7 +204,7 @@ impl<'a, J: Journal> Batch<'a, J> {
         self.dirty = true;
     }
 
-    fn written(&self, key: &Key) -> Option<&WrittenObject> {
+    fn written(&self, key: &ObjectKey) -> Option<&WrittenObject> {
         match self.snapshot.faulty_at(key) {
             Some(faulty) => Some(&faulty.written),
             None => self.snapshot.get(key).map(|object| &object.written),
@@ -218,7 +218,7 @@ fn indices(written: &WrittenObject) -> Indices {
 
 /// Writes the object's own id into a patched object as a text, even if the patch did not touch it. An id of another
 /// object stays, so that the write is refused.
-fn settle_id(key: &Key, object: &mut Map<String, Value>) {
+fn settle_id(key: &ObjectKey, object: &mut Map<String, Value>) {
     let own = if key.kind == ObjectKind::Secret { &*key.id } else { key.own_id() };
     let differs = match object.get("id") {
         Some(Value::String(id)) => id != own,

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 
 use super::store::EmbeddedStore;
 use super::whole::{Set, Terms, WholeRefused, differences};
@@ -25,7 +25,7 @@ pub(crate) struct Put {
 }
 
 /// An object of a set: its key, its text, and the index that its owner gave it.
-pub(crate) type Item = (Key, Arc<str>, Option<u64>);
+pub(crate) type Item = (ObjectKey, Arc<str>, Option<u64>);
 
 /// One collection of a set.
 #[derive(Debug, Clone)]
@@ -84,10 +84,10 @@ impl EmbeddedStore {
         }
         let differing = differences(&view, &set);
         let revision = reconciler.snapshot.revision();
-        let is_new: HashSet<&Key> = differing.iter().map(|differing| &differing.key).collect();
+        let is_new: HashSet<&ObjectKey> = differing.iter().map(|differing| &differing.key).collect();
         next.last_modified_s = reconciler.parts.clock.unix_ms() / 1000;
         // Known only after the transaction has its revision.
-        let given: Vec<(&Key, u64)> = put
+        let given: Vec<(&ObjectKey, u64)> = put
             .collections
             .iter()
             .flat_map(|collection| &collection.items)

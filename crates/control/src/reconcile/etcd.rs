@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::{Change, Key, FaultPolicy, WrittenObject};
+use model::{Change, ObjectKey, FaultPolicy, WrittenObject};
 
 use super::source::{ClusterAccess, Source, SourceFacts, Wake};
 use super::stored_change::stored_change;
@@ -108,7 +108,7 @@ impl Source for EtcdSource {
         &mut self,
         reconciler: &Reconciler,
         version: u64,
-        key: &Key,
+        key: &ObjectKey,
     ) -> Result<Option<Arc<str>>, WholeRefused> {
         self.known_object_at(reconciler, version, key)
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Change, ConfigFault, Key, ObjectKind, FaultPolicy, Snapshot, WrittenObject};
+use model::{Change, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject};
 
 use super::source::{Source, SourceFacts, Wake};
 use super::{ControlLoop, LoadError, Reconciler, Refused};
@@ -115,7 +115,7 @@ impl Reconciler {
     /// The objects that are new or differ, and those that are removed.
     fn changes(&self, document: &Document, revision: u64) -> Vec<Change> {
         let mut changes = Vec::new();
-        let mut present: HashSet<&Key> = HashSet::with_capacity(document.objects.len());
+        let mut present: HashSet<&ObjectKey> = HashSet::with_capacity(document.objects.len());
         let of_file = document.objects.iter().chain(&document.stand_ins);
         let of_file = of_file.map(|object| (&object.key, &object.text));
         for (key, text) in of_file.chain(self.parts.beside_file.iter().map(|(key, text)| (key, text))) {
@@ -135,7 +135,7 @@ impl Reconciler {
         }
         let good = ObjectKind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
         let faulty = self.snapshot.faulty().map(|faulty| &faulty.written.key);
-        let gone: HashSet<&Key> = good.chain(faulty).filter(|key| !present.contains(key)).collect();
+        let gone: HashSet<&ObjectKey> = good.chain(faulty).filter(|key| !present.contains(key)).collect();
         // If an item has no usable key, an object that seems to be removed may be that item.
         let gone = gone.into_iter().filter(|key| !document.unclear.contains(&key.kind));
         changes.extend(gone.map(|key| Change { key: key.clone(), written: None }));
@@ -145,7 +145,7 @@ impl Reconciler {
 
 impl ControlLoop {
     /// Brings the objects that are kept beside the file into force, in place of those before. Other sources ignore them.
-    pub(crate) fn set_beside_file(&mut self, objects: Vec<(Key, Arc<str>)>) {
+    pub(crate) fn set_beside_file(&mut self, objects: Vec<(ObjectKey, Arc<str>)>) {
         self.reconciler.parts.beside_file = objects;
         self.source.reload(&mut self.reconciler);
     }

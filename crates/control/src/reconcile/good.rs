@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use model::{Change, Key, FaultPolicy, Snapshot, WrittenObject};
+use model::{Change, ObjectKey, FaultPolicy, Snapshot, WrittenObject};
 use serde::{Deserialize, Serialize};
 use stdx::hash::crc32;
 
@@ -70,7 +70,7 @@ impl GoodForms {
     }
 
     /// Returns the forms, decrypted, for the first configuration.
-    fn opened(&self, sealer: &Sealer) -> BTreeMap<Key, WrittenObject> {
+    fn opened(&self, sealer: &Sealer) -> BTreeMap<ObjectKey, WrittenObject> {
         let opened = self.kept.iter().filter_map(|(path, form)| {
             let record = Record {
                 text: form.text.clone(),

@@ -1,6 +1,6 @@
 //! The trait of the place that the writes of one batch go to. It does not know contents and permissions.
 
-use model::Key;
+use model::ObjectKey;
 
 use crate::source::store::{Expect, StoreError};
 
@@ -12,7 +12,7 @@ pub(super) struct Indices {
 
 /// One put, with the known revisions of the object that it replaces.
 pub(super) struct Put<'p> {
-    pub(super) key: &'p Key,
+    pub(super) key: &'p ObjectKey,
     pub(super) text: &'p str,
     /// Revisions of the object as the writer sees it; none: the object is new.
     pub(super) before: Option<Indices>,

@@ -3,14 +3,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use model::{Applied, ConfigFault, Key, WrittenObject};
+use model::{Applied, ConfigFault, ObjectKey, WrittenObject};
 
 use super::{Reconciler, told};
 use crate::view::View;
 
 impl Reconciler {
     /// The object as it was written, also if it is faulty.
-    pub(super) fn written(&self, key: &Key) -> Option<&WrittenObject> {
+    pub(super) fn written(&self, key: &ObjectKey) -> Option<&WrittenObject> {
         match self.snapshot.faulty_at(key) {
             Some(faulty) => Some(&faulty.written),
             None => self.snapshot.get(key).map(|object| &object.written),

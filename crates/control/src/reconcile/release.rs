@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use model::{Change, Key, ObjectKind};
+use model::{Change, ObjectKey, ObjectKind};
 
 use tokio::sync::watch;
 
@@ -130,7 +130,7 @@ impl Reconciler {
         medium: Medium,
         entries: Vec<(String, Record)>,
     ) -> (Vec<Change>, Vec<String>) {
-        let mut gone: HashSet<Key> = ObjectKind::ALL
+        let mut gone: HashSet<ObjectKey> = ObjectKind::ALL
             .into_iter()
             .flat_map(|kind| self.snapshot.iter(kind))
             .map(|object| object.key().clone())

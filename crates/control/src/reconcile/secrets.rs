@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use model::{Applied, Difference, ConfigFault, Key};
+use model::{Applied, Difference, ConfigFault, ObjectKey};
 
 use super::Reconciler;
 
@@ -34,7 +34,7 @@ impl Reconciler {
     /// Publishes the objects that refer to secrets with changed values.
     pub(super) fn take_changed_secrets(&mut self) {
         let changed = self.parts.secrets.take_changed();
-        let keys: BTreeSet<Key> =
+        let keys: BTreeSet<ObjectKey> =
             changed.iter().flat_map(|reference| self.served().referring_to_secret(reference)).collect();
         let objects = self.publish_again(keys);
         if objects > 0 {
@@ -49,8 +49,8 @@ impl Reconciler {
     }
 
     /// Publishes unchanged objects again, and returns their number.
-    fn publish_again(&mut self, keys: BTreeSet<Key>) -> usize {
-        let difference = |key: Key| {
+    fn publish_again(&mut self, keys: BTreeSet<ObjectKey>) -> usize {
+        let difference = |key: ObjectKey| {
             let object = self.served().get(&key)?.clone();
             Some(Difference { key, before: Some(object.clone()), after: Some(object) })
         };

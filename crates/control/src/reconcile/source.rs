@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::Key;
+use model::ObjectKey;
 
 use super::configs::{Overtaken, Put};
 use super::versions::{VersionFilter, VersionList};
@@ -161,7 +161,7 @@ pub(crate) trait Source: Send {
         &mut self,
         _reconciler: &Reconciler,
         _version: u64,
-        _key: &Key,
+        _key: &ObjectKey,
     ) -> Result<Option<Arc<str>>, WholeRefused> {
         Err(WholeRefused::Write(self.refusal()))
     }

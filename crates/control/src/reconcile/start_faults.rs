@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{ConfigFault, Key, ObjectKind, Snapshot};
+use model::{ConfigFault, ObjectKey, ObjectKind, Snapshot};
 
 use super::Reconciler;
 use crate::verdict::State;
@@ -14,7 +14,7 @@ use crate::view::View;
 /// Faults that make this instance unready.
 #[derive(Debug, Default)]
 pub(super) struct StartFaults {
-    keys: BTreeSet<Key>,
+    keys: BTreeSet<ObjectKey>,
     /// Faults of the resources file that belong to no object (an unknown collection, an item that is no mapping), each
     /// as a line. Any of them may hide a route.
     of_file: Vec<String>,
@@ -27,7 +27,7 @@ impl StartFaults {
             return;
         }
         let is_compiled =
-            |key: &Key| !compile_faults.iter().any(|fault| fault.key.as_ref() == Some(key) && !fault.kept);
+            |key: &ObjectKey| !compile_faults.iter().any(|fault| fault.key.as_ref() == Some(key) && !fault.kept);
         self.keys.retain(|key| {
             let is_gone = snapshot.get(key).is_none() && snapshot.faulty_at(key).is_none();
             !(is_gone || snapshot.contains(key) && is_compiled(key))

@@ -6,7 +6,7 @@ mod whole;
 
 use std::sync::Arc;
 
-use model::{Change, Key, FaultPolicy};
+use model::{Change, ObjectKey, FaultPolicy};
 
 use super::batch::Batch;
 use super::configs::{Overtaken, Put};
@@ -242,7 +242,7 @@ impl Source for EmbeddedStore {
         &mut self,
         reconciler: &Reconciler,
         version: u64,
-        key: &Key,
+        key: &ObjectKey,
     ) -> Result<Option<Arc<str>>, WholeRefused> {
         let found = self.store.object_at(version, &stored_key::text(key))?;
         let record = found.ok_or_else(|| self.not_kept(version))?;

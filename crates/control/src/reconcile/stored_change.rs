@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use model::{Change, Key, WrittenObject};
+use model::{Change, ObjectKey, WrittenObject};
 
 use crate::sealing::{Medium, Sealer};
 use crate::source::store::Record;
 
 /// The change that puts a stored object in force, its secrets decrypted. If they cannot be decrypted, the
 /// object is faulty.
-pub(crate) fn stored_change(sealer: &Sealer, medium: Medium, key: Key, record: Record) -> Change {
+pub(crate) fn stored_change(sealer: &Sealer, medium: Medium, key: ObjectKey, record: Record) -> Change {
     let text = match sealer.open_from(medium, &key, &record.text) {
         Ok(Cow::Borrowed(_)) => record.text.into(),
         Ok(Cow::Owned(opened)) => opened.into(),

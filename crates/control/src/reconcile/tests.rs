@@ -92,7 +92,7 @@ fn admin_write_is_checked_once() {
     check("PUT", json!({"plugins": plugins, "desc": "replaced"}));
     check("PATCH", json!({"desc": "patched"}));
     let snapshot = rig.view.load().snapshot.clone();
-    let key = model::Key::new(model::ObjectKind::Service, "1").unwrap();
+    let key = model::ObjectKey::new(model::ObjectKind::Service, "1").unwrap();
     assert_eq!(snapshot.get(&key).unwrap().resource.plugins().len(), 1);
 }
 
@@ -162,7 +162,7 @@ fn objects_are_removed_when_they_expire() {
     let clock = std::sync::Arc::new(crate::testing::HandClock::default());
     control.reconciler.parts.clock = std::sync::Arc::clone(&clock) as std::sync::Arc<dyn crate::clock::Clock>;
     let put = |id: &str, ttl_s| {
-        let key = model::Key::new(model::ObjectKind::Upstream, id).unwrap();
+        let key = model::ObjectKey::new(model::ObjectKind::Upstream, id).unwrap();
         let body = upstream().as_object().unwrap().clone();
         let write = super::Write::Put { key, body, ttl_s };
         super::Signed { write, author: "tester".into(), condition: super::Condition::default() }
@@ -226,7 +226,7 @@ fn compile_fault_is_reported_and_thread_goes_on() {
     .unwrap();
     for revision in 1..=3 {
         let put = super::Write::Put {
-            key: model::Key::new(model::ObjectKind::Upstream, "u").unwrap(),
+            key: model::ObjectKey::new(model::ObjectKind::Upstream, "u").unwrap(),
             body: upstream().as_object().unwrap().clone(),
             ttl_s: None,
         };

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use model::{Difference, ConfigFault, Key};
+use model::{Difference, ConfigFault, ObjectKey};
 
 use crate::verdict::{State, Verdict};
 use crate::view::View;
@@ -12,14 +12,14 @@ use crate::view::View;
 /// The faulty objects that were logged, each with a hash of the logged verdict.
 #[derive(Debug, Default)]
 pub(super) struct Told {
-    marks: BTreeMap<Key, u64>,
+    marks: BTreeMap<ObjectKey, u64>,
 }
 
 impl Told {
     /// Logs the differences in `view`. `touched`: the objects that may have become faulty, or have other faults.
     /// `elsewhere`: new faults are logged elsewhere, with their lines in a file; only faults of the compiler are logged
     /// here.
-    pub(super) fn tell(&mut self, view: &View, touched: BTreeSet<Key>, elsewhere: bool) {
+    pub(super) fn tell(&mut self, view: &View, touched: BTreeSet<ObjectKey>, elsewhere: bool) {
         let mut candidates = touched;
         candidates.extend(self.marks.keys().cloned());
         let mut lines_left = MAX_LINES;
@@ -65,7 +65,7 @@ pub(super) fn tell_skipped(diff: &[Difference]) {
     }
 }
 
-fn say(view: &View, key: &Key, verdict: Option<&Verdict>, elsewhere: bool) {
+fn say(view: &View, key: &ObjectKey, verdict: Option<&Verdict>, elsewhere: bool) {
     let object = key.path();
     match verdict {
         None => tracing::info!(object, "a faulty object is gone"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Catalog, Key};
+use model::{Catalog, ObjectKey};
 
 use super::ControlLoop;
 use super::stored_change::stored_change;
@@ -27,7 +27,7 @@ pub(crate) struct VersionList {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VersionFilter {
     /// Only those that changed this object.
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Option<ObjectKey>,
     /// Only those of an author with this text in its name, in small letters.
     pub(crate) by: Option<String>,
     /// Only those made at this time or later, in milliseconds since the Unix epoch.
@@ -65,7 +65,7 @@ impl ControlLoop {
     }
 
     /// The text of an object at a revision; none if it did not exist.
-    pub(crate) fn object_at(&mut self, version: u64, key: &Key) -> Result<Option<Arc<str>>, WholeRefused> {
+    pub(crate) fn object_at(&mut self, version: u64, key: &ObjectKey) -> Result<Option<Arc<str>>, WholeRefused> {
         self.source.catch_up(&mut self.reconciler)?;
         self.source.object_at(&self.reconciler, version, key)
     }
@@ -87,7 +87,7 @@ impl ControlLoop {
 pub(super) fn text_of(
     sealer: &Sealer,
     medium: Medium,
-    key: &Key,
+    key: &ObjectKey,
     record: Record,
 ) -> Result<Option<Arc<str>>, WholeRefused> {
     let written = stored_change(sealer, medium, key.clone(), record).written;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, ConfigFault, Key, ObjectKind, FaultPolicy, WrittenObject, check};
+use model::{Applied, Catalog, Change, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, WrittenObject, check};
 use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
@@ -21,11 +21,11 @@ use crate::view::View;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Set {
     /// Their keys and texts, each key once.
-    pub(crate) objects: Vec<(Key, Arc<str>)>,
+    pub(crate) objects: Vec<(ObjectKey, Arc<str>)>,
     /// The kinds that the set lists completely: other objects of these kinds are removed.
     pub(crate) complete: Vec<ObjectKind>,
     /// Objects that are removed, whatever the kinds that are listed completely. Missing ones are ignored.
-    pub(crate) deletes: Vec<Key>,
+    pub(crate) deletes: Vec<ObjectKey>,
 }
 
 /// The wanted state.
@@ -96,7 +96,7 @@ impl Set {
     /// # Errors
     /// The places where no secret is stored.
     fn revealed(&self, catalog: &Catalog, view: &View) -> Result<Cow<'_, Set>, Vec<ConfigFault>> {
-        let is_hidden = |(_, text): &&(Key, Arc<str>)| text.contains(HIDDEN);
+        let is_hidden = |(_, text): &&(ObjectKey, Arc<str>)| text.contains(HIDDEN);
         if !self.objects.iter().any(|object| is_hidden(&object)) {
             return Ok(Cow::Borrowed(self));
         }
@@ -137,7 +137,7 @@ pub(crate) struct Terms<'a> {
 /// One object that differs from the wanted state.
 #[derive(Debug, Clone)]
 pub(crate) struct Differing {
-    pub(super) key: Key,
+    pub(super) key: ObjectKey,
     pub(super) before: Option<Arc<str>>,
     pub(super) after: Option<Arc<str>>,
     pub(super) expires_at_ms: Option<u64>,
@@ -269,7 +269,7 @@ impl Differing {
 
 /// The objects of the set that differ, and the objects that are not in the set, ordered by key.
 pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
-    let mut named: HashSet<&Key> = HashSet::with_capacity(set.objects.len());
+    let mut named: HashSet<&ObjectKey> = HashSet::with_capacity(set.objects.len());
     let mut differing = Vec::new();
     for (key, text) in &set.objects {
         named.insert(key);
@@ -294,7 +294,7 @@ pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
 /// The objects that the set removes by name; with a consumer, its credentials.
 fn removed<'v>(view: &'v View, set: &'v Set) -> impl Iterator<Item = &'v WrittenObject> {
     let consumers: HashSet<&str> =
-        set.deletes.iter().filter(|key| key.kind == ObjectKind::Consumer).map(Key::own_id).collect();
+        set.deletes.iter().filter(|key| key.kind == ObjectKind::Consumer).map(ObjectKey::own_id).collect();
     let credentials = if consumers.is_empty() { Vec::new() } else { view.all_written(ObjectKind::Credential) };
     let of_consumer =
         move |written: &&WrittenObject| written.key.consumer().is_some_and(|consumer| consumers.contains(consumer));
@@ -312,7 +312,7 @@ pub(super) fn faults_of(applied: &Applied, set: &Set) -> Vec<ConfigFault> {
     set.objects.iter().flat_map(|(key, _)| applied.snapshot.faults_at(key)).collect()
 }
 
-pub(super) fn unreadable(key: &Key, reason: &str) -> ConfigFault {
+pub(super) fn unreadable(key: &ObjectKey, reason: &str) -> ConfigFault {
     ConfigFault { key: Some(key.clone()), pointer: String::new(), reason: reason.to_owned(), kept: false }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value};
 
 use crate::reconcile::patch;
@@ -17,7 +17,7 @@ pub enum Write {
     /// Creates or replaces an object.
     Put {
         /// The key of the object.
-        key: Key,
+        key: ObjectKey,
         /// The object as sent, with its id filled in where its kind has one.
         body: Map<String, Value>,
         /// Seconds until the object expires.
@@ -35,7 +35,7 @@ pub enum Write {
     /// Changes part of an object.
     Patch {
         /// The key of the object.
-        key: Key,
+        key: ObjectKey,
         part: Part,
         /// Seconds until the object expires.
         ttl_s: Option<f64>,
@@ -43,7 +43,7 @@ pub enum Write {
     /// Removes an object.
     Delete {
         /// The key of the object.
-        key: Key,
+        key: ObjectKey,
         /// Also if other objects refer to it.
         force: bool,
     },
@@ -63,7 +63,7 @@ pub enum Part {
 pub enum Done {
     /// An object was written.
     Stored {
-        key: Key,
+        key: ObjectKey,
         text: Arc<str>,
         /// Whether the object is new.
         created: bool,
@@ -72,7 +72,7 @@ pub enum Done {
     },
     /// An object was removed.
     Deleted {
-        key: Key,
+        key: ObjectKey,
         /// The revision of the write.
         revision: u64,
     },
@@ -80,7 +80,7 @@ pub enum Done {
 
 impl Write {
     /// The object that is written; none for an object that gets its id with the write.
-    pub(super) fn key(&self) -> Option<&Key> {
+    pub(super) fn key(&self) -> Option<&ObjectKey> {
         match self {
             Write::Put { key, .. } | Write::Patch { key, .. } | Write::Delete { key, .. } => Some(key),
             Write::Create { .. } => None,
@@ -90,7 +90,7 @@ impl Write {
 
 impl Done {
     /// The object that was written.
-    pub(super) fn key(&self) -> &Key {
+    pub(super) fn key(&self) -> &ObjectKey {
         let (Done::Stored { key, .. } | Done::Deleted { key, .. }) = self;
         key
     }
@@ -109,7 +109,7 @@ pub enum Refused {
     /// The object does not exist.
     NotFound,
     /// The object is not at a revision that the condition of the write admits.
-    Changed(Key),
+    Changed(ObjectKey),
     /// The consumer of the credential does not exist.
     NoConsumer,
     /// The write breaks a rule; holds the contract's text.

@@ -15,8 +15,8 @@ const KEY_128: &str = "edd1c9f0985e76a2";
 const KEY_256: &str = "0123456789abcdef0123456789abcdef";
 const OTHER: &str = "qeddd145sfvddff3";
 
-fn jack() -> Key {
-    Key::new(ObjectKind::Consumer, "jack").unwrap()
+fn jack() -> ObjectKey {
+    ObjectKey::new(ObjectKind::Consumer, "jack").unwrap()
 }
 
 fn consumer(secret: &str) -> String {
@@ -41,7 +41,7 @@ fn encryption_gives_the_bytes_of_openssl() {
 
 #[test]
 fn private_keys_are_encrypted_and_references_stay() {
-    let ssl = Key::new(ObjectKind::Ssl, "1").unwrap();
+    let ssl = ObjectKey::new(ObjectKind::Ssl, "1").unwrap();
     let sealer = sealer(&[KEY_128]);
     let text = json!({"cert": "---c", "key": "---k", "certs": ["---d"], "keys": ["$secret://vault/1/a/b"]});
     let sealed: Value = serde_json::from_str(&sealer.seal(&ssl, &text.to_string())).unwrap();

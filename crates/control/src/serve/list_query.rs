@@ -77,9 +77,9 @@ pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>
 ///
 /// # Errors
 /// 404 for a path that names no object.
-pub(crate) fn object(path: &[String]) -> Result<model::Key, Refusal> {
+pub(crate) fn object(path: &[String]) -> Result<model::ObjectKey, Refusal> {
     let target = ObjectPath::parse(path).filter(|target| target.sub_path.is_empty());
-    let key = target.and_then(|target| model::Key::new(target.kind, &target.key_id()?).ok());
+    let key = target.and_then(|target| model::ObjectKey::new(target.kind, &target.key_id()?).ok());
     key.ok_or_else(|| {
         let reason = "write KIND/ID behind it, such as routes/1 or consumers/jack/credentials/c1";
         Box::new(respond::error(StatusCode::NOT_FOUND, reason))

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use model::{Key, Snapshot, Warning};
+use model::{ObjectKey, Snapshot, Warning};
 use serde::Serialize;
 use serde_json::json;
 
@@ -136,9 +136,9 @@ pub(crate) fn warn(response: &mut Response<Bytes>, warnings: &[Warning]) {
 pub(crate) fn warn_of<'k>(
     response: &mut Response<Bytes>,
     snapshot: &Snapshot,
-    keys: impl IntoIterator<Item = &'k Key>,
+    keys: impl IntoIterator<Item = &'k ObjectKey>,
 ) {
-    let of_object = |key: &'k Key| {
+    let of_object = |key: &'k ObjectKey| {
         let place = move |warning: &Warning| format!("{}{}", key.path(), warning.pointer);
         let warnings = snapshot.warnings_at(key).into_iter();
         warnings.map(move |warning| Warning { pointer: place(&warning), reason: warning.reason })

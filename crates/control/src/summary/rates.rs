@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::report::{Breakdown, Rate, Traffic};
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
 use crate::route_target::{self, Target};
@@ -102,7 +102,7 @@ fn direct(rates: &[Rate]) -> HashMap<Arc<str>, Figures> {
 fn sums(rates: &[Rate], view: &View, kind: ObjectKind) -> HashMap<Arc<str>, Figures> {
     let mut sums: HashMap<Arc<str>, (f64, f64)> = HashMap::new();
     for rate in rates {
-        let key = Key { kind: ObjectKind::Route, id: Arc::clone(&rate.id) };
+        let key = ObjectKey { kind: ObjectKind::Route, id: Arc::clone(&rate.id) };
         let Some(route) = view.snapshot.get(&key) else { continue };
         let id = match kind {
             ObjectKind::Service => route_target::service_of(route).map(|key| key.id),

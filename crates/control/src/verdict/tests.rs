@@ -1,6 +1,6 @@
 //! One bad object never blocks another: every kind, from the store and from a file, and the reported verdicts.
 
-use model::{ConfigFault, Key, ObjectKind};
+use model::{ConfigFault, ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
 use crate::source::store::{Expect, Store};
@@ -258,7 +258,7 @@ fn dangling_reference_is_reported_form_unchanged() {
     let rig = Rig::store(directory.path());
     assert_eq!(rig.json("PUT", "/apisix/admin/upstreams/u", &good(ObjectKind::Upstream).1).0, 201);
     let mut view = crate::view::View::clone(&rig.view.load());
-    let key = Key::new(ObjectKind::Upstream, "u").unwrap();
+    let key = ObjectKey::new(ObjectKind::Upstream, "u").unwrap();
     let (pointer, reason) = ("/labels/a".to_owned(), "$env://A leads nowhere".to_owned());
     view.reference_faults = vec![ConfigFault { key: Some(key.clone()), pointer, reason, kept: false }];
     let verdict = view.verdict(&key).unwrap();
@@ -276,7 +276,7 @@ fn compile_fault_is_a_verdict() {
         assert_eq!(rig.json("PUT", &format!("/apisix/admin/upstreams/{id}"), &value).0, 201);
     }
     let fault = |id: &str, kept: bool| ConfigFault {
-        key: Some(Key::new(ObjectKind::Upstream, id).unwrap()),
+        key: Some(ObjectKey::new(ObjectKind::Upstream, id).unwrap()),
         pointer: String::new(),
         reason: "the compiler says no".to_owned(),
         kept,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::discovery::ServiceKey;
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -35,7 +35,7 @@ pub(crate) struct Template {
 /// One route.
 #[derive(Debug)]
 pub(super) struct Route {
-    pub(super) key: Key,
+    pub(super) key: ObjectKey,
     pub(super) uri: String,
     pub(super) text: Arc<str>,
 }
@@ -233,7 +233,7 @@ impl Template {
         route.insert("uri".to_owned(), Value::from(uri.as_str()));
         route.insert("priority".to_owned(), Value::from(PRIORITY));
         route.insert("upstream".to_owned(), Value::Object(upstream));
-        let key = Key::new(ObjectKind::Route, id).map_err(|error| error.to_string())?;
+        let key = ObjectKey::new(ObjectKind::Route, id).map_err(|error| error.to_string())?;
         Ok(Route { key, uri, text: Value::Object(route).to_string().into() })
     }
 
@@ -316,7 +316,7 @@ fn compiled(pattern: &str, ignores_case: bool) -> Result<Regex, String> {
 /// The id of a route: readable where the name is an id and short, otherwise with a hash of it.
 fn id(registry: &str, service: &str) -> String {
     let id = format!("{ID_PREFIX}{registry}.{service}");
-    if Key::new(ObjectKind::Route, &id).is_ok() {
+    if ObjectKey::new(ObjectKind::Route, &id).is_ok() {
         return id;
     }
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, service.as_bytes());

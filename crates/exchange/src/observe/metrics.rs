@@ -114,7 +114,7 @@ pub struct WorkerMetrics {
 #[derive(Default)]
 struct Local {
     /// By numbers that are valid within one generation.
-    by_key: FastMap<Key, Arc<RequestSeries>>,
+    by_key: FastMap<SeriesKey, Arc<RequestSeries>>,
     by_labels: FastMap<RequestLabels, Arc<RequestSeries>>,
     /// How many of them have values of added labels.
     extra_series: usize,
@@ -131,7 +131,7 @@ impl Local {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct SeriesKey {
     policy: LabelPolicy,
     route: u32,
     consumer: usize,
@@ -150,7 +150,7 @@ impl WorkerMetrics {
     pub fn record(&self, exchange: &Exchange, policy: LabelPolicy, extra: Option<&ExtraLabels>) {
         let mut local = self.local.borrow_mut();
         let last = exchange.attempts.last();
-        let key = Key {
+        let key = SeriesKey {
             policy,
             route: exchange.decision.route.unwrap_or(u32::MAX),
             consumer: exchange.consumer().map_or(0, |consumer| Arc::as_ptr(consumer) as usize),

@@ -9,7 +9,7 @@ use model::merge::Provenance;
 use model::resource::{Plugins, Resource};
 use model::secret_reference::SecretValues;
 use model::snapshot::{Object, Snapshot};
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::Value;
 
 use super::{Compiler, extension, reference};
@@ -17,13 +17,13 @@ use crate::runtime::ConsumerPlugins;
 use exchange::exchange::Consumer;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
-pub(super) fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &Key) -> Option<&'s Arc<Object>> {
+pub(super) fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &ObjectKey) -> Option<&'s Arc<Object>> {
     snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }
 
 impl Compiler {
     /// Compiles consumers with their credentials, or takes them out.
-    pub(super) fn compile_consumers(&mut self, snapshot: &Snapshot, mut keys: BTreeSet<Key>) {
+    pub(super) fn compile_consumers(&mut self, snapshot: &Snapshot, mut keys: BTreeSet<ObjectKey>) {
         if keys.is_empty() {
             return;
         }
@@ -44,11 +44,11 @@ impl Compiler {
         }
     }
 
-    fn compile_consumer(&mut self, snapshot: &Snapshot, key: &Key) {
+    fn compile_consumer(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         // A consumer with a missing group is known, and its requests are answered 503.
         let Some(object) = in_force_or_closed(snapshot, key).cloned() else { return };
         let Resource::Consumer(written) = &object.resource else { return };
-        let group = written.group_id.as_ref().map(|id| Key::of(ObjectKind::ConsumerGroup, id));
+        let group = written.group_id.as_ref().map(|id| ObjectKey::of(ObjectKind::ConsumerGroup, id));
         let group_plugins = group.as_ref().and_then(|group| snapshot.get(group)).cloned();
         let missing = match (&group, &group_plugins) {
             (Some(group), None) => {
@@ -95,7 +95,7 @@ impl Compiler {
 
     fn add_entries(
         &mut self,
-        owner: &Key,
+        owner: &ObjectKey,
         plugins: &Plugins,
         entries: &mut Vec<(&'static str, Box<str>)>,
         make: impl Fn(&Value) -> Consumer,
@@ -141,10 +141,10 @@ impl Compiler {
     fn consumer_instances(
         &mut self,
         snapshot: &Snapshot,
-        key: &Key,
+        key: &ObjectKey,
         own: &Plugins,
         group: &Plugins,
-        group_key: Option<&Key>,
+        group_key: Option<&ObjectKey>,
     ) -> Option<ConsumerPlugins> {
         let (mut instances, mut disabled) = (Vec::new(), Vec::new());
         for effective in model::merge::consumer_plugins(&[], own, Some(group)) {

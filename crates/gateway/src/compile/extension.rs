@@ -12,7 +12,7 @@ use model::extension::LoadedVersion;
 use model::loaded_endpoint::LoadedEndpoint;
 use model::resource::{Canary, Resource};
 use model::snapshot::{Difference, Snapshot};
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use router::vars::Expression;
 use serde_json::Value;
 use stdx::hash::FastMap;
@@ -43,7 +43,7 @@ pub(super) fn served<'a>(
     if let Some(version) = fixed.get(name) {
         return Some(Served { active: code(version)?, canary: None });
     }
-    let key = Key::new(ObjectKind::Extension, name).ok()?;
+    let key = ObjectKey::new(ObjectKind::Extension, name).ok()?;
     let Resource::Extension(extension) = &snapshot.get(&key)?.resource else { return None };
     let loaded = extension.loaded.as_ref()?;
     let canary = loaded.canary.as_ref().zip(extension.canary.as_ref());

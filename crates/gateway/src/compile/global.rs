@@ -1,7 +1,7 @@
 //! The chain of the global rules: all of them together, each plugin once. And the plugins that run by their metadata.
 
 use model::snapshot::Snapshot;
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value};
 
 use super::Compiler;
@@ -47,7 +47,7 @@ impl Compiler {
         let kinds: Vec<_> = self.kinds.values().filter(|kind| kind.runs_by_metadata).copied().collect();
         let mut instances = Vec::new();
         for kind in kinds {
-            let Ok(key) = Key::new(ObjectKind::PluginMetadata, kind.name) else { continue };
+            let Ok(key) = ObjectKey::new(ObjectKind::PluginMetadata, kind.name) else { continue };
             if snapshot.get(&key).is_none() {
                 continue;
             }

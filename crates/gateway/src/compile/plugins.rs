@@ -9,7 +9,7 @@ use model::loaded_endpoint::LoadedEndpoint;
 use model::resource::{Meta, Resource, Upstream};
 use model::secret_reference::SecretValues;
 use model::snapshot::Snapshot;
-use model::{Id, Key};
+use model::{Id, ObjectKey};
 use router::vars::Expression;
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,7 +45,7 @@ impl Compiler {
     pub(super) fn instance(
         &mut self,
         snapshot: &Snapshot,
-        owner: &Key,
+        owner: &ObjectKey,
         name: &str,
         config: &Value,
     ) -> Result<Option<Arc<Instance>>, String> {
@@ -96,7 +96,7 @@ impl Compiler {
     pub(super) fn script_instance(
         &mut self,
         snapshot: &Snapshot,
-        owner: &Key,
+        owner: &ObjectKey,
         source: &str,
     ) -> Result<Arc<Instance>, String> {
         let parts = PluginBuildContext::new(self, snapshot);
@@ -136,7 +136,7 @@ impl Compiler {
     pub(super) fn stream_instance(
         &mut self,
         snapshot: &Snapshot,
-        owner: &Key,
+        owner: &ObjectKey,
         name: &str,
         config: &Value,
     ) -> Result<Option<StreamInstance>, String> {
@@ -159,7 +159,7 @@ impl Compiler {
     pub(super) fn stream_protocol(
         &self,
         snapshot: &Snapshot,
-        owner: &Key,
+        owner: &ObjectKey,
         kind: &ProtocolKind,
         settings: &ProtocolSettings<'_>,
     ) -> Result<Arc<dyn StreamProtocol>, String> {
@@ -373,7 +373,7 @@ fn proto_version(snapshot: &Snapshot, config: &Value) -> u64 {
 
 /// The content of a proto.
 fn proto<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s str> {
-    let key = Key::new(model::ObjectKind::Proto, id).ok()?;
+    let key = ObjectKey::new(model::ObjectKind::Proto, id).ok()?;
     match &snapshot.get(&key)?.resource {
         Resource::Proto(proto) => Some(&proto.content),
         _ => None,
@@ -381,7 +381,7 @@ fn proto<'s>(snapshot: &'s Snapshot, id: &str) -> Option<&'s str> {
 }
 
 fn metadata<'s>(snapshot: &'s Snapshot, plugin: &str) -> Option<&'s Value> {
-    let key = Key::new(model::ObjectKind::PluginMetadata, plugin).ok()?;
+    let key = ObjectKey::new(model::ObjectKind::PluginMetadata, plugin).ok()?;
     match &snapshot.get(&key)?.resource {
         Resource::PluginMetadata(metadata) => Some(&metadata.value),
         _ => None,

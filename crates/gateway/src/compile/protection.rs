@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::Key;
+use model::ObjectKey;
 use model::resource::{CircuitBreaker, FailureRate, OutlierEjection, RequestLimits, Upstream as Written};
 
 use super::Compiler;
@@ -58,7 +58,7 @@ pub(super) fn compile(
 
 impl Compiler {
     /// The bulkhead of the route or consumer under `key`.
-    pub(super) fn bulkhead(&mut self, key: &Key, limits: Option<&RequestLimits>) -> Option<Bulkhead> {
+    pub(super) fn bulkhead(&mut self, key: &ObjectKey, limits: Option<&RequestLimits>) -> Option<Bulkhead> {
         limits.map(|limits| self.bulkheads.of(&key.path(), limits.max_requests))
     }
 }

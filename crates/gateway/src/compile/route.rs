@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::merge::{Provenance, route_plugins};
 use model::resource::{PRIORITY_LABEL, Plugins, Resource, Route as WrittenRoute, Service, Timeout};
 use model::snapshot::{Object, Snapshot};
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
@@ -23,7 +23,7 @@ use exchange::plugin::scripts::HeldCondition;
 
 impl Compiler {
     /// Compiles the route under `key` as it is now, or takes it out if it is gone or switched off.
-    pub(super) fn compile_route(&mut self, snapshot: &Snapshot, key: &Key) {
+    pub(super) fn compile_route(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         self.remove_route(&key.id);
         let (object, closed) = match (snapshot.get(key), snapshot.closed(key)) {
             (Some(object), _) => (object, None),
@@ -58,7 +58,7 @@ impl Compiler {
         }
     }
 
-    fn place_route(&mut self, key: &Key, route: Route) {
+    fn place_route(&mut self, key: &ObjectKey, route: Route) {
         let rule = route.info.rule.clone();
         let slot = self.current.routes.allocate(Arc::new(route));
         self.current.route_slots.insert(key.id.clone(), slot);
@@ -190,10 +190,10 @@ impl Compiler {
         object: &Object,
         written: &WrittenRoute,
         service: Option<&Plugins>,
-        service_key: Option<&Key>,
+        service_key: Option<&ObjectKey>,
     ) -> (Arc<Chain>, Option<Unavailable>) {
         let shared =
-            written.plugin_config_id.as_ref().map(|id| snapshot.get(&Key::of(ObjectKind::PluginConfig, id)));
+            written.plugin_config_id.as_ref().map(|id| snapshot.get(&ObjectKey::of(ObjectKind::PluginConfig, id)));
         if let (Some(None), Some(id)) = (&shared, &written.plugin_config_id) {
             let detail = format!("plugin_config {} does not exist or is faulty", id.as_str());
             return (self.empty_chain.clone(), Some(Unavailable::new(Cause::MissingReference, detail)));
@@ -231,19 +231,19 @@ impl Compiler {
         &self,
         object: &Object,
         written: &WrittenRoute,
-        service_key: Option<&Key>,
+        service_key: Option<&ObjectKey>,
         service: Option<&Service>,
     ) -> Option<u32> {
-        let of = |key: &Key| self.current.upstream_slots.get(&*key.path()).copied();
+        let of = |key: &ObjectKey| self.current.upstream_slots.get(&*key.path()).copied();
         if let Some(id) = &written.upstream_id {
-            return of(&Key::of(ObjectKind::Upstream, id));
+            return of(&ObjectKey::of(ObjectKind::Upstream, id));
         }
         if written.rare().upstream.is_some() {
             return of(object.key());
         }
         let service = service?;
         match (&service.upstream_id, &service.upstream) {
-            (Some(id), _) => of(&Key::of(ObjectKind::Upstream, id)),
+            (Some(id), _) => of(&ObjectKey::of(ObjectKind::Upstream, id)),
             (None, Some(_)) => of(service_key?),
             (None, None) => None,
         }
@@ -251,9 +251,9 @@ impl Compiler {
 }
 
 /// The service that a route names: in force, or closed, for its hosts.
-fn service_of<'s>(snapshot: &'s Snapshot, written: &WrittenRoute) -> (Option<&'s Key>, Option<&'s Service>) {
+fn service_of<'s>(snapshot: &'s Snapshot, written: &WrittenRoute) -> (Option<&'s ObjectKey>, Option<&'s Service>) {
     let object =
-        written.service_id.as_ref().and_then(|id| in_force_or_closed(snapshot, &Key::of(ObjectKind::Service, id)));
+        written.service_id.as_ref().and_then(|id| in_force_or_closed(snapshot, &ObjectKey::of(ObjectKind::Service, id)));
     let service = object.and_then(|object| match &object.resource {
         Resource::Service(service) => Some(&**service),
         _ => None,
@@ -263,7 +263,7 @@ fn service_of<'s>(snapshot: &'s Snapshot, written: &WrittenRoute) -> (Option<&'s
 
 fn service_name(
     snapshot: &Snapshot,
-    key: Option<&Key>,
+    key: Option<&ObjectKey>,
     service: Option<&Service>,
 ) -> Option<Arc<ServiceName>> {
     let object = in_force_or_closed(snapshot, key?)?;

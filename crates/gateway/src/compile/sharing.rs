@@ -5,7 +5,7 @@
 use std::sync::{Arc, Weak};
 
 use model::snapshot::{Object, Snapshot};
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use stdx::hash::FastMap;
 
 use exchange::plugin::chain::{Chain, Instance};
@@ -16,7 +16,7 @@ const SWEEP_MIN: usize = 256;
 /// The table of shared instances and chains.
 #[derive(Default)]
 pub(super) struct Sharing {
-    instances: FastMap<(Key, &'static str), SharedInstance>,
+    instances: FastMap<(ObjectKey, &'static str), SharedInstance>,
     /// Chains by the numbers of their instances, in their order.
     chains: FastMap<Box<[u32]>, Weak<Chain>>,
     instances_after_sweep: usize,
@@ -37,7 +37,7 @@ impl Sharing {
     pub(super) fn instance(
         &self,
         snapshot: &Snapshot,
-        owner: &Key,
+        owner: &ObjectKey,
         name: &'static str,
         version: u64,
     ) -> Option<Arc<Instance>> {
@@ -59,7 +59,7 @@ impl Sharing {
     pub(super) fn former(
         &self,
         snapshot: &Snapshot,
-        owner: &Key,
+        owner: &ObjectKey,
         name: &'static str,
     ) -> Option<Arc<Instance>> {
         let shared = self.instances.get(&(owner.clone(), name))?;
@@ -70,7 +70,7 @@ impl Sharing {
     pub(super) fn keep_instance(
         &mut self,
         snapshot: &Snapshot,
-        owner: &Key,
+        owner: &ObjectKey,
         instance: &Arc<Instance>,
         version: u64,
     ) {
@@ -105,7 +105,7 @@ impl Sharing {
 }
 
 fn metadata_of<'s>(snapshot: &'s Snapshot, plugin: &str) -> Option<&'s Arc<Object>> {
-    snapshot.get(&Key::new(ObjectKind::PluginMetadata, plugin).ok()?)
+    snapshot.get(&ObjectKey::new(ObjectKind::PluginMetadata, plugin).ok()?)
 }
 
 /// Whether `held` is the object `now`. The weak reference keeps the address from being reused.

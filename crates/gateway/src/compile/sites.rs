@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use net::tls::certificate::{Certificate, now_s};
 use net::tls::server::SiteCertificate;
 use net::tls::server::site::{Site, SiteState};
@@ -43,7 +43,7 @@ impl Compiler {
                 "every certificate has expired ({ends}), and the setting ssl_expired_certificates refuses such: \
                  other objects serve its names, or none"
             );
-            let key = Key::new(ObjectKind::Ssl, id).ok();
+            let key = ObjectKey::new(ObjectKind::Ssl, id).ok();
             if let Some(key) = key {
                 self.note(CompileFault { key, reason, kept: false });
             }

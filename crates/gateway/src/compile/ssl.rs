@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::Key;
+use model::ObjectKey;
 use model::resource::{Resource, Ssl, SslClient, SslType};
 use model::secret_reference::is_certificate_reference;
 use model::snapshot::Snapshot;
@@ -36,7 +36,7 @@ impl Compiler {
 
     /// Compiles the `ssl` object under `key`, or takes it out if it is gone or off. Of one that nodes are shown, only the end
     /// is of interest here.
-    pub(super) fn compile_ssl(&mut self, snapshot: &Snapshot, key: &Key) {
+    pub(super) fn compile_ssl(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         let Some(tls) = self.current.tls.clone() else { return };
         if let Some((closed, _)) = snapshot.closed(key) {
             let site = served(&closed.resource).map(|ssl| faulty_site(key, ssl));
@@ -62,7 +62,7 @@ impl Compiler {
         }
     }
 
-    fn build_site(&self, key: &Key, ssl: &Ssl, tls: &ServerTls) -> Result<Site, String> {
+    fn build_site(&self, key: &ObjectKey, ssl: &Ssl, tls: &ServerTls) -> Result<Site, String> {
         let pairs: Result<Vec<_>, String> = ssl
             .pairs
             .iter()
@@ -144,7 +144,7 @@ fn shown_to_nodes(resource: &Resource) -> Option<&Ssl> {
     }
 }
 
-fn faulty_site(key: &Key, ssl: &Ssl) -> Site {
+fn faulty_site(key: &ObjectKey, ssl: &Ssl) -> Site {
     let names: Vec<&str> = ssl.snis.iter().map(|name| &**name).collect();
     Site::faulty(&key.id, &names)
 }

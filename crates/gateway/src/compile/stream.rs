@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::merge::{Provenance, route_plugins};
 use model::resource::{Resource, UpstreamScheme, Service, SniffedProtocol, StreamRoute as Written};
 use model::snapshot::{Object, Snapshot};
-use model::{Id, Key, ObjectKind};
+use model::{Id, ObjectKey, ObjectKind};
 
 use super::Compiler;
 use super::consumer::in_force_or_closed;
@@ -25,7 +25,7 @@ use router::vars::Expression;
 
 impl Compiler {
     /// Compiles the stream routes under `keys` as they are now, or takes them out.
-    pub(super) fn compile_stream_routes(&mut self, snapshot: &Snapshot, keys: &BTreeSet<Key>) {
+    pub(super) fn compile_stream_routes(&mut self, snapshot: &Snapshot, keys: &BTreeSet<ObjectKey>) {
         if keys.is_empty() {
             return;
         }
@@ -34,7 +34,7 @@ impl Compiler {
         }
         // A subordinate route is reached through its superior only.
         let is_placed = |key: &Arc<str>| {
-            let object = Key::new(ObjectKind::StreamRoute, key).ok().and_then(|key| snapshot.get(&key));
+            let object = ObjectKey::new(ObjectKind::StreamRoute, key).ok().and_then(|key| snapshot.get(&key));
             let Some(Resource::StreamRoute(written)) = object.map(|object| &object.resource) else {
                 return true;
             };
@@ -47,7 +47,7 @@ impl Compiler {
 
     /// A route that cannot be compiled keeps its place and serves nothing, because another one could match in its place,
     /// without its protection.
-    fn compile_stream_route(&mut self, snapshot: &Snapshot, key: &Key) {
+    fn compile_stream_route(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         self.current.stream_routes.remove(&key.id);
         let (object, closed) = match (snapshot.get(key), snapshot.closed(key)) {
             (Some(object), _) => (object, None),
@@ -66,7 +66,7 @@ impl Compiler {
         written: &Written,
         closed: Option<String>,
     ) -> StreamRoute {
-        let service_key = written.service_id.as_ref().map(|id| Key::of(ObjectKind::Service, id));
+        let service_key = written.service_id.as_ref().map(|id| ObjectKey::of(ObjectKind::Service, id));
         let found = service_key.as_ref().and_then(|key| in_force_or_closed(snapshot, key));
         let service = found.and_then(|object| match &object.resource {
             Resource::Service(service) => Some(&**service),
@@ -122,9 +122,9 @@ impl Compiler {
     fn stream_chain(
         &mut self,
         snapshot: &Snapshot,
-        key: &Key,
+        key: &ObjectKey,
         written: &Written,
-        service_key: Option<&Key>,
+        service_key: Option<&ObjectKey>,
         service: Option<&Service>,
     ) -> Result<StreamChain, String> {
         let mut instances = Vec::new();
@@ -140,7 +140,7 @@ impl Compiler {
     fn spoken(
         &mut self,
         snapshot: &Snapshot,
-        key: &Key,
+        key: &ObjectKey,
         written: &Written,
     ) -> Result<Option<SpokenProtocol>, String> {
         let Some(named) = written.protocol.as_deref().filter(|named| &*named.name != "http") else {
@@ -168,19 +168,19 @@ impl Compiler {
     /// The upstream that the route names, else its own, else its service's.
     fn stream_target(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         written: &Written,
-        service_key: Option<&Key>,
+        service_key: Option<&ObjectKey>,
         service: Option<&Service>,
     ) -> StreamTarget {
         if written.protocol.as_ref().is_some_and(|protocol| &*protocol.name == "http") {
             return StreamTarget::Http;
         }
-        let of = |key: &Key| self.current.upstream_slots.get(&*key.path()).copied();
+        let of = |key: &ObjectKey| self.current.upstream_slots.get(&*key.path()).copied();
         let slot = match (&written.upstream_id, &written.upstream, service) {
-            (Some(id), _, _) => of(&Key::of(ObjectKind::Upstream, id)),
+            (Some(id), _, _) => of(&ObjectKey::of(ObjectKind::Upstream, id)),
             (None, Some(_), _) => of(key),
-            (None, None, Some(Service { upstream_id: Some(id), .. })) => of(&Key::of(ObjectKind::Upstream, id)),
+            (None, None, Some(Service { upstream_id: Some(id), .. })) => of(&ObjectKey::of(ObjectKind::Upstream, id)),
             (None, None, Some(Service { upstream: Some(_), .. })) => service_key.and_then(of),
             _ => None,
         };
@@ -203,7 +203,7 @@ fn session_kind(snapshot: &Snapshot, written: &Written, service: Option<&Service
 
 /// The scheme of the upstream that the route names, else its own, else its service's.
 fn upstream_scheme(snapshot: &Snapshot, written: &Written, service: Option<&Service>) -> Option<UpstreamScheme> {
-    let of = |id: &Id| match &in_force_or_closed(snapshot, &Key::of(ObjectKind::Upstream, id))?.resource {
+    let of = |id: &Id| match &in_force_or_closed(snapshot, &ObjectKey::of(ObjectKind::Upstream, id))?.resource {
         Resource::Upstream(upstream) => Some(upstream.scheme),
         _ => None,
     };

@@ -9,7 +9,7 @@ use model::resource::{
     Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, UpstreamScheme, Upstream as Written,
 };
 use model::snapshot::Snapshot;
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use router::vars::Template;
 use stdx::published::Published;
 
@@ -23,7 +23,7 @@ use serde_json::Value;
 
 impl Compiler {
     /// Compiles the upstream that `owner` is or embeds, or takes it out.
-    pub(super) fn compile_upstream(&mut self, snapshot: &Snapshot, owner: &Key) {
+    pub(super) fn compile_upstream(&mut self, snapshot: &Snapshot, owner: &ObjectKey) {
         let identity: Arc<str> = owner.path().into();
         let slot = self.current.upstream_slots.get(&*identity).copied();
         let written = snapshot.get(owner).and_then(|object| object.resource.upstream().cloned());
@@ -65,11 +65,11 @@ impl Compiler {
     }
 
     /// Compiles upstreams of plugins again that present a certificate among `changed`.
-    pub(super) fn renew_plugin_upstreams(&mut self, snapshot: &Snapshot, changed: &BTreeSet<Key>) {
+    pub(super) fn renew_plugin_upstreams(&mut self, snapshot: &Snapshot, changed: &BTreeSet<ObjectKey>) {
         let uses = |held: &HeldUpstream| {
             let tls = held.written.as_ref().and_then(|written| written.tls.as_ref());
             let id = tls.and_then(|tls| tls.client_cert_id.as_ref());
-            id.is_some_and(|id| changed.contains(&Key::of(ObjectKind::Ssl, id)))
+            id.is_some_and(|id| changed.contains(&ObjectKey::of(ObjectKind::Ssl, id)))
         };
         let affected = self.plugin_upstreams.values().filter(|held| uses(held));
         let affected: Vec<_> =

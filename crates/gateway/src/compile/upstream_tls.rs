@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::resource::{HttpVersion, Resource, UpstreamScheme, Ssl, SslType, Upstream, UpstreamTls};
 use model::snapshot::Snapshot;
-use model::{Id, Key, ObjectKind};
+use model::{Id, ObjectKey, ObjectKind};
 
 use super::Compiler;
 use net::tls::client::ClientTls;
@@ -85,7 +85,7 @@ impl Compiler {
 
 /// The certificate object `id`, if it may be presented to nodes.
 fn client_ssl<'s>(snapshot: &'s Snapshot, id: &Id) -> Result<&'s Ssl, String> {
-    let object = snapshot.get(&Key::of(ObjectKind::Ssl, id));
+    let object = snapshot.get(&ObjectKey::of(ObjectKind::Ssl, id));
     let Some(Resource::Ssl(ssl)) = object.map(|object| &object.resource) else {
         return Err(format!("tls.client_cert_id: ssl {id} does not exist"));
     };

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 
 use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, FaultPolicy, Snapshot};
-use model::{Key, ObjectKind, WrittenObject};
+use model::{ObjectKey, ObjectKind, WrittenObject};
 use serde_json::Value;
 use stdx::published::Published;
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -100,7 +100,7 @@ fn wanted(second: bool) -> Vec<Wanted> {
 
 /// A change as a source would hand it to the control side; an absent `object` deletes.
 pub(crate) fn change(kind: ObjectKind, id: &str, object: Option<&Value>, revision: u64) -> Change {
-    let key = Key::new(kind, id).unwrap();
+    let key = ObjectKey::new(kind, id).unwrap();
     let written = object.map(|object| WrittenObject {
         key: key.clone(),
         text: object.to_string().into(),

@@ -15,7 +15,7 @@ use exchange::plugin::services::Services;
 use exchange::testing::{options, read_head, services};
 use model::catalog::Catalog;
 use model::snapshot::{Change, FaultPolicy, Snapshot};
-use model::{Key, ObjectKind, WrittenObject};
+use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::env;
 use serde_json::Value;
 use stdx::published::Published;
@@ -68,7 +68,7 @@ impl Scene {
         let change = |(path, value): &(&str, Value)| {
             let (collection, id) = path.split_once('/').expect("a collection and an id");
             let kind = ObjectKind::ALL.into_iter().find(|kind| kind.collection() == collection);
-            let key = Key::new(kind.expect("a collection of the Admin API"), id).expect("an id");
+            let key = ObjectKey::new(kind.expect("a collection of the Admin API"), id).expect("an id");
             let text = value.to_string().into();
             Change {
                 key: key.clone(),

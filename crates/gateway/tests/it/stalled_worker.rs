@@ -15,7 +15,7 @@ use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
 use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, FaultPolicy, Snapshot};
-use model::{Key, ObjectKind, WrittenObject};
+use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::listener::{Protocols, Wanted};
 use net::quic::QuicProcess;
 use serde_json::json;
@@ -76,7 +76,7 @@ const KINDS: &[&PluginKind] = &[&STANDS];
 
 fn engine(stall_timeout_ms: u64) -> (Engine, SocketAddr) {
     let route = json!({"uri": "/stand*", "plugins": {"stands": {}}});
-    let key = Key::new(ObjectKind::Route, "slow-one").unwrap();
+    let key = ObjectKey::new(ObjectKind::Route, "slow-one").unwrap();
     let written =
         WrittenObject { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
     let info = |kind: &&'static PluginKind| PluginInfo::new(kind.name, 1, (kind.schema)());

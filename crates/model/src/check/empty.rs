@@ -61,7 +61,7 @@ mod tests {
     use serde_json::json;
 
     use crate::check::tests::catalog;
-    use crate::{Key, ObjectKind, check};
+    use crate::{ObjectKey, ObjectKind, check};
 
     /// Each row: an object, and whether it is accepted.
     #[test]
@@ -87,14 +87,14 @@ mod tests {
         ];
         for (kind, value, accepted) in rows {
             let id = if kind == ObjectKind::Consumer { "a" } else { "1" };
-            let key = Key::new(kind, id).unwrap();
+            let key = ObjectKey::new(kind, id).unwrap();
             assert_eq!(check::object(&catalog(), &key, &value).is_ok(), accepted, "{value}");
         }
     }
 
     #[test]
     fn refusal_names_what_was_written() {
-        let key = Key::new(ObjectKind::Route, "1").unwrap();
+        let key = ObjectKey::new(ObjectKind::Route, "1").unwrap();
         let value = json!({"uri": "/", "plugins": [], "hosts": 1});
         let faults = check::object(&catalog(), &key, &value).unwrap_err();
         assert!(faults.faults().iter().any(|fault| fault.pointer == "/plugins"));

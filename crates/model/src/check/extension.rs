@@ -12,7 +12,7 @@ use crate::extension::{
     decoded, version_of,
 };
 use crate::fault::{Findings, CheckStage};
-use crate::{Key, ObjectRefusal};
+use crate::{ObjectKey, ObjectRefusal};
 
 /// A version as it is written.
 struct WrittenVersion<'v> {
@@ -72,7 +72,7 @@ pub(super) fn check(catalog: &Catalog, value: &Value, findings: &mut Findings) {
 ///
 /// # Errors
 /// The name is that of a fixed plugin, or a version cannot be loaded.
-pub(super) fn load(catalog: &Catalog, key: &Key, value: &Value) -> Result<Option<LoadedExtension>, ObjectRefusal> {
+pub(super) fn load(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<Option<LoadedExtension>, ObjectRefusal> {
     let refuse = |pointer: &str, reason: String| {
         let contract = format!("invalid configuration: {reason}");
         let mut findings = Findings::default();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{expression, plugins, route};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage};
-use crate::{Id, Key, unsupported};
+use crate::{Id, ObjectKey, unsupported};
 
 /// The protocols that a stream route may name.
 const PROTOCOLS: [&str; 2] = ["http", "redis"];
@@ -26,7 +26,7 @@ pub(super) fn check(catalog: &Catalog, stream_route: &Value, findings: &mut Find
 }
 
 /// Refuses a stream route that is subordinate to itself.
-pub(super) fn superior(key: &Key, stream_route: &Value, findings: &mut Findings) {
+pub(super) fn superior(key: &ObjectKey, stream_route: &Value, findings: &mut Findings) {
     let superior = stream_route.pointer("/protocol/superior_id").map(Id::deserialize);
     if superior.is_some_and(|id| id.is_ok_and(|id| &*id == key.own_id())) {
         let reason = "stream route can not set itself as superior_id";

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use super::certificate::testing;
 use crate::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
 use crate::extension::{ExtensionLoader, LoadedVersion};
-use crate::{Key, ObjectKind, check};
+use crate::{ObjectKey, ObjectKind, check};
 
 pub(crate) fn catalog() -> Catalog {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
@@ -73,7 +73,7 @@ impl ExtensionLoader for TinyLanguage {
 }
 
 fn stored(kind: ObjectKind, id: &str, object: Value, expected: &str) {
-    let result = check::object(&catalog(), &Key::new(kind, id).unwrap(), &object);
+    let result = check::object(&catalog(), &ObjectKey::new(kind, id).unwrap(), &object);
     let message =
         result.as_ref().err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
     assert_eq!(message, expected, "{kind} {object}");
@@ -115,7 +115,7 @@ fn extensions_have_one_form_and_known_versions() {
         check(object, reason);
     }
     let no_schema = json!({"language": "tiny", "content": "no schema"});
-    let refused = check::object(&catalog(), &Key::new(ObjectKind::Extension, "mine").unwrap(), &no_schema);
+    let refused = check::object(&catalog(), &ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), &no_schema);
     assert!(refused.unwrap_err().contract_message().contains("its schema is no JSON Schema"));
     stored(
         ObjectKind::Extension,
@@ -320,7 +320,7 @@ fn certificates() {
 
 /// As `check`, of an object with its key.
 fn keyed(kind: ObjectKind, id: &str, object: Value, expected: &str) {
-    let result = check::object(&catalog(), &Key::new(kind, id).unwrap(), &object);
+    let result = check::object(&catalog(), &ObjectKey::new(kind, id).unwrap(), &object);
     let message = result.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default();
     assert_eq!(message, expected, "{kind} {id} {object}");
 }

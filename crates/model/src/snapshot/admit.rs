@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::check::Checked;
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Plugins, Resource};
-use crate::{Key, ObjectKind, ObjectRefusal, WrittenObject, check};
+use crate::{ObjectKey, ObjectKind, ObjectRefusal, WrittenObject, check};
 
 /// A write that may be stored: the object as it was checked and read, so that bringing it into force reads it no second
 /// time.
@@ -23,7 +23,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every fault, and the contract's line for the first.
-    pub fn admit(&self, catalog: &Catalog, key: &Key, value: &Value) -> Result<Admitted, ObjectRefusal> {
+    pub fn admit(&self, catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<Admitted, ObjectRefusal> {
         let catalog = &self.catalog(catalog);
         let checked = check::object(catalog, key, value)?;
         let resource = &checked.resource;
@@ -67,13 +67,13 @@ impl Snapshot {
 
     /// Parts that a plugin's configuration leaves to its metadata are there. Objects that were stored before stay in force when
     /// metadata go: the compiler reports them.
-    fn suit_metadata(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
+    fn suit_metadata(&self, catalog: &Catalog, key: &ObjectKey, plugins: &Plugins, findings: &mut Findings) {
         if matches!(key.kind, ObjectKind::Consumer | ObjectKind::Credential) {
             return;
         }
         for plugin in plugins {
             let Some(entry) = catalog.get(&plugin.name) else { continue };
-            let metadata = Key::new(ObjectKind::PluginMetadata, &plugin.name).ok();
+            let metadata = ObjectKey::new(ObjectKind::PluginMetadata, &plugin.name).ok();
             let metadata = metadata.and_then(|key| self.get(&key)).map(|object| &object.resource);
             let metadata = match metadata {
                 Some(Resource::PluginMetadata(metadata)) => Some(&metadata.value),
@@ -88,7 +88,7 @@ impl Snapshot {
     }
 
     /// A plugin is in one global rule only.
-    fn no_plugin_twice(&self, key: &Key, plugins: &Plugins, findings: &mut Findings) {
+    fn no_plugin_twice(&self, key: &ObjectKey, plugins: &Plugins, findings: &mut Findings) {
         let mut rules: Vec<_> = self.iter(ObjectKind::GlobalRule).filter(|rule| rule.key() != key).collect();
         rules.sort_by_key(|rule| Arc::clone(&rule.key().id));
         for plugin in plugins {
@@ -102,7 +102,7 @@ impl Snapshot {
     }
 
     /// No two consumers have the same value of the fields that tell consumers apart.
-    fn no_key_twice(&self, catalog: &Catalog, key: &Key, plugins: &Plugins, findings: &mut Findings) {
+    fn no_key_twice(&self, catalog: &Catalog, key: &ObjectKey, plugins: &Plugins, findings: &mut Findings) {
         for (pointer, reason) in self.taken_identities(catalog, key, plugins, Claims::Written) {
             findings.add(CheckStage::Plugins, pointer, reason);
         }

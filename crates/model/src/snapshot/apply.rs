@@ -10,7 +10,7 @@ use super::read::{self, ObjectCandidate};
 use super::{Applied, Change, Difference, Faulty, Object, FaultPolicy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage};
-use crate::{ConfigFault, Key, ObjectKind, ObjectRefusal, secret_reference};
+use crate::{ConfigFault, ObjectKey, ObjectKind, ObjectRefusal, secret_reference};
 
 impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
@@ -31,7 +31,7 @@ impl Snapshot {
     pub(super) fn apply_read(
         &self,
         catalog: &Catalog,
-        changes: Vec<(Key, ObjectCandidate)>,
+        changes: Vec<(ObjectKey, ObjectCandidate)>,
         revision: u64,
         policy: FaultPolicy,
     ) -> Applied {
@@ -54,7 +54,7 @@ fn has_extension(changes: &[Change]) -> bool {
 }
 
 /// The last candidate of each key.
-fn last_of_each(read: Vec<(Key, ObjectCandidate)>) -> Vec<(Key, ObjectCandidate)> {
+fn last_of_each(read: Vec<(ObjectKey, ObjectCandidate)>) -> Vec<(ObjectKey, ObjectCandidate)> {
     let mut seen = HashSet::new();
     let mut last: Vec<_> = read.into_iter().rev().filter(|(key, _)| seen.insert(key.clone())).collect();
     last.reverse();
@@ -72,16 +72,16 @@ struct Work<'a> {
     catalog: &'a Catalog,
     next: Snapshot,
     /// The objects that were touched, as they were before; what was touched again has a later entry, too.
-    before: Vec<(Key, Before)>,
+    before: Vec<(ObjectKey, Before)>,
     /// Keys with references that are still to be looked at, referred objects first.
     queue: ResolveQueue<ObjectCandidate>,
     /// Keys that were looked at because something they refer to appeared or went.
-    woken: HashSet<Key>,
+    woken: HashSet<ObjectKey>,
 }
 
 impl Work<'_> {
     /// Decides what is in force under a key.
-    fn resolve(&mut self, key: &Key, candidate: Option<ObjectCandidate>) {
+    fn resolve(&mut self, key: &ObjectKey, candidate: Option<ObjectCandidate>) {
         let present = self.next.get(key).cloned();
         let before = Before { object: present.clone(), closed: self.closed(key) };
         self.before.push((key.clone(), before));
@@ -127,12 +127,12 @@ impl Work<'_> {
         }
     }
 
-    fn closed(&self, key: &Key) -> Option<Arc<Object>> {
+    fn closed(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.next.closed(key).map(|(object, _)| Arc::clone(object))
     }
 
     /// Puts an object in force if all it refers to is there, else among the faulty.
-    fn settle(&mut self, key: &Key, object: Arc<Object>) {
+    fn settle(&mut self, key: &ObjectKey, object: Arc<Object>) {
         let mut findings = Findings::default();
         for reference in reference::of(key, &object.resource) {
             if !self.next.contains(&reference.target) {
@@ -166,14 +166,14 @@ impl Work<'_> {
     }
 
     /// A credential without its consumer proves nothing: even a kept form never outlives the consumer.
-    fn drop_orphan(&mut self, key: &Key) {
+    fn drop_orphan(&mut self, key: &ObjectKey) {
         if key.consumer_key().is_some_and(|consumer| !self.next.contains(&consumer)) {
             self.next.table_mut(key.kind).remove(key);
         }
     }
 
     /// The objects that an object is related to, in force and waiting.
-    fn relations(&self, key: &Key) -> Relations {
+    fn relations(&self, key: &ObjectKey) -> Relations {
         let faulty = self.next.faulty_at(key);
         let waiting = faulty.and_then(|faulty| faulty.waiting.as_ref().or(faulty.closed.as_ref()));
         let mut relations = Relations::default();
@@ -194,7 +194,7 @@ impl Work<'_> {
     }
 
     /// Brings the indices up to date with what an object has to do with now.
-    fn relink(&mut self, key: &Key, old: &Relations) {
+    fn relink(&mut self, key: &ObjectKey, old: &Relations) {
         let new = self.relations(key);
         self.next.dependents.relink(key, &old.targets, &new.targets);
         self.next.mentions.relink(key, &old.mentions, &new.mentions);
@@ -210,7 +210,7 @@ impl Work<'_> {
     }
 
     /// Queues what refers to a key that has appeared or gone.
-    fn wake_dependents(&mut self, key: &Key) {
+    fn wake_dependents(&mut self, key: &ObjectKey) {
         for dependent in self.next.dependents.get(key) {
             self.queue.wake(dependent.clone());
             self.woken.insert(dependent.clone());
@@ -233,7 +233,7 @@ impl Work<'_> {
             let faults = faults.into_iter().map(|fault| kept_by(old, fault)).collect();
             return Applied { snapshot: old.clone(), diff: Vec::new(), faults };
         }
-        let difference = |(key, before): (Key, Before)| {
+        let difference = |(key, before): (ObjectKey, Before)| {
             let after = next.get(&key).cloned();
             let is_same = |before: &Arc<Object>, after| Arc::ptr_eq(before, after) && !woken.contains(&key);
             let same = match (&before.object, &after) {
@@ -254,8 +254,8 @@ impl Work<'_> {
 /// The objects that an object is related to; no list has an entry twice.
 #[derive(Default)]
 struct Relations {
-    targets: Vec<Key>,
-    mentions: Vec<Key>,
+    targets: Vec<ObjectKey>,
+    mentions: Vec<ObjectKey>,
     secrets: Vec<Arc<str>>,
     identities: Vec<u64>,
 }

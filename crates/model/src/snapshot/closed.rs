@@ -92,10 +92,10 @@ const SERVICE_FIELDS: [&str; 1] = ["hosts"];
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Key;
+    use crate::ObjectKey;
 
     fn check(kind: ObjectKind, value: Value, expected: bool) {
-        let key = Key::new(kind, "1").unwrap();
+        let key = ObjectKey::new(kind, "1").unwrap();
         let text = value.to_string();
         let written = WrittenObject { key, text: text.into(), created_index: 1, modified_index: 1 };
         let found = form(&Catalog::default(), &written, &value);

@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 use super::Snapshot;
 use crate::resource::{Resource, Route};
-use crate::{Key, ObjectKind};
+use crate::{ObjectKey, ObjectKind};
 
 impl Snapshot {
     /// Pairs of routes that match the same requests: the later by id, and the first one. At most `most` pairs.
     #[must_use]
-    pub fn equal_routes(&self, most: usize) -> Vec<(&Key, &Key)> {
-        let mut keys: Vec<(&Key, &Route)> = self
+    pub fn equal_routes(&self, most: usize) -> Vec<(&ObjectKey, &ObjectKey)> {
+        let mut keys: Vec<(&ObjectKey, &Route)> = self
             .iter(ObjectKind::Route)
             .filter_map(|object| match &object.resource {
                 Resource::Route(route) if !route.rare().is_disabled => Some((object.key(), route)),
@@ -19,7 +19,7 @@ impl Snapshot {
             })
             .collect();
         keys.sort_by_key(|(key, _)| *key);
-        let mut first: HashMap<String, &Key> = HashMap::with_capacity(keys.len());
+        let mut first: HashMap<String, &ObjectKey> = HashMap::with_capacity(keys.len());
         let mut pairs = Vec::new();
         for (key, route) in keys {
             let earlier = first.entry(self.conditions(route)).or_insert(key);
@@ -40,7 +40,7 @@ impl Snapshot {
             texts
         };
         let mut hosts = &*rare.hosts;
-        let service = route.service_id.as_ref().and_then(|id| self.get(&Key::of(ObjectKind::Service, id)));
+        let service = route.service_id.as_ref().and_then(|id| self.get(&ObjectKey::of(ObjectKind::Service, id)));
         if let Some(Resource::Service(service)) = service.map(|object| &object.resource)
             && hosts.is_empty()
         {
@@ -68,7 +68,7 @@ mod tests {
         let check = |routes: &[(&str, Value)], expected: &[(&str, &str)]| {
             let change = |(path, value): &(&str, Value)| {
                 let (kind, id) = path.split_once('/').unwrap();
-                let key = Key::new(ObjectKind::from_collection(kind).unwrap(), id).unwrap();
+                let key = ObjectKey::new(ObjectKind::from_collection(kind).unwrap(), id).unwrap();
                 let text = value.to_string().into();
                 let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
                 Change { key, written: Some(written) }

@@ -9,7 +9,7 @@ use super::{Change, Snapshot};
 use crate::catalog::{Catalog, CatalogPlugin, Subsystem};
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Extension, Resource};
-use crate::{Key, ObjectKind};
+use crate::{ObjectKey, ObjectKind};
 
 impl Snapshot {
     /// The catalog with the plugins of the extensions in force.
@@ -22,9 +22,9 @@ impl Snapshot {
     pub(super) fn with_extensions_of(
         &self,
         catalog: &Catalog,
-        mut read: Vec<(Key, ObjectCandidate)>,
+        mut read: Vec<(ObjectKey, ObjectCandidate)>,
         changes: &[Change],
-    ) -> (Catalog, Vec<(Key, ObjectCandidate)>) {
+    ) -> (Catalog, Vec<(ObjectKey, ObjectCandidate)>) {
         if read.is_empty() {
             let catalog = self.catalog(catalog);
             read = read::all(&catalog, changes);
@@ -41,7 +41,7 @@ impl Snapshot {
             quoted.push(format!("\"{}\"", key.own_id()));
         }
         let catalog = catalog.with_extensions(&extensions);
-        let changed: HashSet<&Key> = changes.iter().map(|change| &change.key).collect();
+        let changed: HashSet<&ObjectKey> = changes.iter().map(|change| &change.key).collect();
         let waits = |faulty: &&super::Faulty| {
             let written = &faulty.written;
             let names = || quoted.iter().any(|name| written.text.contains(&**name));
@@ -59,8 +59,8 @@ impl Snapshot {
 
     /// Refuses an extension that the objects with its plugin cannot have: their configurations must pass the check of the
     /// versions that serve, and there must be such a version.
-    pub(super) fn suits_users(&self, key: &Key, extension: &Extension, findings: &mut Findings) {
-        let mut users: Vec<&Key> = self.mentioned_by(key).collect();
+    pub(super) fn suits_users(&self, key: &ObjectKey, extension: &Extension, findings: &mut Findings) {
+        let mut users: Vec<&ObjectKey> = self.mentioned_by(key).collect();
         users.sort();
         for user in users {
             let Some(object) = self.get(user) else { continue };
@@ -101,9 +101,9 @@ pub(super) fn plugin(resource: &Resource) -> Option<Arc<CatalogPlugin>> {
 }
 
 /// The extensions of which an object has the plugins: the names that no fixed plugin has.
-pub(super) fn named(catalog: &Catalog, resource: &Resource) -> Vec<Key> {
+pub(super) fn named(catalog: &Catalog, resource: &Resource) -> Vec<ObjectKey> {
     let plugins = resource.plugins().iter().filter(|plugin| !catalog.is_fixed(&plugin.name));
-    plugins.filter_map(|plugin| Key::new(ObjectKind::Extension, &plugin.name).ok()).collect()
+    plugins.filter_map(|plugin| ObjectKey::new(ObjectKind::Extension, &plugin.name).ok()).collect()
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn put(kind: ObjectKind, id: &str, object: &Value) -> Change {
-        let key = Key::new(kind, id).unwrap();
+        let key = ObjectKey::new(kind, id).unwrap();
         let text = object.to_string().into();
         Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
     }
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn extension_and_its_user_arrive_in_any_order() {
-        let key = Key::new(ObjectKind::Route, "r").unwrap();
+        let key = ObjectKey::new(ObjectKind::Route, "r").unwrap();
         let mine = put(ObjectKind::Extension, "mine", &extension("a"));
         let both = apply(&Snapshot::empty(), &[route(), mine.clone()]);
         assert!(both.contains(&key) && faults(&both).is_empty(), "{:?}", faults(&both));
@@ -149,8 +149,8 @@ mod tests {
         assert!(faults(&first)[0].starts_with("unknown plugin [mine]"), "{:?}", faults(&first));
         let then = apply(&first, &[mine]);
         assert!(then.contains(&key) && faults(&then).is_empty(), "{:?}", faults(&then));
-        assert_eq!(then.mentioned_by(&Key::new(ObjectKind::Extension, "mine").unwrap()).count(), 1);
-        let used = then.still_used(&Key::new(ObjectKind::Extension, "mine").unwrap());
+        assert_eq!(then.mentioned_by(&ObjectKey::new(ObjectKind::Extension, "mine").unwrap()).count(), 1);
+        let used = then.still_used(&ObjectKey::new(ObjectKind::Extension, "mine").unwrap());
         assert_eq!(used.unwrap(), "can not delete this extension, route [r] is still using it now");
     }
 
@@ -160,7 +160,7 @@ mod tests {
         let faulty = apply(&good, &[put(ObjectKind::Extension, "mine", &extension("broken"))]);
         assert_eq!(faults(&faulty), ["mine cannot be loaded: line 1: it is broken"]);
         assert!(faulty.extensions().get("mine").is_some());
-        let gone = apply(&good, &[Change { key: Key::new(ObjectKind::Extension, "mine").unwrap(), written: None }]);
+        let gone = apply(&good, &[Change { key: ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), written: None }]);
         assert!(gone.extensions().is_empty());
     }
 
@@ -168,7 +168,7 @@ mod tests {
     fn version_that_users_cannot_have_is_refused() {
         let catalog = testing::catalog();
         let good = apply(&Snapshot::empty(), &[put(ObjectKind::Extension, "mine", &extension("a")), route()]);
-        let key = Key::new(ObjectKind::Extension, "mine").unwrap();
+        let key = ObjectKey::new(ObjectKind::Extension, "mine").unwrap();
         let admit = |object: Value| {
             let admitted = good.admit(&catalog, &key, &object);
             admitted.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default()
@@ -194,7 +194,7 @@ mod tests {
         let good = apply(&Snapshot::empty(), &[put(ObjectKind::Extension, "mine", &extension("a"))]);
         let admit = |config: Value| {
             let route = json!({"uri": "/", "upstream": {"nodes": {"a:80": 1}}, "plugins": {"mine": config}});
-            let admitted = good.admit(&catalog, &Key::new(ObjectKind::Route, "r").unwrap(), &route);
+            let admitted = good.admit(&catalog, &ObjectKey::new(ObjectKind::Route, "r").unwrap(), &route);
             admitted.err().map(|refusal| refusal.contract_message().to_owned()).unwrap_or_default()
         };
         assert_eq!(admit(json!({"a": 1})), "");
@@ -206,7 +206,7 @@ mod tests {
         let names: Vec<&str> = layered.names_by_priority().collect();
         assert_eq!(names, ["auth", "count", "mine"]);
         let metadata =
-            good.admit(&catalog, &Key::new(ObjectKind::PluginMetadata, "mine").unwrap(), &json!({"x": 1}));
+            good.admit(&catalog, &ObjectKey::new(ObjectKind::PluginMetadata, "mine").unwrap(), &json!({"x": 1}));
         assert!(metadata.is_ok());
     }
 }

@@ -6,7 +6,7 @@ use stdx::hash::hash_bytes;
 use super::{Object, Snapshot};
 use crate::catalog::Catalog;
 use crate::resource::{Plugins, Resource};
-use crate::{Key, ObjectKind};
+use crate::{ObjectKey, ObjectKind};
 
 /// The identities of a consumer or credential, hashed; none for other kinds.
 pub(super) fn of(catalog: &Catalog, object: &Object) -> Vec<u64> {
@@ -36,7 +36,7 @@ fn values<'a>(fields: &[&str], config: &'a Value) -> Option<Vec<&'a Value>> {
 }
 
 /// The consumer that an object of kind consumer or credential stands for.
-pub(super) fn owner(key: &Key) -> &str {
+pub(super) fn owner(key: &ObjectKey) -> &str {
     key.consumer().unwrap_or(&key.id)
 }
 
@@ -61,7 +61,7 @@ impl Snapshot {
             let config = object.resource.plugins().get(plugin).map(|plugin| &plugin.config);
             config.and_then(|config| values(fields, config)).as_ref() == Some(wanted)
         };
-        let has = |key: &&Key| {
+        let has = |key: &&ObjectKey| {
             let in_force = || self.get(key).is_some_and(|object| claims(object));
             self.written_at(key).is_some_and(claims) && (counts == Claims::Written || in_force())
         };
@@ -74,7 +74,7 @@ impl Snapshot {
     pub(super) fn taken_identities(
         &self,
         catalog: &Catalog,
-        key: &Key,
+        key: &ObjectKey,
         plugins: &Plugins,
         counts: Claims,
     ) -> Vec<(String, String)> {
@@ -88,7 +88,7 @@ impl Snapshot {
     }
 
     /// The object under that key, in force or waiting.
-    fn written_at(&self, key: &Key) -> Option<&Object> {
+    fn written_at(&self, key: &ObjectKey) -> Option<&Object> {
         debug_assert!(matches!(key.kind, ObjectKind::Consumer | ObjectKind::Credential));
         let waiting = self.faulty_at(key).and_then(|faulty| faulty.waiting.as_deref());
         waiting.or_else(|| self.get(key).map(|object| &**object))

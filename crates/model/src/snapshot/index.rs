@@ -4,7 +4,7 @@
 use std::hash::Hash;
 use std::sync::Arc;
 
-use crate::Key;
+use crate::ObjectKey;
 use stdx::persistent::ShardedMap;
 
 /// A relation from `K` to objects.
@@ -21,12 +21,12 @@ impl<K> Default for Index<K> {
 
 impl<K: Hash + Eq + Clone> Index<K> {
     /// The objects related to that.
-    pub(super) fn get(&self, from: &K) -> impl Iterator<Item = &Key> {
+    pub(super) fn get(&self, from: &K) -> impl Iterator<Item = &ObjectKey> {
         self.sets.get(from).into_iter().flat_map(Keys::iter)
     }
 
     /// Brings the relation of one object from its old to its new form; neither list has an entry twice.
-    pub(super) fn relink(&mut self, key: &Key, old: &[K], new: &[K]) {
+    pub(super) fn relink(&mut self, key: &ObjectKey, old: &[K], new: &[K]) {
         for from in old.iter().filter(|from| !new.contains(from)) {
             if let Some(keys) = self.sets.get_mut(from) {
                 keys.remove(key);
@@ -50,14 +50,14 @@ impl<K: Hash + Eq + Clone> Index<K> {
 #[derive(Clone, Debug)]
 enum Keys {
     /// A few, unordered.
-    Few(Arc<[Key]>),
+    Few(Arc<[ObjectKey]>),
     /// Many.
-    Many(ShardedMap<Key, ()>),
+    Many(ShardedMap<ObjectKey, ()>),
 }
 
 impl Keys {
     /// Adds a key; nothing happens when it is there.
-    fn insert(&mut self, key: Key) {
+    fn insert(&mut self, key: ObjectKey) {
         match self {
             Keys::Few(keys) if keys.contains(&key) => {}
             Keys::Few(keys) if keys.len() < LIST_MAX => {
@@ -77,13 +77,13 @@ impl Keys {
     }
 
     /// Removes a key.
-    fn remove(&mut self, key: &Key) {
+    fn remove(&mut self, key: &ObjectKey) {
         match self {
             Keys::Few(keys) => *keys = keys.iter().filter(|other| *other != key).cloned().collect(),
             Keys::Many(table) => {
                 table.remove(key);
                 if table.len() <= LIST_MAX / 2 {
-                    let rest: Arc<[Key]> = table.iter().map(|(key, ())| key.clone()).collect();
+                    let rest: Arc<[ObjectKey]> = table.iter().map(|(key, ())| key.clone()).collect();
                     *self = Keys::Few(rest);
                 }
             }
@@ -97,7 +97,7 @@ impl Keys {
         }
     }
 
-    fn iter(&self) -> Box<dyn Iterator<Item = &Key> + '_> {
+    fn iter(&self) -> Box<dyn Iterator<Item = &ObjectKey> + '_> {
         match self {
             Keys::Few(keys) => Box::new(keys.iter()),
             Keys::Many(table) => Box::new(table.iter().map(|(key, ())| key)),
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn sets_grow_and_shrink_without_losing_a_key() {
-        let key = |number: usize| Key::new(ObjectKind::Route, &number.to_string()).unwrap();
+        let key = |number: usize| ObjectKey::new(ObjectKind::Route, &number.to_string()).unwrap();
         let mut index = Index::default();
         for number in 0..100 {
             index.relink(&key(number), &[], &["a", "b"]);

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::read::{self, ObjectCandidate};
 use super::{Applied, Change, FaultPolicy, Snapshot};
 use crate::catalog::Catalog;
-use crate::{Key, WrittenObject};
+use crate::{ObjectKey, WrittenObject};
 
 /// Objects that were read once, to be laid over each snapshot that comes into force.
 #[derive(Default)]
 pub struct Overlay {
-    objects: BTreeMap<Key, ObjectCandidate>,
+    objects: BTreeMap<ObjectKey, ObjectCandidate>,
 }
 
 impl Overlay {
@@ -30,7 +30,7 @@ impl Overlay {
     }
 
     /// The keys of the objects, ordered.
-    pub fn keys(&self) -> impl Iterator<Item = &Key> {
+    pub fn keys(&self) -> impl Iterator<Item = &ObjectKey> {
         self.objects.keys()
     }
 
@@ -60,7 +60,7 @@ impl Snapshot {
     /// to this snapshot.
     #[must_use]
     pub fn overlaid(&self, catalog: &Catalog, overlay: &Overlay) -> Applied {
-        let is_free = |key: &Key| !self.contains(key) && self.faulty_at(key).is_none();
+        let is_free = |key: &ObjectKey| !self.contains(key) && self.faulty_at(key).is_none();
         let objects = overlay.objects.iter().filter(|(key, _)| is_free(key));
         let objects = objects.map(|(key, candidate)| (key.clone(), candidate.clone())).collect();
         self.apply_read(catalog, objects, self.revision, FaultPolicy::Lenient)

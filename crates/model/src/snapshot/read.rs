@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Change, Object, closed};
 use crate::catalog::Catalog;
 use crate::check::Checked;
-use crate::{ConfigFault, Id, Key, ObjectKind, ObjectRefusal, WrittenObject, check};
+use crate::{ConfigFault, Id, ObjectKey, ObjectKind, ObjectRefusal, WrittenObject, check};
 
 /// The value that a key is to get.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ pub(super) enum ObjectCandidate {
 }
 
 /// Checks every change on its own, in order; many of them on several threads.
-pub(super) fn all(catalog: &Catalog, changes: &[Change]) -> Vec<(Key, ObjectCandidate)> {
+pub(super) fn all(catalog: &Catalog, changes: &[Change]) -> Vec<(ObjectKey, ObjectCandidate)> {
     let threads = threads_for(changes.len());
     if threads < 2 {
         return some(catalog, changes);
@@ -43,7 +43,7 @@ pub(super) fn all(catalog: &Catalog, changes: &[Change]) -> Vec<(Key, ObjectCand
     })
 }
 
-fn some(catalog: &Catalog, changes: &[Change]) -> Vec<(Key, ObjectCandidate)> {
+fn some(catalog: &Catalog, changes: &[Change]) -> Vec<(ObjectKey, ObjectCandidate)> {
     changes.iter().map(|change| (change.key.clone(), one(catalog, change))).collect()
 }
 
@@ -81,7 +81,7 @@ fn parse(written: &WrittenObject) -> Result<Value, ObjectRefusal> {
 
 /// APISIX overwrites an id that differs from the key in etcd by the key. The Admin API refuses such a write before it is
 /// stored, and a file's keys are made of the ids.
-fn settle_id(key: &Key, value: &mut Value) {
+fn settle_id(key: &ObjectKey, value: &mut Value) {
     let has_own_id = !matches!(key.kind, ObjectKind::Consumer | ObjectKind::Secret | ObjectKind::PluginMetadata);
     if let Some(id) = value.get_mut("id").filter(|_| has_own_id)
         && Id::deserialize(&*id).is_ok_and(|found| &*found != key.own_id())
@@ -92,7 +92,7 @@ fn settle_id(key: &Key, value: &mut Value) {
 
 /// Checks an object on its own. Where the setting allows it, an object is taken without its faulty plugins, which are
 /// given back.
-fn read(catalog: &Catalog, key: &Key, value: &Value) -> Result<(Checked, Box<[ConfigFault]>), ObjectRefusal> {
+fn read(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<(Checked, Box<[ConfigFault]>), ObjectRefusal> {
     let refusal = match check::object(catalog, key, value) {
         Ok(checked) => return Ok((checked, Box::default())),
         Err(refusal) => refusal,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Snapshot;
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Resource, SslType, Upstream};
-use crate::{ConfigFault, Id, Key, ObjectKind};
+use crate::{ConfigFault, Id, ObjectKey, ObjectKind};
 
 /// A reference from one object to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Reference {
     /// The JSON pointer to the id in the referring object; empty when its key says it.
     pub pointer: &'static str,
     /// The objects it refers to.
-    pub target: Key,
+    pub target: ObjectKey,
 }
 
 impl Reference {
@@ -43,12 +43,12 @@ pub(super) fn add_missing(reference: &Reference, findings: &mut Findings) {
 
 /// Adds a fault where a subordinate stream route has another protocol than its superior, which is in force. A superior without a
 /// protocol fits any.
-pub(super) fn add_mismatch(snapshot: &Snapshot, key: &Key, resource: &Resource, findings: &mut Findings) {
+pub(super) fn add_mismatch(snapshot: &Snapshot, key: &ObjectKey, resource: &Resource, findings: &mut Findings) {
     add_wrong_certificate(snapshot, key, resource, findings);
     let Resource::StreamRoute(route) = resource else { return };
     let Some(own) = &route.protocol else { return };
     let Some(superior) =
-        own.superior_id.as_ref().and_then(|id| snapshot.get(&Key::of(ObjectKind::StreamRoute, id)))
+        own.superior_id.as_ref().and_then(|id| snapshot.get(&ObjectKey::of(ObjectKind::StreamRoute, id)))
     else {
         return;
     };
@@ -63,7 +63,7 @@ pub(super) fn add_mismatch(snapshot: &Snapshot, key: &Key, resource: &Resource, 
 }
 
 /// Adds a fault where the certificate that nodes would be shown is one for clients of the gateway.
-fn add_wrong_certificate(snapshot: &Snapshot, key: &Key, resource: &Resource, findings: &mut Findings) {
+fn add_wrong_certificate(snapshot: &Snapshot, key: &ObjectKey, resource: &Resource, findings: &mut Findings) {
     for reference in of(key, resource).iter().filter(|reference| reference.target.kind == ObjectKind::Ssl) {
         let target = snapshot.get(&reference.target).map(|object| &object.resource);
         if let Some(Resource::Ssl(ssl)) = target
@@ -78,7 +78,7 @@ fn add_wrong_certificate(snapshot: &Snapshot, key: &Key, resource: &Resource, fi
 }
 
 /// Says of faults that a target is there and faulty, where it is by now: which of the two arrives first must not matter.
-pub(super) fn tell_faulty_targets(snapshot: &Snapshot, key: &Key, resource: &Resource, faults: &mut [ConfigFault]) {
+pub(super) fn tell_faulty_targets(snapshot: &Snapshot, key: &ObjectKey, resource: &Resource, faults: &mut [ConfigFault]) {
     for reference in of(key, resource) {
         if snapshot.faulty_at(&reference.target).is_none() {
             continue;
@@ -93,10 +93,10 @@ pub(super) fn tell_faulty_targets(snapshot: &Snapshot, key: &Key, resource: &Res
 const DOES_NOT_EXIST: &str = "does not exist";
 
 /// The references of an object, in the order in which the contract checks them.
-pub(super) fn of(key: &Key, resource: &Resource) -> Vec<Reference> {
+pub(super) fn of(key: &ObjectKey, resource: &Resource) -> Vec<Reference> {
     let mut references = Vec::new();
     let mut add = |pointer: &'static str, kind: ObjectKind, id: Option<&Id>| {
-        references.extend(id.map(|id| Reference { pointer, target: Key::of(kind, id) }));
+        references.extend(id.map(|id| Reference { pointer, target: ObjectKey::of(kind, id) }));
     };
     match resource {
         Resource::Route(route) => {
@@ -139,7 +139,7 @@ fn client_certificate(upstream: Option<&Upstream>) -> Option<&Id> {
 }
 
 /// The objects that the plugins of an object name: upstreams and their certificates (`traffic-split`), and protos. No object waits for these.
-pub(super) fn mentions(resource: &Resource) -> Vec<Key> {
+pub(super) fn mentions(resource: &Resource) -> Vec<ObjectKey> {
     let mut found = Vec::new();
     for plugin in resource.plugins() {
         add_mentions(&plugin.config, &mut found);
@@ -152,7 +152,7 @@ pub(super) fn mentions(resource: &Resource) -> Vec<Key> {
 impl Snapshot {
     /// Why an object must not be deleted: the contract's line for the first object that still uses it.
     #[must_use]
-    pub fn still_used(&self, key: &Key) -> Option<String> {
+    pub fn still_used(&self, key: &ObjectKey) -> Option<String> {
         let own = self.dependents.get(key).filter(|user| user.kind != ObjectKind::Credential);
         match own.min_by(|left, right| rank(left).cmp(&rank(right))) {
             Some(user) => Some(in_use(key, user, "")),
@@ -161,7 +161,7 @@ impl Snapshot {
     }
 
     /// The fields that name an upstream or a proto in a plugin's configuration.
-    fn used_by_a_plugin(&self, key: &Key) -> Option<String> {
+    fn used_by_a_plugin(&self, key: &ObjectKey) -> Option<String> {
         let place = if key.kind == ObjectKind::Upstream { "plugin in " } else { "" };
         let user = self.mentions.get(key).min_by(|left, right| rank(left).cmp(&rank(right)))?;
         Some(in_use(key, user, place))
@@ -169,7 +169,7 @@ impl Snapshot {
 }
 
 /// Routes are named before services, these before the rest.
-fn rank(user: &Key) -> (u8, &Key) {
+fn rank(user: &ObjectKey) -> (u8, &ObjectKey) {
     let kind = match user.kind {
         ObjectKind::Route => 0,
         ObjectKind::Service => 1,
@@ -178,7 +178,7 @@ fn rank(user: &Key) -> (u8, &Key) {
     (kind, user)
 }
 
-fn in_use(key: &Key, user: &Key, place: &str) -> String {
+fn in_use(key: &ObjectKey, user: &ObjectKey, place: &str) -> String {
     if key.kind == ObjectKind::StreamRoute {
         return format!(
             "can not delete this stream route directly, stream route [{}] is still using it as superior_id",
@@ -191,13 +191,13 @@ fn in_use(key: &Key, user: &Key, place: &str) -> String {
 }
 
 /// Adds what a configuration names, anywhere inside, by the fields that plugins name other objects with.
-fn add_mentions(value: &Value, found: &mut Vec<Key>) {
+fn add_mentions(value: &Value, found: &mut Vec<ObjectKey>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
                 let kind = MENTIONS.iter().find(|(field, _)| field == name).map(|(_, kind)| *kind);
                 if let Some((kind, id)) = kind.and_then(|kind| Some((kind, Id::deserialize(value).ok()?))) {
-                    found.push(Key::of(kind, &id));
+                    found.push(ObjectKey::of(kind, &id));
                 }
                 add_mentions(value, found);
             }

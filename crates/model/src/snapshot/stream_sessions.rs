@@ -3,7 +3,7 @@
 
 use super::Snapshot;
 use crate::resource::{Resource, UpstreamScheme, StreamRoute};
-use crate::{Id, Key, ObjectKind, Warning};
+use crate::{Id, ObjectKey, ObjectKind, Warning};
 
 /// The stream routes that one is compared with, the first by id, so that a file with thousands is checked in
 /// a moment.
@@ -30,7 +30,7 @@ impl Sessions {
 
 impl Snapshot {
     /// The warnings of a stream route that follow from the other ones.
-    pub(super) fn stream_warnings(&self, key: &Key, route: &StreamRoute) -> Vec<Warning> {
+    pub(super) fn stream_warnings(&self, key: &ObjectKey, route: &StreamRoute) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let sessions = self.sessions(route);
         if sessions == Sessions::Datagrams && asks_for_tls(route) {
@@ -43,7 +43,7 @@ impl Snapshot {
                           tcp or tls, or it names a protocol";
             warnings.push(Warning { pointer: "/udp".to_owned(), reason: reason.to_owned() });
         }
-        let mut others: Vec<(&Key, &StreamRoute)> = self
+        let mut others: Vec<(&ObjectKey, &StreamRoute)> = self
             .iter(ObjectKind::StreamRoute)
             .filter_map(|object| match &object.resource {
                 Resource::StreamRoute(other) if object.key() != key => Some((object.key(), &**other)),
@@ -80,11 +80,11 @@ impl Snapshot {
         if route.protocol.is_some() {
             return Sessions::Connections;
         }
-        let of = |id: &Id| match &self.get(&Key::of(ObjectKind::Upstream, id))?.resource {
+        let of = |id: &Id| match &self.get(&ObjectKey::of(ObjectKind::Upstream, id))?.resource {
             Resource::Upstream(upstream) => Some(upstream.scheme),
             _ => None,
         };
-        let service = route.service_id.as_ref().and_then(|id| self.get(&Key::of(ObjectKind::Service, id)));
+        let service = route.service_id.as_ref().and_then(|id| self.get(&ObjectKey::of(ObjectKind::Service, id)));
         let of_service = || match &service?.resource {
             Resource::Service(service) => match (&service.upstream_id, &service.upstream) {
                 (Some(id), _) => of(id),
@@ -177,7 +177,7 @@ mod tests {
     /// The warnings of route `2` beside route `1`, in one text.
     fn warned(first: Value, second: Value) -> String {
         let change = |kind: ObjectKind, id: &str, value: Value| {
-            let key = Key::new(kind, id).unwrap();
+            let key = ObjectKey::new(kind, id).unwrap();
             let text = value.to_string().into();
             let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
             Change { key, written: Some(written) }
@@ -189,7 +189,7 @@ mod tests {
         ];
         let applied = Snapshot::empty().apply(&Catalog::default(), &changes, 1, FaultPolicy::Lenient);
         assert_eq!(applied.faults, []);
-        let warnings = applied.snapshot.warnings_at(&Key::new(ObjectKind::StreamRoute, "2").unwrap());
+        let warnings = applied.snapshot.warnings_at(&ObjectKey::new(ObjectKind::StreamRoute, "2").unwrap());
         warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 

@@ -19,9 +19,9 @@ fn catalog() -> Catalog {
     Catalog::new(vec![auth, PluginInfo::new("split", 2, json!({"type": "object"})), sink]).unwrap()
 }
 
-fn key(path: &str) -> Key {
+fn key(path: &str) -> ObjectKey {
     let (collection, id) = path.split_once('/').unwrap();
-    Key::new(ObjectKind::from_collection(collection).unwrap(), id).unwrap()
+    ObjectKey::new(ObjectKind::from_collection(collection).unwrap(), id).unwrap()
 }
 
 fn put(path: &str, object: Value) -> Change {
@@ -49,16 +49,16 @@ fn apply(snapshot: &Snapshot, changes: &[Change]) -> Applied {
 /// The objects in force, the faulty ones and the differences, each as words.
 fn check(applied: &Applied, in_force: &str, faulty: &str, differs: &str) {
     let snapshot = &applied.snapshot;
-    let mut keys: Vec<Key> = ObjectKind::ALL
+    let mut keys: Vec<ObjectKey> = ObjectKind::ALL
         .into_iter()
         .flat_map(|kind| snapshot.iter(kind))
         .map(|object| object.key().clone())
         .collect();
     keys.sort();
     let words =
-        |keys: &mut dyn Iterator<Item = Key>| keys.map(|key| key.to_string()).collect::<Vec<_>>().join(" ");
+        |keys: &mut dyn Iterator<Item = ObjectKey>| keys.map(|key| key.to_string()).collect::<Vec<_>>().join(" ");
     assert_eq!(words(&mut keys.into_iter()), in_force, "in force");
-    let mut faults: Vec<Key> = snapshot.faulty().map(|faulty| faulty.written.key.clone()).collect();
+    let mut faults: Vec<ObjectKey> = snapshot.faulty().map(|faulty| faulty.written.key.clone()).collect();
     faults.sort();
     assert_eq!(words(&mut faults.into_iter()), faulty, "faulty");
     assert_eq!(words(&mut applied.diff.iter().map(|difference| difference.key.clone())), differs, "differs");
@@ -129,7 +129,7 @@ fn a_route_waits_for_its_upstream() {
 
 #[test]
 fn closed_form_gives_way_to_a_good_one() {
-    let key = Key::new(ObjectKind::Route, "1").unwrap();
+    let key = ObjectKey::new(ObjectKind::Route, "1").unwrap();
     let faulty = |text: &str| put("routes/1", serde_json::from_str(text).unwrap());
     let is_closed = |applied: &Applied| applied.snapshot.closed(&key).is_some();
     let applied = apply(&Snapshot::empty(), &[upstream("u"), faulty(r#"{"urri": "/a"}"#)]);
@@ -472,7 +472,7 @@ fn seen(snapshot: &Snapshot) -> impl PartialEq + std::fmt::Debug + use<> {
         .map(|object| (object.key().to_string(), Arc::clone(&object.written.text)))
         .collect();
     in_force.sort();
-    let dependents: Vec<Vec<Key>> = objects().iter().map(|change| snapshot.dependents(&change.key)).collect();
+    let dependents: Vec<Vec<ObjectKey>> = objects().iter().map(|change| snapshot.dependents(&change.key)).collect();
     (in_force, snapshot.faults(), dependents)
 }
 
@@ -531,7 +531,7 @@ fn secret_users_are_known_while_they_refer() {
     let first = apply(&Snapshot::empty(), &[with("$secret://vault/1/a/b"), route("r", "gone")]).snapshot;
     let users = |snapshot: &Snapshot, text: &str| {
         let keys = snapshot.referring_to_secret(&text.into());
-        keys.iter().map(Key::to_string).collect::<Vec<_>>()
+        keys.iter().map(ObjectKey::to_string).collect::<Vec<_>>()
     };
     assert_eq!(users(&first, "$secret://vault/1/a/b"), ["services/s"]);
     let second = apply(&first, &[with("$env://A")]).snapshot;

@@ -32,7 +32,7 @@ use super::remark::Remarks;
 use super::written::WrittenSettings;
 use super::{Environment, SETTINGS};
 use draft::{Draft, Spot};
-use keys::{Act, KEYS, Key};
+use keys::{Act, KEYS, ApisixKey};
 pub(super) use profile::of_profile;
 use tree::{Content, YamlNode};
 
@@ -95,7 +95,7 @@ fn section(draft: &mut Draft<'_>, prefix: &str, node: &YamlNode) {
     }
 }
 
-fn apply(draft: &mut Draft<'_>, key: &Key, spot: &Spot<'_>) {
+fn apply(draft: &mut Draft<'_>, key: &ApisixKey, spot: &Spot<'_>) {
     // Skipped, because an empty value only removes APISIX's default, which matters for one key only.
     if matches!(spot.node.content, Content::Null) && !key.takes_null {
         return;
@@ -111,7 +111,7 @@ fn apply(draft: &mut Draft<'_>, key: &Key, spot: &Spot<'_>) {
 }
 
 /// The row of a key: its own, or the row `SECTION.*` of its section.
-fn known(prefix: &str, full: &str) -> Option<&'static Key> {
+fn known(prefix: &str, full: &str) -> Option<&'static ApisixKey> {
     let is_any = |path: &str| path.strip_suffix(".*").is_some_and(|section| section == prefix);
     let own = KEYS.iter().find(|key| key.path == full);
     own.or_else(|| KEYS.iter().find(|key| is_any(key.path) && !is_section(full)))
@@ -134,11 +134,11 @@ fn unknown(prefix: &str, name: &str) -> String {
     if let Some(near) = nearest(name, children) {
         return format!("there is no such key; did you mean `{near}`?");
     }
-    let elsewhere = |key: &&Key| key.path.rsplit('.').next() == Some(name);
+    let elsewhere = |key: &&ApisixKey| key.path.rsplit('.').next() == Some(name);
     if let Some(key) = KEYS.iter().find(elsewhere) {
         return format!("there is no such key; did you mean `{}`?", key.path);
     }
-    let as_section = |key: &&Key| key.path.split('.').any(|part| part == name);
+    let as_section = |key: &&ApisixKey| key.path.split('.').any(|part| part == name);
     if let Some(key) = KEYS.iter().find(as_section) {
         let end = key.path.find(name).map_or(0, |start| start + name.len());
         return format!("there is no such key; did you mean `{}`?", &key.path[..end]);

@@ -173,7 +173,7 @@ fn write_answers_with_the_encrypted_secret() {
     let rig = Rig::sealed_store(directory.path(), &["qeddd145sfvddff3"]);
     let sealed = crate::testing::sealer(&["qeddd145sfvddff3"]);
     let body = json!({"username": "jack", "plugins": {"auth": {"key": "s3cr3t"}}});
-    let key = model::Key::new(model::ObjectKind::Consumer, "jack").unwrap();
+    let key = model::ObjectKey::new(model::ObjectKind::Consumer, "jack").unwrap();
     let stored: Value = serde_json::from_str(&sealed.seal(&key, &body.to_string())).unwrap();
     assert_ne!(stored, body);
     let encrypted = &stored["plugins"]["auth"]["key"];

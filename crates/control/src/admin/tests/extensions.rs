@@ -122,7 +122,7 @@ fn viewer_sees_no_content() {
     let talk = Talk::new();
     push(&talk, "field", "");
     let (_, read) = talk.rig.json("GET", PATH, &Value::Null);
-    let key = model::Key::new(model::ObjectKind::Extension, "mine").unwrap();
+    let key = model::ObjectKey::new(model::ObjectKind::Extension, "mine").unwrap();
     let hidden = crate::hidden::places::with_hidden_secrets(
         &crate::testing::catalog(),
         &key,

@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn faulty_objects_are_named_with_their_effect() {
         let named = |kind: ObjectKind, state: State| {
-            let key = model::Key::new(kind, "a").unwrap();
+            let key = model::ObjectKey::new(kind, "a").unwrap();
             let verdict = Verdict {
                 key,
                 state,

@@ -168,7 +168,7 @@ pub(in crate::admin) fn refusal(refused: WholeRefused, document: Option<&Documen
 fn faulty(faults: &[ConfigFault], document: Option<&Document>) -> Response<Bytes> {
     let describe = |fault: &ConfigFault| {
         let place = document.and_then(|document| document.place(fault));
-        let (key, pointer) = (fault.key.as_ref().map(model::Key::path), &fault.pointer);
+        let (key, pointer) = (fault.key.as_ref().map(model::ObjectKey::path), &fault.pointer);
         let mut described = json!({ "key": key, "pointer": pointer, "reason": fault.reason });
         if let Some(place) = place {
             described["line"] = place.line.into();

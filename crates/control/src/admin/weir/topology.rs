@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::report::NodeReport;
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::Value;
 
 use crate::admin::call::{AdminParts, Call};
@@ -40,7 +40,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     }
 }
 
-fn focus(text: &str) -> Result<Key, Refusal> {
+fn focus(text: &str) -> Result<ObjectKey, Refusal> {
     let key = object(&segments(text)).ok();
     key.filter(|key| matches!(key.kind, ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream))
         .ok_or_else(|| refused("the argument focus must be routes/ID, services/ID or upstreams/ID"))
@@ -56,7 +56,7 @@ struct Surroundings<'p> {
 }
 
 /// None: there is no such object.
-fn draw(parts: &AdminParts, focus: &Key, limit: usize) -> Option<Value> {
+fn draw(parts: &AdminParts, focus: &ObjectKey, limit: usize) -> Option<Value> {
     let view = parts.view.load();
     view.written(focus)?;
     let traffic = parts.reports.traffic.as_deref();
@@ -87,11 +87,11 @@ fn draw(parts: &AdminParts, focus: &Key, limit: usize) -> Option<Value> {
 
 impl Surroundings<'_> {
     /// The routes, services and upstreams that belong to the focus.
-    fn members(&self, focus: &Key) -> (BTreeSet<Key>, BTreeSet<Key>, Vec<Target>) {
+    fn members(&self, focus: &ObjectKey) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>, Vec<Target>) {
         let snapshot = &self.view.snapshot;
-        let users = |key: &Key, kind: ObjectKind| {
+        let users = |key: &ObjectKey, kind: ObjectKind| {
             let users = snapshot.users_of(key).chain(snapshot.mentioned_by(key));
-            users.filter(move |user| user.kind == kind).cloned().collect::<BTreeSet<Key>>()
+            users.filter(move |user| user.kind == kind).cloned().collect::<BTreeSet<ObjectKey>>()
         };
         let (mut routes, mut services) = (BTreeSet::new(), BTreeSet::new());
         match focus.kind {
@@ -127,7 +127,7 @@ impl Surroundings<'_> {
     }
 
     /// The upstream of an object, and those that its plugins name.
-    fn targets(&self, key: &Key) -> Vec<Target> {
+    fn targets(&self, key: &ObjectKey) -> Vec<Target> {
         let Some(object) = self.view.snapshot.get(key) else { return Vec::new() };
         let mut targets: Vec<Target> = route_target::of(&self.view.snapshot, object).into_iter().collect();
         for upstream in references::upstreams_in_plugins(object) {
@@ -139,7 +139,7 @@ impl Surroundings<'_> {
         targets
     }
 
-    fn put(&self, graph: &mut Graph, column: Column, key: &Key) {
+    fn put(&self, graph: &mut Graph, column: Column, key: &ObjectKey) {
         let summary = self.summary(key);
         let rps = self.routes.get(&key.id).filter(|_| key.kind == ObjectKind::Route);
         let state = summary.map_or("unknown", |summary| state(summary.state));
@@ -184,8 +184,8 @@ impl Surroundings<'_> {
     }
 
     /// Connects routes with their services and upstreams, and services with their upstreams.
-    fn connect(&self, graph: &mut Graph, routes: &BTreeSet<Key>, services: &BTreeSet<Key>) {
-        let of_services: HashMap<&Key, Vec<Target>> =
+    fn connect(&self, graph: &mut Graph, routes: &BTreeSet<ObjectKey>, services: &BTreeSet<ObjectKey>) {
+        let of_services: HashMap<&ObjectKey, Vec<Target>> =
             services.iter().map(|service| (service, self.targets(service))).collect();
         for (service, targets) in &of_services {
             for target in targets {
@@ -219,7 +219,7 @@ impl Surroundings<'_> {
         }
     }
 
-    fn summary(&self, key: &Key) -> Option<&Summary> {
+    fn summary(&self, key: &ObjectKey) -> Option<&Summary> {
         let list = self.summaries.get(&key.kind)?;
         let place = list.binary_search_by(|summary| summary.key.id.cmp(&key.id)).ok()?;
         list.get(place)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
@@ -31,7 +31,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 }
 
 /// None: there is no such object.
-fn usage(view: &View, key: &Key, limit: usize) -> Option<Value> {
+fn usage(view: &View, key: &ObjectKey, limit: usize) -> Option<Value> {
     let own = view.written(key)?;
     let own = serde_json::from_str(&own.text).unwrap_or_default();
     let uses = references::of(key, &own);
@@ -61,9 +61,9 @@ fn usage(view: &View, key: &Key, limit: usize) -> Option<Value> {
 }
 
 /// The objects that may name `key`, ordered by key.
-fn users(view: &View, key: &Key) -> BTreeSet<Key> {
+fn users(view: &View, key: &ObjectKey) -> BTreeSet<ObjectKey> {
     let snapshot = &view.snapshot;
-    let mut users: BTreeSet<Key> =
+    let mut users: BTreeSet<ObjectKey> =
         snapshot.users_of(key).chain(snapshot.mentioned_by(key)).cloned().collect();
     // Faulty objects are in no index of the snapshot.
     let faulty = snapshot.faulty().filter(|faulty| references::may_name(&faulty.written.text, key));
@@ -77,7 +77,7 @@ fn users(view: &View, key: &Key) -> BTreeSet<Key> {
     users
 }
 
-fn describe(key: &Key, pointer: &str) -> Value {
+fn describe(key: &ObjectKey, pointer: &str) -> Value {
     // Credentials are below their consumer, so that kind and id make the key of each object.
     let kind = if key.kind == ObjectKind::Credential { ObjectKind::Consumer } else { key.kind };
     json!({ "kind": kind.collection(), "id": &*key.id, "pointer": pointer })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::Key;
+use model::ObjectKey;
 use serde_json::{Value, json};
 
 use super::plan::refusal;
@@ -72,9 +72,9 @@ async fn object(parts: &Arc<AdminParts>, version: &str, path: &[String]) -> Resu
     Ok(respond::json(StatusCode::OK, &body))
 }
 
-fn object_key(path: &[String]) -> Option<Key> {
+fn object_key(path: &[String]) -> Option<ObjectKey> {
     let path = ObjectPath::parse(path).filter(|path| path.sub_path.is_empty())?;
-    Key::new(path.kind, &path.key_id()?).ok()
+    ObjectKey::new(path.kind, &path.key_id()?).ok()
 }
 
 fn revision(text: &str) -> Result<u64, Refusal> {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 
 use super::super::Reconciler;
 use super::super::versions::{VersionFilter, VersionList, plan_of, text_of};
@@ -112,7 +112,7 @@ impl EtcdSource {
         &self,
         reconciler: &Reconciler,
         version: u64,
-        key: &Key,
+        key: &ObjectKey,
     ) -> Result<Option<Arc<str>>, WholeRefused> {
         self.refuse_newest(reconciler, version)?;
         let path = stored_key::text(key);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 
 use super::super::batch::Batch;
 use super::super::journal::Journal;
@@ -112,7 +112,7 @@ impl EtcdSource {
 
     /// Whether an object meets a condition in etcd that it does not meet here, because another instance has written it just
     /// now; then waits for that change.
-    fn was_behind(&mut self, reconciler: &mut Reconciler, key: &Key, condition: &Condition) -> bool {
+    fn was_behind(&mut self, reconciler: &mut Reconciler, key: &ObjectKey, condition: &Condition) -> bool {
         // Revision 0 is the newest one.
         let path = stored_key::text(key);
         let newest = self.etcd.object_at(&self.space, &path, 0);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use model::{Change, Key, ObjectKind, FaultPolicy, WrittenObject};
+use model::{Change, ObjectKey, ObjectKind, FaultPolicy, WrittenObject};
 use parking_lot::Mutex;
 
 use super::*;
@@ -36,7 +36,7 @@ impl Log {
     fn after(&mut self, changes: &[(&str, Option<&str>)], elsewhere: bool) -> String {
         let revision = self.view.revision() + 1;
         let change = |(id, text): &(&str, Option<&str>)| {
-            let key = Key::new(ObjectKind::Route, id).unwrap();
+            let key = ObjectKey::new(ObjectKind::Route, id).unwrap();
             let written = text.map(|text| WrittenObject {
                 key: key.clone(),
                 text: text.into(),
@@ -48,7 +48,7 @@ impl Log {
         let changes: Vec<Change> = changes.iter().map(change).collect();
         let applied = self.view.snapshot.apply(&catalog(), &changes, revision, FaultPolicy::Lenient);
         self.view.snapshot = applied.snapshot;
-        let touched: BTreeSet<Key> = applied.faults.into_iter().filter_map(|fault| fault.key).collect();
+        let touched: BTreeSet<ObjectKey> = applied.faults.into_iter().filter_map(|fault| fault.key).collect();
         self.lines.0.lock().clear();
         let lines = self.lines.clone();
         let subscriber =

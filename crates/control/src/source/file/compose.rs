@@ -1,11 +1,11 @@
 //! Composes objects into a document like a resource file: the collections at the top, ids where a file has them; as a
 //! value or as YAML. It does not choose the objects.
 
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value};
 
 /// The document of these objects: one list per collection, collections in resolving order, items in the given order.
-pub fn set<'a>(objects: impl IntoIterator<Item = (&'a Key, &'a str)>) -> Map<String, Value> {
+pub fn set<'a>(objects: impl IntoIterator<Item = (&'a ObjectKey, &'a str)>) -> Map<String, Value> {
     let mut lists: [Vec<Value>; ObjectKind::ALL.len()] = Default::default();
     for (key, text) in objects {
         lists[collection_of(key.kind) as usize].push(item(key, text));
@@ -23,7 +23,7 @@ pub(crate) fn collection_of(kind: ObjectKind) -> ObjectKind {
 }
 
 /// An object in the form of a file's item.
-fn item(key: &Key, text: &str) -> Value {
+fn item(key: &ObjectKey, text: &str) -> Value {
     let Ok(Value::Object(mut object)) = serde_json::from_str(text) else {
         // Only a damaged store holds such a text; the document shows it as a string.
         return Value::String(text.to_owned());
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn composed_document_has_all_of_its_objects() {
-        let key = |kind, id: &str| Key::new(kind, id).unwrap();
+        let key = |kind, id: &str| ObjectKey::new(kind, id).unwrap();
         let objects = [
             (key(ObjectKind::Upstream, "u"), r#"{"nodes":{"h:1":1},"id":"u"}"#),
             (key(ObjectKind::Route, "1"), r#"{"id":1,"uri":"/"}"#),
@@ -159,9 +159,9 @@ mod tests {
         for text in [Value::Object(set.clone()).to_string(), yaml(&Value::Object(set))] {
             let document = Document::parse(Path::new("x"), &text, &|_| None).unwrap();
             assert!(document.faults.is_empty(), "{:?}", document.faults);
-            let mut found: Vec<(Key, String)> =
+            let mut found: Vec<(ObjectKey, String)> =
                 document.objects.iter().map(|object| (object.key.clone(), object.text.to_string())).collect();
-            let mut expected: Vec<(Key, String)> =
+            let mut expected: Vec<(ObjectKey, String)> =
                 objects.iter().map(|(key, text)| (key.clone(), (*text).to_owned())).collect();
             found.sort();
             expected.sort();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use model::{Change, ConfigFault, Key, ObjectKind, WrittenObject};
+use model::{Change, ConfigFault, ObjectKey, ObjectKind, WrittenObject};
 use stdx::nearest::nearest;
 
 use yaml::Marked;
@@ -19,7 +19,7 @@ use crate::stored_key;
 #[derive(Debug, Clone)]
 pub struct FileObject {
     /// The key under which it is stored.
-    pub key: Key,
+    pub key: ObjectKey,
     /// Its JSON, with the id filled in.
     pub text: Arc<str>,
     /// Its place in the document (`/routes/3`).
@@ -37,7 +37,7 @@ pub struct Document {
     /// Faults of items that are no objects of any kind; the other items are valid nevertheless.
     pub faults: Vec<FileFault>,
     /// Objects to be removed, which only a set in a request may name, with their places.
-    pub deletes: Vec<(Key, String)>,
+    pub deletes: Vec<(ObjectKey, String)>,
     /// Kinds with an item that has no usable key: an object of such a kind that seems to be removed may be that item.
     pub unclear: HashSet<ObjectKind>,
     path: PathBuf,
@@ -45,7 +45,7 @@ pub struct Document {
     last_line: usize,
     marked: Marked,
     expanded: Expanded,
-    pointers: HashMap<Key, String>,
+    pointers: HashMap<ObjectKey, String>,
 }
 
 impl FileObject {
@@ -182,7 +182,7 @@ impl Document {
     }
 
     /// The place of a warning about one of the objects; none when the object is not in this document.
-    pub(crate) fn warning(&self, key: &Key, pointer: &str, reason: &str) -> Option<FileFault> {
+    pub(crate) fn warning(&self, key: &ObjectKey, pointer: &str, reason: &str) -> Option<FileFault> {
         let object = self.pointers.get(key)?;
         Some(self.fault(&format!("{object}{pointer}"), format!("warning: {reason}")))
     }
@@ -208,9 +208,9 @@ impl Document {
 
     /// Reports keys to delete that the set has an object for.
     fn check_deletes(&mut self) {
-        let kept: HashSet<&Key> = self.objects.iter().map(|object| &object.key).collect();
+        let kept: HashSet<&ObjectKey> = self.objects.iter().map(|object| &object.key).collect();
         let both = self.deletes.iter().filter(|(key, _)| kept.contains(key));
-        let fault = |(key, pointer): &(Key, String)| {
+        let fault = |(key, pointer): &(ObjectKey, String)| {
             self.fault(pointer, format!("{} is also an object of the set", stored_key::text(key)))
         };
         let faults: Vec<FileFault> = both.map(fault).collect();
@@ -288,7 +288,7 @@ fn is_protective(kind: ObjectKind, item: &Value) -> bool {
 /// A faulty object for an item that cannot be an object under a key of its own; it answers the item's requests with
 /// 503.
 fn stand_in(kind: ObjectKind, index: usize, item: &str, reason: &str, pointer: &str) -> Option<FileObject> {
-    let key = Key::new(kind, &format!("arr_{}.faulty", index + 1)).ok()?;
+    let key = ObjectKey::new(kind, &format!("arr_{}.faulty", index + 1)).ok()?;
     Some(FileObject { key, text: WrittenObject::unreadable_json(reason, item), pointer: pointer.to_owned() })
 }
 
@@ -318,7 +318,7 @@ pub(crate) fn object(
     };
     let is_credential = kind == ObjectKind::Consumer && id.contains("/credentials/");
     let kind = if is_credential { ObjectKind::Credential } else { kind };
-    let key = Key::new(kind, &id).map_err(|fault| ("/id", fault.to_string()))?;
+    let key = ObjectKey::new(kind, &id).map_err(|fault| ("/id", fault.to_string()))?;
     match kind {
         // These have no id of their own: the `id` in the file only names the plugin or the consumer.
         ObjectKind::PluginMetadata | ObjectKind::Consumer => {
@@ -530,7 +530,7 @@ mod tests {
     fn faults_of_objects_get_their_line() {
         let document = parse("routes:\n- id: a\n- id: b\n  plugins:\n    x/y:\n      count: 0\n").unwrap();
         let fault = ConfigFault {
-            key: Some(Key::new(ObjectKind::Route, "b").unwrap()),
+            key: Some(ObjectKey::new(ObjectKind::Route, "b").unwrap()),
             pointer: "/plugins/x~1y/count".to_owned(),
             reason: "too small".to_owned(),
             kept: false,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde::{Deserialize, Serialize};
 
 use super::{Store, StoreError, Transaction};
@@ -50,7 +50,7 @@ impl SetStatement {
     }
 
     /// The index that the owner gave the object that was written at that revision.
-    pub(crate) fn index(&self, key: &Key, modified_index: u64) -> Option<u64> {
+    pub(crate) fn index(&self, key: &ObjectKey, modified_index: u64) -> Option<u64> {
         let given = self.given.get(&stored_key::text(key))?;
         (given.written == modified_index).then_some(given.index)
     }
@@ -67,7 +67,7 @@ impl SetStatement {
     }
 
     /// Notes the index that the owner gave the object that the revision `written` wrote.
-    pub(crate) fn give_index(&mut self, key: &Key, index: u64, written: u64) {
+    pub(crate) fn give_index(&mut self, key: &ObjectKey, index: u64, written: u64) {
         self.given.insert(stored_key::text(key), GivenIndex { index, written });
     }
 

@@ -89,7 +89,7 @@ impl Stage {
         objects: &[(ObjectKind, &str, Option<Value>)],
     ) -> (Arc<Runtime>, Vec<CompileFault>, Vec<String>) {
         let change = |(kind, id, object): &(ObjectKind, &str, Option<Value>)| {
-            let key = Key::new(*kind, id).unwrap();
+            let key = ObjectKey::new(*kind, id).unwrap();
             let written = |object: &Value| WrittenObject {
                 key: key.clone(),
                 text: object.to_string().into(),

@@ -80,7 +80,7 @@ impl Stage {
     /// Puts objects in, or takes them out where there is none.
     fn apply(&mut self, changes: &[(ObjectKind, String, Option<Value>)]) -> Arc<Runtime> {
         let change = |(kind, id, object): &(ObjectKind, String, Option<Value>)| {
-            let key = Key::new(*kind, id).unwrap();
+            let key = ObjectKey::new(*kind, id).unwrap();
             let written = |object: &Value| WrittenObject {
                 key: key.clone(),
                 text: object.to_string().into(),

@@ -7,7 +7,7 @@ fn named(kind: ObjectKind, object: &Value, expected: &[&str]) {
     let catalog = catalog().with_file_rule(|path| {
         if path.starts_with("/in/") { Ok(()) } else { Err(format!("{path}: it is not in the folder")) }
     });
-    let key = Key::new(kind, "1").unwrap();
+    let key = ObjectKey::new(kind, "1").unwrap();
     let faults = |refusal: crate::ObjectRefusal| -> Vec<String> {
         assert!(refusal.contract_message().contains("it is not in the folder"), "{refusal:?}");
         refusal.faults().iter().map(|fault| fault.pointer.clone()).collect()

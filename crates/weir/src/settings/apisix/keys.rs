@@ -8,7 +8,7 @@ use super::{
 };
 
 /// A key and its effect.
-pub(super) struct Key {
+pub(super) struct ApisixKey {
     /// `apisix.node_listen`; `plugin_attr.*` covers each key of the section without a row of its own.
     pub(super) path: &'static str,
     pub(super) act: Act,
@@ -35,15 +35,15 @@ pub(super) enum Act {
     Ignore,
 }
 
-const fn key(path: &'static str, act: Act, says: &'static str) -> Key {
-    Key { path, act, says, takes_null: false }
+const fn key(path: &'static str, act: Act, says: &'static str) -> ApisixKey {
+    ApisixKey { path, act, says, takes_null: false }
 }
 
 use Act::{Honour, Ignore, Moot, Same, Setting, Time};
 
 /// The table, in the order of the page.
 #[rustfmt::skip]
-pub(super) const KEYS: &[Key] = &[
+pub(super) const KEYS: &[ApisixKey] = &[
     key("apisix.node_listen", Honour(listeners::node_listen), "`proxy`; entries with `enable_http2: false` are in `http1_only` too"),
     key("apisix.id", Setting("instance_id"), ""),
     key("apisix.enable_ipv6", Honour(listeners::enable_ipv6), "`true`: `proxy` and `proxy_tls` have `[::]` too for ports without an address"),
@@ -134,7 +134,7 @@ pub(super) const KEYS: &[Key] = &[
     key("deployment.admin.admin_listen", Honour(listeners::admin), "`admin`"),
     key("deployment.admin.admin_key", Honour(admin::admin_key), "`admin_keys`; an empty key of an admin is made at random and kept in the data folder"),
     key("deployment.admin.admin_key_required", Setting("admin_key_required"), ""),
-    Key { path: "deployment.admin.allow_admin", act: Honour(admin::allow_admin), says: "`admin_allow`; an empty list lets everybody in; `admin` is `0.0.0.0:9180` if others than this machine are let in and `admin_listen` is not written", takes_null: true },
+    ApisixKey { path: "deployment.admin.allow_admin", act: Honour(admin::allow_admin), says: "`admin_allow`; an empty list lets everybody in; `admin` is `0.0.0.0:9180` if others than this machine are let in and `admin_listen` is not written", takes_null: true },
     key("deployment.admin.enable_admin_cors", Setting("admin_cors"), ""),
     key("deployment.admin.enable_admin_ui", Setting("admin_ui"), ""),
     key("deployment.admin.admin_api_version", Honour(admin::admin_api_version), "`v3`; another one is refused"),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::super::reference::check_page;
 use super::draft::setting_called;
-use super::keys::{Act, KEYS, Key};
+use super::keys::{Act, KEYS, ApisixKey};
 
 #[test]
 fn the_page_of_the_keys_is_up_to_date() {
@@ -24,7 +24,7 @@ fn the_page_of_the_keys_is_up_to_date() {
     check_page("apisix-config.md", &page);
 }
 
-fn happens(key: &Key) -> String {
+fn happens(key: &ApisixKey) -> String {
     let says = key.says;
     match key.act {
         Act::Setting(setting) => format!("`{}`", setting_called(setting).unwrap().shown_name()),

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::report::{CertificateFacts, UpstreamReport};
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use crate::report::Reports;
@@ -59,7 +59,7 @@ impl<'v> Details<'v> {
         snapshot.users_of(&summary.key).count() + snapshot.mentioned_by(&summary.key).count()
     }
 
-    fn users(&self, key: &Key, kind: ObjectKind) -> usize {
+    fn users(&self, key: &ObjectKey, kind: ObjectKind) -> usize {
         self.view.snapshot.users_of(key).filter(|user| user.kind == kind).count()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use model::{Key, ObjectKind};
+use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use crate::summary::{Figures, rates};
@@ -101,7 +101,7 @@ impl Graph {
     }
 
     /// The graph as JSON: the focus, then the busiest nodes of each column.
-    pub(super) fn finish(self, focus: &Key) -> Value {
+    pub(super) fn finish(self, focus: &ObjectKey) -> Value {
         let kept = self.kept(focus);
         let mut new_places: HashMap<usize, usize> = HashMap::new();
         let mut nodes = Vec::new();
@@ -132,7 +132,7 @@ impl Graph {
     }
 
     /// The places of the nodes that are shown, in the order of the columns, the busiest first.
-    fn kept(&self, focus: &Key) -> Vec<usize> {
+    fn kept(&self, focus: &ObjectKey) -> Vec<usize> {
         let mut columns = Column::ALL.map(|column| {
             let mut places: Vec<usize> =
                 (0..self.nodes.len()).filter(|place| self.nodes[*place].column == column).collect();
@@ -158,7 +158,7 @@ impl Graph {
     }
 
     /// The order of a node in its column: the focus, failing nodes, then by traffic.
-    fn weight(&self, place: usize, focus: &Key) -> f64 {
+    fn weight(&self, place: usize, focus: &ObjectKey) -> f64 {
         let node = &self.nodes[place];
         let is_focus = match focus.kind {
             ObjectKind::Route => node.column == Column::Routes,
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn busiest_nodes_stay_and_others_are_counted() {
-        let focus = Key::new(ObjectKind::Upstream, "u").unwrap();
+        let focus = ObjectKey::new(ObjectKind::Upstream, "u").unwrap();
         let mut graph = Graph::new(6);
         graph.put(Column::Upstreams, "u".to_owned(), None, "up", None);
         for route in 0..10_u32 {
@@ -222,7 +222,7 @@ mod tests {
         let mut graph = Graph::new(1);
         graph.put(Column::Services, "s".to_owned(), None, "up", None);
         graph.put(Column::Upstreams, "u".to_owned(), None, "up", figures(1.0));
-        let drawn = graph.finish(&Key::new(ObjectKind::Service, "s").unwrap());
+        let drawn = graph.finish(&ObjectKey::new(ObjectKind::Service, "s").unwrap());
         assert_eq!((&drawn["nodes"][0]["id"], &drawn["folded"]), (&json!("s"), &json!({ "upstreams": 1 })));
     }
 }
