@@ -27,7 +27,7 @@ pub struct WaitQueue {
 struct Waiters {
     /// The number of the next one.
     next: u64,
-    by_turn: BTreeMap<Turn, WaitQueueEntry>,
+    by_turn: BTreeMap<QueuePosition, WaitQueueEntry>,
 }
 
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ pub enum Blocked {
 }
 
 /// The higher priority first, then the lower number.
-type Turn = (Reverse<Priority>, u64);
+type QueuePosition = (Reverse<Priority>, u64);
 
 impl WaitQueue {
     /// Whether no request waits.
@@ -128,7 +128,7 @@ impl WaitQueue {
 #[derive(Debug)]
 pub struct Waiter {
     queue: Arc<WaitQueue>,
-    turn: Turn,
+    turn: QueuePosition,
     has_left: bool,
 }
 

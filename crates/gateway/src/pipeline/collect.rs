@@ -12,7 +12,7 @@ use super::journey::Journey;
 use super::min_rate::MinRateGuard;
 use super::request_failure::{self, too_large};
 use super::run::Run;
-use super::turn::Turn;
+use super::turn::TaskTurn;
 use super::wait::Wait;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream};
 use exchange::Exchange;
@@ -250,7 +250,7 @@ async fn read<S: DownstreamStream>(
     let mut has_moved = false;
     let read = poll_fn(|cx| {
         let mut moved = std::mem::take(&mut has_moved);
-        let mut turn = Turn::default();
+        let mut turn = TaskTurn::default();
         loop {
             let count = match downstream.poll_body(cx) {
                 Poll::Ready(BodyEvent::Data(data)) if bytes.len() + data.len() > limit_bytes => {

@@ -15,7 +15,7 @@ use super::phases::{self, Chains};
 use super::respond;
 use super::response_body::{ChangedBody, PassedThrough, pass_body};
 use super::run::{Run, refuse_undecided};
-use super::turn::Turn;
+use super::turn::TaskTurn;
 use super::upload::Upload;
 use super::wait::WaitsFor;
 use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream, UpstreamStream};
@@ -183,7 +183,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
     let mut has_moved = false;
     poll_fn(|cx| {
         let mut moved = std::mem::take(&mut has_moved);
-        let mut turn = Turn::default();
+        let mut turn = TaskTurn::default();
         upload.poll(cx, journey, upstream_stream, &mut moved)?;
         loop {
             // Without a capacity limit, because the body's own limit bounds it.

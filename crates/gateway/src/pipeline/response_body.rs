@@ -11,7 +11,7 @@ use super::encode;
 use super::grpc;
 use super::journey::Journey;
 use super::phases;
-use super::turn::Turn;
+use super::turn::TaskTurn;
 use super::upload::Upload;
 use super::wait::WaitsFor;
 use crate::body::{BodyEvent, DownstreamStream, UpstreamStream};
@@ -249,7 +249,7 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
     progress: &mut Progress,
 ) -> Poll<Result<(), Failure>> {
     let mut moved = std::mem::take(&mut progress.has_moved);
-    let mut turn = Turn::default();
+    let mut turn = TaskTurn::default();
     // An upload that the client breaks off shows soon as a closed client; the response matters more now.
     if upload.poll(cx, journey, upstream_stream, &mut moved).is_err() {
         journey.downstream.close_afterwards();

@@ -11,7 +11,7 @@ use super::min_rate::MinRateGuard;
 use super::phases;
 use super::respond;
 use super::run::{Run, refuse_undecided};
-use super::turn::Turn;
+use super::turn::TaskTurn;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::failure::{Cause, Failure};
@@ -146,7 +146,7 @@ impl ReplyPassage {
         stream: &mut dyn ReplyStream,
     ) -> Poll<Result<(), Failure>> {
         let mut moved = std::mem::take(&mut self.has_moved);
-        let mut turn = Turn::default();
+        let mut turn = TaskTurn::default();
         loop {
             let written = if self.sent < self.piece.len() {
                 journey.downstream.poll_write(cx, &self.piece[self.sent..]).map_ok(|count| {

@@ -14,12 +14,12 @@ const BYTES_MAX: usize = 1024 * 1024;
 
 /// One turn of a task, made when the task is polled.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct TaskTurn {
     pieces: usize,
     bytes: usize,
 }
 
-impl Turn {
+impl TaskTurn {
     /// Counts a piece that was forwarded. True if the turn is over: then the task will be woken after other tasks and
     /// the event loop have run, and has to return `Poll::Pending`.
     #[inline]

@@ -10,7 +10,7 @@ use super::phases;
 use super::replay::ReplayedBody;
 use super::request_failure::too_large;
 use super::run::{Run, refuse_undecided};
-use super::turn::Turn;
+use super::turn::TaskTurn;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, UpstreamStream};
 use exchange::Exchange;
 use exchange::exchange::SharedCopy;
@@ -170,7 +170,7 @@ impl Upload {
         moved: &mut bool,
     ) -> Result<Progress, Failure> {
         *moved |= std::mem::take(&mut self.has_moved);
-        let mut turn = Turn::default();
+        let mut turn = TaskTurn::default();
         loop {
             match self.stage {
                 UploadStage::Done | UploadStage::Broken => return Ok(Progress::Ended),
@@ -207,7 +207,7 @@ impl Upload {
         journey: &mut Journey<'_, S>,
         upstream_stream: &mut O,
         moved: &mut bool,
-        turn: &mut Turn,
+        turn: &mut TaskTurn,
     ) -> Result<Option<Progress>, Failure> {
         let Some(piece) = &self.edited else { return Ok(None) };
         if piece.sent < piece.bytes.len() {
@@ -236,7 +236,7 @@ impl Upload {
         cx: &mut Context<'_>,
         upstream_stream: &mut O,
         moved: &mut bool,
-        turn: &mut Turn,
+        turn: &mut TaskTurn,
     ) -> Option<Progress> {
         let piece = self.edited.as_mut()?;
         match upstream_stream.poll_write(cx, &piece.bytes[piece.sent..]) {
@@ -328,7 +328,7 @@ impl Upload {
         journey: &mut Journey<'_, S>,
         upstream_stream: &mut O,
         moved: &mut bool,
-        turn: &mut Turn,
+        turn: &mut TaskTurn,
     ) -> Result<Option<Progress>, Failure> {
         let left_bytes = self.left_bytes();
         match self.body.poll(cx, journey.downstream) {

@@ -28,7 +28,7 @@ struct Task {
 }
 
 /// A coroutine has run to its next wait or to its end.
-enum Turn {
+enum CoroutineTurn {
     Waits(Operation),
     Ended(Result<MultiValue, String>),
 }
@@ -125,8 +125,8 @@ impl Run {
     /// Lets a coroutine go on with `values`.
     fn advance(&mut self, task: Task, values: impl IntoLuaMulti, reach: &mut Reach<'_>) {
         match self.engine.resume(&self.call, &task.thread, values, reach) {
-            Turn::Waits(operation) => self.keep(Task { waits_for: Some(operation), ..task }),
-            Turn::Ended(result) => self.end(task, result),
+            CoroutineTurn::Waits(operation) => self.keep(Task { waits_for: Some(operation), ..task }),
+            CoroutineTurn::Ended(result) => self.end(task, result),
         }
     }
 
@@ -161,17 +161,17 @@ impl Engine {
         thread: &Thread,
         values: impl IntoLuaMulti,
         reach: &mut Reach<'_>,
-    ) -> Turn {
+    ) -> CoroutineTurn {
         let resumed = self.state.enter(call, reach, || thread.resume::<(Value, MultiValue)>(values));
         let operation = self.state.take_operation();
         let (mark, values) = match resumed {
             Ok(resumed) => resumed,
-            Err(error) => return Turn::Ended(Err(describe(&error))),
+            Err(error) => return CoroutineTurn::Ended(Err(describe(&error))),
         };
         match (mark, operation) {
-            (Value::Boolean(true), _) => Turn::Ended(Ok(values)),
-            (Value::Table(_), Some(operation)) => Turn::Waits(operation),
-            _ => Turn::Ended(Err("the function yields outside a coroutine of its own".to_owned())),
+            (Value::Boolean(true), _) => CoroutineTurn::Ended(Ok(values)),
+            (Value::Table(_), Some(operation)) => CoroutineTurn::Waits(operation),
+            _ => CoroutineTurn::Ended(Err("the function yields outside a coroutine of its own".to_owned())),
         }
     }
 }

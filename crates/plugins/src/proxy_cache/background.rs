@@ -14,7 +14,7 @@ use super::ProxyCache;
 use super::counters::CacheStatus;
 use super::directives::Directives;
 use super::entry::CacheEntry;
-use super::flight::Turn;
+use super::flight::FlightRole;
 use super::visit::{Visit, now_s};
 use super::zone::ZoneLookup;
 
@@ -96,8 +96,8 @@ impl ProxyCache {
             return Some(CacheStatus::Stale);
         }
         let leader = match self.zone.join(key, &exchange.request.headers) {
-            Turn::Lead(leader) => leader,
-            Turn::Wait(_) | Turn::Alone => return Some(CacheStatus::Updating),
+            FlightRole::Lead(leader) => leader,
+            FlightRole::Wait(_) | FlightRole::Alone => return Some(CacheStatus::Updating),
         };
         // Another worker may have ended an update since the entry was found.
         match self.zone.find(key, &exchange.request.headers, now_s) {

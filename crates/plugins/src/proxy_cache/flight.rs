@@ -35,7 +35,7 @@ pub(super) struct Leader {
 }
 
 /// The way on for a request that misses.
-pub(super) enum Turn {
+pub(super) enum FlightRole {
     /// It asks the upstream, and others wait for it.
     Lead(Leader),
     /// It waits for another one.
@@ -47,13 +47,13 @@ pub(super) enum Turn {
 impl Flights {
     /// Takes part in the fill of `key`.
     /// `primary` is the key without its variant.
-    pub(super) fn join(self: &Arc<Self>, key: &Arc<[u8]>, primary: &Arc<[u8]>) -> Turn {
+    pub(super) fn join(self: &Arc<Self>, key: &Arc<[u8]>, primary: &Arc<[u8]>) -> FlightRole {
         let mut all = self.0.lock();
         if let Some(flight) = all.get(key) {
-            return if flight.is_released() { Turn::Alone } else { Turn::Wait(flight.clone()) };
+            return if flight.is_released() { FlightRole::Alone } else { FlightRole::Wait(flight.clone()) };
         }
         if all.len() >= FLIGHTS_MAX {
-            return Turn::Alone;
+            return FlightRole::Alone;
         }
         let flight = Arc::new(Flight {
             primary: primary.clone(),
@@ -63,7 +63,7 @@ impl Flights {
             notify: Notify::new(),
         });
         all.insert(key.clone(), flight.clone());
-        Turn::Lead(Leader { flights: self.clone(), key: key.clone(), flight })
+        FlightRole::Lead(Leader { flights: self.clone(), key: key.clone(), flight })
     }
 
     /// Notes that a key was purged: a response that is under way for one of its variants is older than that. A purge is
@@ -127,28 +127,28 @@ mod tests {
     fn one_leads_until_it_ends() {
         let flights = Arc::<Flights>::default();
         let key: Arc<[u8]> = b"k"[..].into();
-        let Turn::Lead(leader) = flights.join(&key, &key) else { panic!("no other request fills") };
-        let Turn::Wait(flight) = flights.join(&key, &key) else { panic!("one fills already") };
+        let FlightRole::Lead(leader) = flights.join(&key, &key) else { panic!("no other request fills") };
+        let FlightRole::Wait(flight) = flights.join(&key, &key) else { panic!("one fills already") };
         flights.purge(b"k");
         assert!(leader.is_purged());
         leader.pass();
         let mut ended = std::pin::pin!(flight.ended());
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert_eq!(ended.as_mut().poll(&mut cx), std::task::Poll::Ready(true));
-        assert!(matches!(flights.join(&key, &key), Turn::Lead(_)));
+        assert!(matches!(flights.join(&key, &key), FlightRole::Lead(_)));
     }
 
     #[test]
     fn released_fill_is_waited_for_by_nobody() {
         let flights = Arc::<Flights>::default();
         let key: Arc<[u8]> = b"k"[..].into();
-        let Turn::Lead(leader) = flights.join(&key, &key) else { panic!("no other request fills") };
-        let Turn::Wait(flight) = flights.join(&key, &key) else { panic!("one fills already") };
+        let FlightRole::Lead(leader) = flights.join(&key, &key) else { panic!("no other request fills") };
+        let FlightRole::Wait(flight) = flights.join(&key, &key) else { panic!("one fills already") };
         leader.release();
         let mut ended = std::pin::pin!(flight.ended());
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert_eq!(ended.as_mut().poll(&mut cx), std::task::Poll::Ready(true));
-        assert!(matches!(flights.join(&key, &key), Turn::Alone));
+        assert!(matches!(flights.join(&key, &key), FlightRole::Alone));
         flights.purge(b"k");
         assert!(leader.is_purged(), "a response that is stored later is still known");
     }

@@ -14,7 +14,7 @@ use super::conditions::{Conditions, has_precondition};
 use super::counters::CacheStatus;
 use super::directives::Directives;
 use super::entry::{CachedBody, CacheEntry};
-use super::flight::{Leader, Turn};
+use super::flight::{Leader, FlightRole};
 use super::serve;
 use super::zone::ZoneLookup;
 
@@ -197,16 +197,16 @@ impl ProxyCache {
             return Flow::Continue;
         }
         match self.zone.join(&key, &exchange.request.headers) {
-            Turn::Lead(leader) => {
+            FlightRole::Lead(leader) => {
                 exchange.state::<Visit>().leader.set(Some(leader));
                 self.go_on(exchange, key, stale, status, false);
                 Flow::Continue
             }
-            Turn::Alone => {
+            FlightRole::Alone => {
                 self.go_on(exchange, key, stale, status, false);
                 Flow::Continue
             }
-            Turn::Wait(_) => {
+            FlightRole::Wait(_) => {
                 let request = *request;
                 Flow::Wait(Box::pin(self.wait(exchange, key, request)))
             }
@@ -222,9 +222,9 @@ impl ProxyCache {
             let (mut leader, mut passes) = (None, left_ms == 0);
             match self.zone.join(&key, &exchange.request.headers) {
                 _ if passes => {}
-                Turn::Lead(led) => leader = Some(led),
-                Turn::Alone => passes = true,
-                Turn::Wait(flight) => tokio::select! {
+                FlightRole::Lead(led) => leader = Some(led),
+                FlightRole::Alone => passes = true,
+                FlightRole::Wait(flight) => tokio::select! {
                     cannot_be_stored = flight.ended() => passes = cannot_be_stored,
                     () = env::sleep_ms(left_ms) => passes = true,
                 },

@@ -13,7 +13,7 @@ use super::background::BackgroundCounters;
 use super::counters::Counters;
 use super::disk::DiskStore;
 use super::entry::{CachedBody, CacheEntry};
-use super::flight::{Flights, Turn};
+use super::flight::{Flights, FlightRole};
 use super::settings::ZoneSettings;
 use super::vary::{Variants, write_signature};
 
@@ -203,7 +203,7 @@ impl Zone {
     }
 
     /// Takes part in the fill of `key`: of the variant of this request, where the key is known to have some.
-    pub(super) fn join(&self, key: &Arc<[u8]>, request: &Headers) -> Turn {
+    pub(super) fn join(&self, key: &Arc<[u8]>, request: &Headers) -> FlightRole {
         match self.store.peek(key) {
             Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) => {
                 let variant = variant_key(&variants, &signature(&variants.fields, request)).into();
