@@ -26,7 +26,7 @@ struct Slice {
 
 /// The sums of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct WindowTotals {
     /// Requests that ended.
     pub requests: u32,
     /// Those of them that failed.
@@ -35,7 +35,7 @@ pub struct Totals {
     pub latency_us: u64,
 }
 
-impl Totals {
+impl WindowTotals {
     /// Failures in a hundred requests, rounded down.
     pub fn failure_percent(&self) -> u32 {
         let percent = u64::from(self.failures) * 100 / u64::from(self.requests.max(1));
@@ -73,9 +73,9 @@ impl Window {
     }
 
     /// The sums of the `window_ms` before `now_ms`.
-    pub fn totals(&self, now_ms: u64, window_ms: u64) -> Totals {
+    pub fn totals(&self, now_ms: u64, window_ms: u64) -> WindowTotals {
         let width_ms = width_of(window_ms);
-        let mut totals = Totals::default();
+        let mut totals = WindowTotals::default();
         if self.width_ms.load(Ordering::Relaxed) != width_ms {
             return totals;
         }
@@ -148,7 +148,7 @@ mod tests {
             assert_eq!((totals.requests, totals.failures), (requests, failures), "{now_ms}");
             assert_eq!(totals.mean_us(), Some(10));
         }
-        assert_eq!(window.totals(20_000, 1_000), Totals::default());
+        assert_eq!(window.totals(20_000, 1_000), WindowTotals::default());
     }
 
     #[test]
@@ -171,7 +171,7 @@ mod tests {
             window.record(now_ms, window_ms, false, 10);
             assert_eq!(window.totals(now_ms, window_ms).requests, requests, "{now_ms}");
         }
-        assert_eq!(window.totals(400_000, 1_000), Totals::default());
+        assert_eq!(window.totals(400_000, 1_000), WindowTotals::default());
     }
 
     #[test]
@@ -179,7 +179,7 @@ mod tests {
         let window = Window::default();
         window.record(5, 1_000, true, 1);
         window.clear();
-        assert_eq!(window.totals(5, 1_000), Totals::default());
-        assert_eq!((Totals::default().failure_percent(), Totals::default().mean_us()), (0, None));
+        assert_eq!(window.totals(5, 1_000), WindowTotals::default());
+        assert_eq!((WindowTotals::default().failure_percent(), WindowTotals::default().mean_us()), (0, None));
     }
 }

@@ -31,7 +31,7 @@ pub use failure::DeliveryFailure;
 pub use settings::QueueSettings;
 
 use complaint::Complaints;
-use metrics::{QueueSeries, Totals};
+use metrics::{QueueSeries, QueueTotals};
 
 /// The most bytes one queue holds; a thousandth of it is a long entry. A peer that is gone must not take the memory
 /// that requests need.
@@ -62,7 +62,7 @@ pub struct BatchQueue {
 /// State that pushers and the delivering task share, without a lock.
 struct BatchQueueState {
     settings: QueueSettings,
-    totals: Arc<Totals>,
+    totals: Arc<QueueTotals>,
     process: Arc<Process>,
     changed: Notify,
     /// Entries in the channel; what is on its way no longer counts.

@@ -14,7 +14,7 @@ use exchange::observe::metrics::{RequestSeries, SharedSeries};
 use stdx::prometheus_text::{exemplar, header, sample};
 
 #[derive(Default)]
-struct Totals {
+struct SeriesTotals {
     statuses: BTreeMap<(u16, ResponseSource), u64>,
     request: HistogramTotals,
     exemplars: ByBucket,
@@ -24,7 +24,7 @@ struct Totals {
     egress_bytes: u64,
 }
 
-impl Totals {
+impl SeriesTotals {
     fn add(&mut self, series: &RequestSeries) {
         for (status, source, count) in series.statuses() {
             *self.statuses.entry((status, source)).or_default() += count;
@@ -60,7 +60,7 @@ struct MetricLabels {
     extra: ExtraValues,
 }
 
-type Merged = BTreeMap<MetricLabels, Totals>;
+type Merged = BTreeMap<MetricLabels, SeriesTotals>;
 
 /// The series of a metric, by those of its labels that are not disabled.
 fn merged(

@@ -46,7 +46,7 @@ pub(crate) struct TapArguments {
 
 /// Counts of all seconds so far.
 #[derive(Default)]
-struct Totals {
+struct TapTotals {
     seen: u64,
     matched: u64,
     sent: u64,
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &TapArguments) -> anyhow::Result<ExitCode> {
     let target = format!("weir/tap?q={query}&rate={}&timeline={timeline}", arguments.rate);
     // A time beyond the clock never comes.
     let ends = arguments.time.and_then(|time| Instant::now().checked_add(time));
-    let mut totals = Totals::default();
+    let mut totals = TapTotals::default();
     loop {
         let body = match node.follow(&target, PATIENCE)? {
             Followed::Body(body) => body,
@@ -110,7 +110,7 @@ fn follow(
     body: Box<dyn BufRead>,
     arguments: &TapArguments,
     ends: Option<Instant>,
-    totals: &mut Totals,
+    totals: &mut TapTotals,
     paint: Paint,
 ) -> anyhow::Result<bool> {
     let mut event = String::new();
@@ -153,7 +153,7 @@ fn show(record: &Value, arguments: &TapArguments, paint: Paint) -> bool {
     writeln!(std::io::stdout().lock(), "{}", text.trim_end()).is_ok()
 }
 
-impl Totals {
+impl TapTotals {
     fn add(&mut self, counts: &Value) {
         let count = |name: &str| counts[name].as_u64().unwrap_or_default();
         self.seen += count("seen");

@@ -20,7 +20,7 @@ type QueueLabels = (Box<str>, Box<str>);
 
 /// The counters of one series.
 #[derive(Default)]
-pub(super) struct Totals {
+pub(super) struct QueueTotals {
     sent: AtomicU64,
     dropped: AtomicU64,
     failed: AtomicU64,
@@ -28,7 +28,7 @@ pub(super) struct Totals {
     server_address: OnceLock<IpAddr>,
 }
 
-impl Totals {
+impl QueueTotals {
     /// Names the address of the gateway for the series, once.
     pub(super) fn come_to(&self, address: IpAddr) {
         self.server_address.get_or_init(|| address);
@@ -50,12 +50,12 @@ impl Totals {
 /// All series.
 #[derive(Default)]
 pub(super) struct QueueSeries {
-    known: Mutex<BTreeMap<QueueLabels, Arc<Totals>>>,
+    known: Mutex<BTreeMap<QueueLabels, Arc<QueueTotals>>>,
 }
 
 impl QueueSeries {
     /// The counters of a queue; the same as before for a queue that takes the place of another.
-    pub(super) fn totals(&self, settings: &QueueSettings) -> Arc<Totals> {
+    pub(super) fn totals(&self, settings: &QueueSettings) -> Arc<QueueTotals> {
         let mut known = self.known.lock();
         let labels = (settings.name.clone(), route_id(&settings.owner).into());
         let is_full = known.len() >= SERIES_MAX && !known.contains_key(&labels);
@@ -64,7 +64,7 @@ impl QueueSeries {
     }
 
     /// Appends every series; `held` are the entries that queues hold now.
-    pub(super) fn write(&self, held: &[(Arc<Totals>, usize)], text: &mut String) {
+    pub(super) fn write(&self, held: &[(Arc<QueueTotals>, usize)], text: &mut String) {
         let known = self.known.lock().clone();
         if known.is_empty() {
             return;
