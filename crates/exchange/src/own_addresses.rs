@@ -24,11 +24,11 @@ pub struct OwnAddresses {
 
 /// The connections by the addresses of their sender and of their destination. The number is that of sessions that are not
 /// over: the kernel gives both addresses to another connection as soon as the first one is closed.
-type OwnConnectionTable = HashMap<(SocketAddr, SocketAddr), (Side, u32)>;
+type OwnConnectionTable = HashMap<(SocketAddr, SocketAddr), (ConnectionSide, u32)>;
 
 /// The side of this process that a connection belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum ConnectionSide {
     /// Accepted from a client.
     Accepted,
     /// Opened to the destination of a client.
@@ -81,7 +81,7 @@ impl OwnAddresses {
         &self,
         sender: SocketAddr,
         destination: SocketAddr,
-        side: Side,
+        side: ConnectionSide,
     ) -> Result<ConnectionEntry, EntryFault> {
         let ends = (canonical(sender), canonical(destination));
         let mut table = self.connections.lock();
@@ -135,7 +135,7 @@ mod tests {
         let own = OwnAddresses::default();
         let (sender, destination) = (address("10.0.0.1:40000"), address("192.0.2.1:80"));
         let enter = |side| own.enter(sender, destination, side);
-        for (first, second) in [(Side::Accepted, Side::Opened), (Side::Opened, Side::Accepted)] {
+        for (first, second) in [(ConnectionSide::Accepted, ConnectionSide::Opened), (ConnectionSide::Opened, ConnectionSide::Accepted)] {
             let entry = enter(first).unwrap();
             assert_eq!(enter(second).err(), Some(EntryFault::Loop), "{second:?}");
             let mapped = own.enter(address("[::ffff:10.0.0.1]:40000"), destination, second);
@@ -158,10 +158,10 @@ mod tests {
         let entries: Vec<_> = (0..CONNECTIONS_MAX)
             .map(|number| {
                 let sender = SocketAddr::from((std::net::Ipv4Addr::from(number as u32), 1));
-                own.enter(sender, address("192.0.2.1:80"), Side::Accepted).unwrap()
+                own.enter(sender, address("192.0.2.1:80"), ConnectionSide::Accepted).unwrap()
             })
             .collect();
-        let one_more = || own.enter(address("10.0.0.1:1"), address("10.0.0.2:1"), Side::Opened);
+        let one_more = || own.enter(address("10.0.0.1:1"), address("10.0.0.2:1"), ConnectionSide::Opened);
         assert_eq!(one_more().err(), Some(EntryFault::Full));
         drop(entries);
         assert!(one_more().is_ok());

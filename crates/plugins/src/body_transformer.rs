@@ -98,9 +98,9 @@ const BODY_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 attributes! {
     struct BodyTransformerConfig {
         /// How the body of a request is transformed.
-        request: Option<Side>;
+        request: Option<TransformationConfig>;
         /// How the body of a response is transformed.
-        response: Option<Side>;
+        response: Option<TransformationConfig>;
         /// The longest body of a request, in bytes; a longer one is answered with 413.
         max_req_body_size: usize = BODY_BYTES_DEFAULT, { "minimum": 1 };
         /// The longest body of a response, in bytes; a response with a longer one fails.
@@ -116,7 +116,7 @@ attributes! {
 }
 
 attributes! {
-    struct Side {
+    struct TransformationConfig {
         /// The format of the body; without it the media type tells.
         input_format: Option<Format>;
         /// The template of the new body.
@@ -172,7 +172,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 type Sides = (Option<Transformation>, Option<Transformation>);
 
 fn sides(config: &BodyTransformerConfig) -> Result<Sides, String> {
-    let compile = |name: &'static str, side: &Side| {
+    let compile = |name: &'static str, side: &TransformationConfig| {
         Transformation::compile(name, side.input_format, &side.template, side.template_is_base64)
     };
     Ok((

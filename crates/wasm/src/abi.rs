@@ -102,22 +102,22 @@ impl MapId {
 
 /// The half of an exchange that a guest pauses and continues, or the beginning of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum StreamSide {
     Request,
     Response,
     Downstream,
 }
 
-impl Side {
+impl StreamSide {
     /// How many there are.
-    pub(crate) const COUNT: usize = Side::Downstream as usize + 1;
+    pub(crate) const COUNT: usize = StreamSide::Downstream as usize + 1;
 
     /// The stream of `number`; bytes of nodes pass no guest.
-    pub(crate) fn of(number: i32) -> Option<Side> {
+    pub(crate) fn of(number: i32) -> Option<StreamSide> {
         match number {
-            0 => Some(Side::Request),
-            1 => Some(Side::Response),
-            2 => Some(Side::Downstream),
+            0 => Some(StreamSide::Request),
+            1 => Some(StreamSide::Response),
+            2 => Some(StreamSide::Downstream),
             _ => None,
         }
     }

@@ -11,7 +11,7 @@ use exchange::plugin::Reply;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::StreamSession;
 
-use crate::abi::Side;
+use crate::abi::StreamSide;
 use crate::fault::GuestFault;
 use crate::host::{Arrival, Loan};
 use crate::vm::Vm;
@@ -205,7 +205,7 @@ impl VmCell {
         cx: &mut Context<'_>,
         exchange: &mut Exchange,
         context: u32,
-        side: Side,
+        side: StreamSide,
         body: &mut Option<Vec<u8>>,
     ) -> Poll<Result<Resumed, GuestFault>> {
         loop {
@@ -237,15 +237,15 @@ impl VmCell {
                 let arrival = arrival.ok_or_else(|| GuestFault::new("instance_gone", "its context is gone"))?;
                 let frame = &mut vm.host().frame;
                 let place = match side {
-                    Side::Request => &mut frame.request_body,
-                    Side::Response | Side::Downstream => &mut frame.response_body,
+                    StreamSide::Request => &mut frame.request_body,
+                    StreamSide::Response | StreamSide::Downstream => &mut frame.response_body,
                 };
                 *place = body.take();
                 vm.on_answer(context, arrival)?;
                 let frame = &mut vm.host().frame;
                 *body = match side {
-                    Side::Request => frame.request_body.take(),
-                    Side::Response | Side::Downstream => frame.response_body.take(),
+                    StreamSide::Request => frame.request_body.take(),
+                    StreamSide::Response | StreamSide::Downstream => frame.response_body.take(),
                 };
                 Ok(())
             });

@@ -16,7 +16,7 @@ use stdx::lent::Lent;
 use tokio::sync::oneshot;
 use wasmtime::{Memory, StoreLimits, StoreLimitsBuilder, TypedFunc};
 
-use crate::abi::{AbiVersion, Pairs, Side};
+use crate::abi::{AbiVersion, Pairs, StreamSide};
 use crate::cell::VmCell;
 use crate::limits::{
     HOST_CALLS_MAX, HOST_CALLS_PER_LOOK, LOG_LINES_PER_SECOND_MAX, MEMORY_BYTES_MAX, TABLE_ELEMENTS_MAX,
@@ -139,7 +139,7 @@ pub(crate) struct Stream {
     pub root: u32,
     pub is_session: bool,
     pub reply: Option<Box<Reply>>,
-    pub continues: [bool; Side::COUNT],
+    pub continues: [bool; StreamSide::COUNT],
     pub is_closed: bool,
     /// The request has ended, and the guest has yet to say that it is done.
     pub awaits_done: bool,
@@ -154,7 +154,7 @@ impl Stream {
             root,
             is_session,
             reply: None,
-            continues: [false; Side::COUNT],
+            continues: [false; StreamSide::COUNT],
             is_closed: false,
             awaits_done: false,
             inbox: VecDeque::new(),
@@ -164,7 +164,7 @@ impl Stream {
     }
 
     /// Lets a paused side go on.
-    pub(crate) fn resume(&mut self, side: Side) {
+    pub(crate) fn resume(&mut self, side: StreamSide) {
         self.continues[side as usize] = true;
         self.wake();
     }

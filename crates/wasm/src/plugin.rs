@@ -15,7 +15,7 @@ use exchange::plugin::outbound::DestinationOpener;
 use exchange::plugin::{BodyNeed, Decision, Flow, Plugin, Portion, Reply, ResponseStep};
 use message::{FieldId, Headers, Method};
 
-use crate::abi::Side;
+use crate::abi::StreamSide;
 use crate::cell::{Resumed, VmCell};
 use crate::fault::GuestFault;
 use crate::fields::Head;
@@ -82,7 +82,7 @@ impl WasmPlugin {
             Head::Response => has_no_response_body(exchange),
         };
         let fields = head.count(exchange);
-        let side = if head == Head::Request { Side::Request } else { Side::Response };
+        let side = if head == Head::Request { StreamSide::Request } else { StreamSide::Response };
         let headed = cell.enter(Some(exchange), context, |vm| {
             if let Some(stream) = vm.host().streams.get_mut(&context) {
                 stream.continues[side as usize] = false;
@@ -108,7 +108,7 @@ impl WasmPlugin {
     async fn resumed(
         &self,
         exchange: &mut Exchange,
-        side: Side,
+        side: StreamSide,
         body: &mut Option<Vec<u8>>,
     ) -> Result<Option<Box<Reply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
@@ -140,7 +140,7 @@ impl WasmPlugin {
         exchange: &mut Exchange,
         is_paused: bool,
     ) -> Result<Option<Box<Reply>>, GuestFault> {
-        if is_paused && let Some(reply) = self.resumed(exchange, Side::Request, &mut None).await? {
+        if is_paused && let Some(reply) = self.resumed(exchange, StreamSide::Request, &mut None).await? {
             return Ok(Some(reply));
         }
         if self.takes_whole_body(exchange) {
@@ -217,7 +217,7 @@ impl Plugin for WasmPlugin {
                 ResponseStep::Done
             }
             Ok(Headed::Pause) => ResponseStep::Wait(Box::pin(async move {
-                match self.resumed(exchange, Side::Response, &mut None).await {
+                match self.resumed(exchange, StreamSide::Response, &mut None).await {
                     Ok(None) => {}
                     Ok(Some(reply)) => self.replace_response(exchange, *reply),
                     Err(fault) => self.fail_response(exchange, &fault),

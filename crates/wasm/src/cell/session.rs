@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use exchange::plugin::stream::StreamSession;
 
 use super::{Subject, VmCell};
-use crate::abi::Side;
+use crate::abi::StreamSide;
 use crate::fault::GuestFault;
 
 /// How a session goes on that its guest has paused.
@@ -32,7 +32,7 @@ impl VmCell {
                 if stream.is_closed {
                     return Ok(Poll::Ready(Some(SessionResumed::Closed)));
                 }
-                if std::mem::take(&mut stream.continues[Side::Downstream as usize]) {
+                if std::mem::take(&mut stream.continues[StreamSide::Downstream as usize]) {
                     return Ok(Poll::Ready(Some(SessionResumed::Continue)));
                 }
                 if !stream.inbox.is_empty() {

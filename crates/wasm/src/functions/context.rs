@@ -4,7 +4,7 @@ use exchange::plugin::Reply;
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
-use crate::abi::{Pairs, Side, AbiStatus, deserialize};
+use crate::abi::{Pairs, StreamSide, AbiStatus, deserialize};
 use crate::fields::STATUSES;
 use crate::host::Host;
 use crate::limits::BODY_BUFFER_MAX;
@@ -34,18 +34,18 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
         }
     })?;
     linker.func_wrap(ENV, "proxy_continue_stream", |mut caller: Caller<'_, Host>, side: i32| match side {
-        0..=2 => resume(&mut caller, Side::of(side)),
+        0..=2 => resume(&mut caller, StreamSide::of(side)),
         3 => AbiStatus::Unimplemented as i32,
         _ => AbiStatus::BadArgument as i32,
     })?;
     linker.func_wrap(ENV, "proxy_continue_request", |mut caller: Caller<'_, Host>| {
-        resume(&mut caller, Some(Side::Request))
+        resume(&mut caller, Some(StreamSide::Request))
     })?;
     linker.func_wrap(ENV, "proxy_continue_response", |mut caller: Caller<'_, Host>| {
-        resume(&mut caller, Some(Side::Response))
+        resume(&mut caller, Some(StreamSide::Response))
     })?;
     linker.func_wrap(ENV, "proxy_resume_downstream", |mut caller: Caller<'_, Host>| {
-        resume(&mut caller, Some(Side::Downstream))
+        resume(&mut caller, Some(StreamSide::Downstream))
     })?;
     linker.func_wrap(ENV, "proxy_close_stream", |mut caller: Caller<'_, Host>, side: i32| {
         if !(0..=3).contains(&side) {
@@ -102,12 +102,12 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     Ok(())
 }
 
-fn resume(caller: &mut Caller<'_, Host>, side: Option<Side>) -> i32 {
+fn resume(caller: &mut Caller<'_, Host>, side: Option<StreamSide>) -> i32 {
     let (Some(side), Some(stream)) = (side, caller.data_mut().stream()) else {
         return AbiStatus::BadArgument as i32;
     };
     // A session has one side only, and a request has not that one.
-    if stream.is_session != (side == Side::Downstream) {
+    if stream.is_session != (side == StreamSide::Downstream) {
         return AbiStatus::Unimplemented as i32;
     }
     stream.resume(side);

@@ -10,7 +10,7 @@ use message::{FieldId, Headers, syntax};
 
 use super::state::RequestState;
 use super::{WasmPlugin, closed};
-use crate::abi::{Pairs, Side};
+use crate::abi::{Pairs, StreamSide};
 use crate::fault::GuestFault;
 use crate::fields::Head;
 use crate::limits::{BODY_AUTO_MAX, BODY_BUFFER_MAX};
@@ -104,24 +104,24 @@ impl WasmPlugin {
         let before = body.clone();
         let is_end = trailers.is_none();
         let action = cell.enter(Some(exchange), context, |vm| {
-            reset(vm, context, Side::Request);
+            reset(vm, context, StreamSide::Request);
             vm.on_body(context, Head::Request, &mut body, is_end)
         })?;
         if action == GuestAction::Drop {
             body.clear();
         }
         let mut paused = Some(body);
-        if let Some(reply) = self.settled(exchange, action, Side::Request, &mut paused).await? {
+        if let Some(reply) = self.settled(exchange, action, StreamSide::Request, &mut paused).await? {
             return Ok(Some(reply));
         }
         if let Some(known) = &trailers {
             let mut pairs = pairs_of(known);
             let before = pairs.clone();
             let action = cell.enter(Some(exchange), context, |vm| {
-                reset(vm, context, Side::Request);
+                reset(vm, context, StreamSide::Request);
                 vm.on_trailers(context, Head::Request, &mut pairs)
             })?;
-            if let Some(reply) = self.settled(exchange, action, Side::Request, &mut paused).await? {
+            if let Some(reply) = self.settled(exchange, action, StreamSide::Request, &mut paused).await? {
                 return Ok(Some(reply));
             }
             if pairs != before {
@@ -140,7 +140,7 @@ impl WasmPlugin {
         &self,
         exchange: &mut Exchange,
         action: GuestAction,
-        side: Side,
+        side: StreamSide,
         body: &mut Option<Vec<u8>>,
     ) -> Result<Option<Box<Reply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
@@ -187,7 +187,7 @@ impl WasmPlugin {
             std::mem::swap(held, body);
             held.clear();
         }
-        let side = if head == Head::Request { Side::Request } else { Side::Response };
+        let side = if head == Head::Request { StreamSide::Request } else { StreamSide::Response };
         let is_end = portion == Portion::Last && !has_trailers;
         let (action, continues) = cell.enter(Some(exchange), context, |vm| {
             reset(vm, context, side);
@@ -299,14 +299,14 @@ impl WasmPlugin {
         let (cell, context) = self.context(exchange)?;
         let is_end = !exchange.state::<RequestState>().has_trailers;
         let action = cell.enter(Some(exchange), context, |vm| {
-            reset(vm, context, Side::Response);
+            reset(vm, context, StreamSide::Response);
             vm.on_body(context, Head::Response, body, is_end)
         })?;
         if action == GuestAction::Drop {
             body.clear();
         }
         let mut paused = Some(std::mem::take(body));
-        let reply = self.settled(exchange, action, Side::Response, &mut paused).await?;
+        let reply = self.settled(exchange, action, StreamSide::Response, &mut paused).await?;
         *body = paused.unwrap_or_default();
         Ok(reply)
     }
@@ -338,7 +338,7 @@ impl WasmPlugin {
 }
 
 /// Forgets that the guest has continued a side: that counts only from its next pause on.
-fn reset(vm: &mut crate::vm::Vm, context: u32, side: Side) {
+fn reset(vm: &mut crate::vm::Vm, context: u32, side: StreamSide) {
     if let Some(stream) = vm.host().streams.get_mut(&context) {
         stream.continues[side as usize] = false;
     }

@@ -9,7 +9,7 @@ use crate::context::WorkerContext;
 use crate::upstream::original::OriginalPolicy;
 use exchange::failure::{Cause, Failure};
 use exchange::observe::pace::Pace;
-use exchange::own_addresses::{CONNECTIONS_MAX, EntryFault, Side, is_at};
+use exchange::own_addresses::{CONNECTIONS_MAX, EntryFault, ConnectionSide, is_at};
 use exchange::plugin::stream::{SessionEnd, StreamSession};
 use net::listener::Interception;
 
@@ -42,7 +42,7 @@ pub(super) fn admit(
         return Err(end);
     }
     let peer = record.session.peer;
-    enter(context, &mut record.session, peer, Side::Accepted).map_err(|failure| {
+    enter(context, &mut record.session, peer, ConnectionSide::Accepted).map_err(|failure| {
         record.session.reason = Some(failure.detail.clone());
         SessionEnd::Failed(failure.cause)
     })
@@ -57,14 +57,14 @@ pub(super) fn opened(
     session: &mut StreamSession,
     own: SocketAddr,
 ) -> Result<(), Failure> {
-    enter(context, session, own, Side::Opened)
+    enter(context, session, own, ConnectionSide::Opened)
 }
 
 fn enter(
     context: &WorkerContext,
     session: &mut StreamSession,
     sender: SocketAddr,
-    side: Side,
+    side: ConnectionSide,
 ) -> Result<(), Failure> {
     let fault = match context.local.shared.own_addresses.enter(sender, session.local, side) {
         Ok(entry) => {

@@ -36,7 +36,7 @@ struct Calls {
 
 /// The side of a tunnel that bytes come from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum TunnelSide {
     Client,
     Node,
 }
@@ -53,12 +53,12 @@ impl Spoken {
 
     /// The client's end of the tunnel.
     pub(super) fn client<E: TunnelEnd>(&self, inner: E) -> SpokenEnd<E> {
-        SpokenEnd { inner, spoken: self.clone(), side: Side::Client, shown_bytes: 0, delay: None }
+        SpokenEnd { inner, spoken: self.clone(), side: TunnelSide::Client, shown_bytes: 0, delay: None }
     }
 
     /// The node's end of the tunnel.
     pub(super) fn node<E: TunnelEnd>(&self, inner: E) -> SpokenEnd<E> {
-        SpokenEnd { inner, spoken: self.clone(), side: Side::Node, shown_bytes: 0, delay: None }
+        SpokenEnd { inner, spoken: self.clone(), side: TunnelSide::Node, shown_bytes: 0, delay: None }
     }
 
     /// The session is over: why its bytes broke the rules, if they did.
@@ -69,11 +69,11 @@ impl Spoken {
     }
 
     /// Shows bytes to the protocol; how many milliseconds they are held back.
-    fn read(&self, side: Side, bytes: &[u8]) -> io::Result<u64> {
+    fn read(&self, side: TunnelSide, bytes: &[u8]) -> io::Result<u64> {
         let SpokenProtocolState { protocol, calls, fault } = &mut *self.0.borrow_mut();
         let read = match side {
-            Side::Client => protocol.client_sent(bytes),
-            Side::Node => protocol.node_sent(bytes, &mut |call| calls.log(call)).map(|()| 0),
+            TunnelSide::Client => protocol.client_sent(bytes),
+            TunnelSide::Node => protocol.node_sent(bytes, &mut |call| calls.log(call)).map(|()| 0),
         };
         read.map_err(|reason| {
             *fault = Some(reason);
@@ -98,7 +98,7 @@ impl Calls {
 pub(super) struct SpokenEnd<E> {
     inner: E,
     spoken: Spoken,
-    side: Side,
+    side: TunnelSide,
     /// How many of the held bytes may be passed on.
     shown_bytes: usize,
     delay: Option<Pin<Box<dyn Future<Output = ()>>>>,
