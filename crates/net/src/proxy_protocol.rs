@@ -12,7 +12,7 @@ mod v2;
 
 use std::net::SocketAddr;
 
-pub use encode::{Said, SaidTls, Version, encode};
+pub use encode::{Said, SaidTls, ProxyHeaderVersion, encode};
 pub use tlv::{SslTlv, Tlvs};
 
 /// Most bytes of a header. Version 1 ends within 107; version 2 can announce 65,551, of which addresses take 52 bytes, and

@@ -27,7 +27,7 @@ pub struct CanaryShare {
 }
 
 /// One of two versions: its instance, and the phases that it takes part in.
-pub struct Version<P: ?Sized, F: 'static> {
+pub struct CanaryVersion<P: ?Sized, F: 'static> {
     /// Its instance.
     pub plugin: Arc<P>,
     /// Its phases.
@@ -36,8 +36,8 @@ pub struct Version<P: ?Sized, F: 'static> {
 
 /// An instance of each of two versions.
 pub struct Canary<P: ?Sized, F: 'static> {
-    active: Version<P, F>,
-    canary: Version<P, F>,
+    active: CanaryVersion<P, F>,
+    canary: CanaryVersion<P, F>,
     pub(super) share: CanaryShare,
 }
 
@@ -46,7 +46,7 @@ pub type CanaryPlugin = Canary<dyn Plugin, PluginPhase>;
 
 impl<P: ?Sized, F: PartialEq> Canary<P, F> {
     /// `canary` serves its share, `active` all others.
-    pub fn new(active: Version<P, F>, canary: Version<P, F>, share: CanaryShare) -> Canary<P, F> {
+    pub fn new(active: CanaryVersion<P, F>, canary: CanaryVersion<P, F>, share: CanaryShare) -> Canary<P, F> {
         Canary { active, canary, share }
     }
 
@@ -250,7 +250,7 @@ mod tests {
 
     fn canary(percent: f64, vars: Option<serde_json::Value>) -> CanaryPlugin {
         let version =
-            |status, phases| Version { plugin: Arc::new(Answers(status)) as Arc<dyn Plugin>, phases };
+            |status, phases| CanaryVersion { plugin: Arc::new(Answers(status)) as Arc<dyn Plugin>, phases };
         let vars = vars.map(|vars| Expression::compile(&vars).unwrap());
         CanaryPlugin::new(
             version(401, &[PluginPhase::Access]),

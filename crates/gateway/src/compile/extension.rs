@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use exchange::plugin::canary::{self, CanaryShare, Version};
+use exchange::plugin::canary::{self, CanaryShare, CanaryVersion};
 use exchange::plugin::extension::{Extension, interned_phases};
 use exchange::plugin::extension_loader::LoadedCode;
 use exchange::plugin::stream::{StreamPhase, StreamPlugin};
@@ -125,14 +125,14 @@ impl Served<'_> {
     /// An instance; a configuration that a version refuses makes none.
     fn build(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         let one =
-            |code: &dyn Extension| Ok(Version { plugin: code.build(build, config)?, phases: code.phases() });
+            |code: &dyn Extension| Ok(CanaryVersion { plugin: code.build(build, config)?, phases: code.phases() });
         self.chosen(config, one, |both| Arc::new(both))
     }
 
     /// As [`Served::build`], for sessions.
     fn build_stream(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
         let one = |code: &dyn Extension| {
-            Ok(Version { plugin: code.build_stream(build, config)?, phases: code.stream_phases() })
+            Ok(CanaryVersion { plugin: code.build_stream(build, config)?, phases: code.stream_phases() })
         };
         self.chosen(config, one, |both| Arc::new(both))
     }
@@ -141,7 +141,7 @@ impl Served<'_> {
     fn chosen<P: ?Sized, F: PartialEq + 'static>(
         &self,
         config: &Value,
-        version: impl Fn(&dyn Extension) -> Result<Version<P, F>, String>,
+        version: impl Fn(&dyn Extension) -> Result<CanaryVersion<P, F>, String>,
         hold: impl FnOnce(canary::Canary<P, F>) -> Arc<P>,
     ) -> Result<Arc<P>, String> {
         let one = |code: &LoadedCode| {

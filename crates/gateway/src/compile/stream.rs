@@ -19,7 +19,7 @@ use crate::runtime::stream_table::StreamTable;
 use exchange::failure::{Cause, Unavailable};
 use exchange::plugin::stream::chain::StreamChain;
 use exchange::plugin::stream::protocol::ProtocolSettings;
-use net::proxy_protocol::Version;
+use net::proxy_protocol::ProxyHeaderVersion;
 use net::sniff::FirstProtocol;
 use router::vars::Expression;
 
@@ -105,7 +105,7 @@ impl Compiler {
             target: self.stream_target(object.key(), written, service_key.as_ref(), service),
             spoken,
             sends_proxy: match &written.proxy_protocol {
-                Some(header) => Version::new(header.version).map_or(ProxyHeader::None, ProxyHeader::Version),
+                Some(header) => ProxyHeaderVersion::new(header.version).map_or(ProxyHeader::None, ProxyHeader::Version),
                 None => ProxyHeader::OfListener,
             },
             idle_timeout_ms: milliseconds(written.idle_timeout),

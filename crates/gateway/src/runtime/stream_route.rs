@@ -9,7 +9,7 @@ use exchange::plugin::stream::StreamTransport;
 use exchange::plugin::stream::chain::StreamChain;
 use exchange::plugin::stream::protocol::StreamProtocol;
 use ipnet::IpNet;
-use net::proxy_protocol::Version;
+use net::proxy_protocol::ProxyHeaderVersion;
 use net::sniff::FirstProtocol;
 
 /// A compiled stream route, merged with its service.
@@ -76,14 +76,14 @@ pub enum ProxyHeader {
     /// None, whatever the listener asks for.
     None,
     /// One of this version.
-    Version(Version),
+    Version(ProxyHeaderVersion),
 }
 
 impl ProxyHeader {
     /// The version that is sent for a session of a listener that `asks` for a header.
-    pub fn version(self, asks: bool) -> Option<Version> {
+    pub fn version(self, asks: bool) -> Option<ProxyHeaderVersion> {
         match self {
-            ProxyHeader::OfListener => asks.then_some(Version::V1),
+            ProxyHeader::OfListener => asks.then_some(ProxyHeaderVersion::V1),
             ProxyHeader::None => None,
             ProxyHeader::Version(version) => Some(version),
         }

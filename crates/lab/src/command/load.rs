@@ -44,7 +44,7 @@ pub struct LoadArguments {
     resume: bool,
     /// The only version of TLS that is offered [default: both]
     #[arg(long, value_enum, value_name = "VERSION")]
-    tls_version: Option<Version>,
+    tls_version: Option<LoadTlsVersion>,
     /// Requests are POSTs with a body of so many bytes; with --websocket, tcp:// and udp://, the length of a message
     /// [default: none, 64]
     #[arg(short, long, value_name = "N")]
@@ -104,7 +104,7 @@ pub struct LoadArguments {
 
 /// Versions of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Version {
+enum LoadTlsVersion {
     /// TLS 1.2
     #[value(name = "1.2")]
     V1_2,
@@ -203,8 +203,8 @@ impl LoadArguments {
             tls: Tls {
                 resume: self.resume,
                 version: self.tls_version.map(|version| match version {
-                    Version::V1_2 => TlsVersion::V1_2,
-                    Version::V1_3 => TlsVersion::V1_3,
+                    LoadTlsVersion::V1_2 => TlsVersion::V1_2,
+                    LoadTlsVersion::V1_3 => TlsVersion::V1_3,
                 }),
             },
             expect: Expectation {

@@ -7,19 +7,19 @@ use super::{Addresses, V1_PREFIX};
 
 /// A version of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum ProxyHeaderVersion {
     /// One line of text.
     V1,
     /// Binary, with TLVs.
     V2,
 }
 
-impl Version {
+impl ProxyHeaderVersion {
     /// The version of this number.
-    pub fn new(number: u8) -> Option<Version> {
+    pub fn new(number: u8) -> Option<ProxyHeaderVersion> {
         match number {
-            1 => Some(Version::V1),
-            2 => Some(Version::V2),
+            1 => Some(ProxyHeaderVersion::V1),
+            2 => Some(ProxyHeaderVersion::V2),
             _ => None,
         }
     }
@@ -61,12 +61,12 @@ const CLIENT_SSL: u8 = 1;
 const CLIENT_CERTIFICATE: u8 = 2 | 4;
 
 /// The header of `version` for a connection with these ends.
-pub fn encode(version: Version, ends: Addresses, said: &Said<'_>) -> Vec<u8> {
+pub fn encode(version: ProxyHeaderVersion, ends: Addresses, said: &Said<'_>) -> Vec<u8> {
     // Addresses of different families cannot stand in one header; IPv4 is mapped then.
     let (source, destination) = same_family(ends);
     match version {
-        Version::V1 => line(source, destination),
-        Version::V2 => binary(source, destination, said),
+        ProxyHeaderVersion::V1 => line(source, destination),
+        ProxyHeaderVersion::V2 => binary(source, destination, said),
     }
 }
 
@@ -167,14 +167,14 @@ mod tests {
             tls: Some(tls),
         };
         for (source, destination) in rows {
-            for version in [Version::V1, Version::V2] {
+            for version in [ProxyHeaderVersion::V1, ProxyHeaderVersion::V2] {
                 let bytes = encode(version, ends(source, destination), &said);
                 let step = Decoder::default().decode(&bytes).unwrap();
                 let header = step.header.expect("it is whole");
                 let (from, to) = same_family(ends(source, destination));
                 assert_eq!(header.addresses, Some(Addresses { source: from, destination: to }), "{source}");
                 assert_eq!(step.taken, bytes.len());
-                if version == Version::V2 {
+                if version == ProxyHeaderVersion::V2 {
                     assert_eq!(header.tlvs.get(AUTHORITY), Some(&b"db.test"[..]));
                     assert_eq!(header.tlvs.get(ALPN), Some(&b"postgresql"[..]));
                     let ssl = header.tlvs.ssl().unwrap();
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn header_of_version_1_is_one_line() {
-        let bytes = encode(Version::V1, ends("192.0.2.1:4000", "198.51.100.1:443"), &Said::default());
+        let bytes = encode(ProxyHeaderVersion::V1, ends("192.0.2.1:4000", "198.51.100.1:443"), &Said::default());
         assert_eq!(bytes, b"PROXY TCP4 192.0.2.1 198.51.100.1 4000 443\r\n");
     }
 }

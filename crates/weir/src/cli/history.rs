@@ -36,11 +36,11 @@ pub(crate) struct HistoryArguments {
 struct Listed {
     revision: u64,
     oldest: u64,
-    versions: Vec<Version>,
+    versions: Vec<RevisionEntry>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Version {
+struct RevisionEntry {
     version: u64,
     at_ms: u64,
     source: String,
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
     if arguments.json {
         print(serde_json::to_string_pretty(&answer)?);
     } else if arguments.version.is_some() {
-        let version: Version = serde_json::from_value(answer)?;
+        let version: RevisionEntry = serde_json::from_value(answer)?;
         print(format_args!("{HEADINGS}\n{}\n", line(&version)));
         print(changes::render(&version.changes, paint).trim_end());
     } else {
@@ -81,8 +81,8 @@ pub(crate) fn run(arguments: &HistoryArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn line(version: &Version) -> String {
-    let Version { version, at_ms, source, by, objects, .. } = version;
+fn line(version: &RevisionEntry) -> String {
+    let RevisionEntry { version, at_ms, source, by, objects, .. } = version;
     let mut date = HttpDate::new();
     // The first five bytes are the name of the day.
     let when = String::from_utf8_lossy(&date.at(at_ms / 1000)[5..]).into_owned();
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_version_is_one_line_below_its_headings() {
-        let version = Version {
+        let version = RevisionEntry {
             version: 12,
             at_ms: 1_767_225_661_999,
             source: "rollback".to_owned(),

@@ -63,7 +63,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::plugin::canary::{CanaryShare, Version};
+    use crate::plugin::canary::{CanaryShare, CanaryVersion};
 
     /// Refuses with its name, and counts what it logs.
     #[derive(Default)]
@@ -84,7 +84,7 @@ mod tests {
         let both: &[StreamPhase] = &[StreamPhase::Preread, StreamPhase::Log];
         let [active, canary] = ["active", "canary"].map(|name| Arc::new(Named(name, AtomicUsize::new(0))));
         let version =
-            |plugin: &Arc<Named>| Version { plugin: plugin.clone() as Arc<dyn StreamPlugin>, phases: both };
+            |plugin: &Arc<Named>| CanaryVersion { plugin: plugin.clone() as Arc<dyn StreamPlugin>, phases: both };
         let vars = Some(Expression::compile(&json!([["remote_addr", "==", "10.0.0.2"]])).unwrap());
         let share = CanaryShare { percent: 100.0, vars, choice: 7 };
         let plugin = CanaryStreamPlugin::new(version(&active), version(&canary), share);

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::plugin::stream::SessionEnd;
 use net::env::udp::{Answers, Batch, DatagramSendFault, NodePoll, NodeSocket, fault_of};
-use net::proxy_protocol::Version;
+use net::proxy_protocol::ProxyHeaderVersion;
 
 use super::port::{Port, count_of};
 use super::table::SessionKey;
@@ -77,7 +77,7 @@ enum DatagramSessionState {
     /// It has no node: none was needed so far, or the last one has refused it.
     WithoutNode,
     /// It has a node. The header of the PROXY protocol goes in front of the next datagram.
-    AtNode(NodeSocket, Option<Version>),
+    AtNode(NodeSocket, Option<ProxyHeaderVersion>),
 }
 
 struct DatagramSessionParts {
@@ -297,7 +297,7 @@ impl DatagramSession {
         let DatagramSessionParts { route, record, upstream, held, place, tried } = &mut *self.parts;
         let Some(record) = record else { return Err(SessionEnd::Stopped) };
         let header = route.sends_proxy.version(asks);
-        if header == Some(Version::V1) {
+        if header == Some(ProxyHeaderVersion::V1) {
             let detail = "version 1 of the PROXY protocol has no form for datagrams";
             return Err(fail(record, Failure::new(Cause::FaultyConfiguration, detail)));
         }

@@ -26,7 +26,7 @@ use crate::upstream::{PassHost, Upstream};
 use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::plugin::stream::{StreamSession, StreamTransport};
-use net::proxy_protocol::{Addresses, Said, SaidTls, Version, encode};
+use net::proxy_protocol::{Addresses, Said, SaidTls, ProxyHeaderVersion, encode};
 use net::tls::facts::ClientVerdict;
 use stdx::buffer::Buffer;
 
@@ -204,7 +204,7 @@ async fn try_node(
     session: &StreamSession,
     upstream: &Upstream,
     held: &mut HeldNode,
-    sends_proxy: Option<Version>,
+    sends_proxy: Option<ProxyHeaderVersion>,
 ) -> Result<CountedTransport, Failure> {
     let context = &timer.context;
     let Some(node) = &held.node else { return Err(Failure::new(Cause::NoNode, "there is none")) };
@@ -258,7 +258,7 @@ fn server_name(session: &StreamSession, upstream: &Upstream, node_host: &str) ->
 }
 
 /// The PROXY protocol header for a node of the session.
-pub(in crate::downstream) fn proxy_header(version: Version, session: &StreamSession) -> Vec<u8> {
+pub(in crate::downstream) fn proxy_header(version: ProxyHeaderVersion, session: &StreamSession) -> Vec<u8> {
     let tls = session.tls.as_ref().map(|tls| SaidTls {
         version: tls.facts.version,
         cipher: tls.facts.cipher,
@@ -280,7 +280,7 @@ pub(in crate::downstream) fn proxy_header(version: Version, session: &StreamSess
 /// Sends the PROXY protocol header.
 async fn send_header(
     stream: &mut CountedTransport,
-    version: Version,
+    version: ProxyHeaderVersion,
     session: &StreamSession,
 ) -> Result<(), Failure> {
     let header = proxy_header(version, session);
