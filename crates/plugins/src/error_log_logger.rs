@@ -44,7 +44,7 @@ use serde_json::{Value, json};
 
 use crate::shared::config;
 use metadata::ErrorLogLoggerMetadata;
-use sink::Destination;
+use sink::ErrorLogSink;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 1091, &[], schema, build)
@@ -78,7 +78,7 @@ fn build(build: &Build<'_>, _config: &Value) -> Result<Arc<dyn Plugin>, String> 
     let metadata = metadata::read(written)?;
     let key = format!("{NAME}/{}", config::identity(written));
     let queue = build.states.keep(&key, || {
-        let destination = Destination::new(build.services, &metadata)?;
+        let destination = ErrorLogSink::new(build.services, &metadata)?;
         build.services.queue(settings(&metadata), destination)
     });
     if let Err(reason) = &*queue {

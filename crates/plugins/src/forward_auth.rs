@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::outbound::{
-    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
+    OutboundDestination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
 use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
 
@@ -73,7 +73,7 @@ pub(crate) const KIND: PluginKind = PluginKind::new(
 
 /// The compiled plugin.
 struct ForwardAuth {
-    destination: Destination,
+    destination: OutboundDestination,
     limits: OutboundLimits,
     method: RequestMethod,
     /// The longest request body that is sent along: it is held in memory while the server is asked.

@@ -50,7 +50,7 @@ mod input;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::outbound::{Destination, OutboundLimits, OutboundRequest, OutboundTls, check_uri};
+use exchange::plugin::outbound::{OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls, check_uri};
 use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
 use message::{FieldError, Headers, Method};
 use net::endpoint::KeepAlive;
@@ -103,7 +103,7 @@ impl OpaConfig {
 }
 
 struct Opa {
-    destination: Destination,
+    destination: OutboundDestination,
     limits: OutboundLimits,
     input: Input,
     upstream_fields: Vec<Box<str>>,

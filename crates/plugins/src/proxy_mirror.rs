@@ -36,7 +36,7 @@ use exchange::Local;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::outbound::{
-    CopiedLine, Destination, OutboundCause, OutboundLimits, OutboundRequest, OutboundTls, check_uri,
+    CopiedLine, OutboundDestination, OutboundCause, OutboundLimits, OutboundRequest, OutboundTls, check_uri,
 };
 use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind};
 use message::{FieldId, Method};
@@ -91,7 +91,7 @@ struct ProxyMirror {
 
 /// The server that receives copies, shared by the instance and the copies under way.
 struct Mirror {
-    destination: Destination,
+    destination: OutboundDestination,
     copies: Arc<Copies>,
     copied: EventCounter,
     lost: EventCounter,

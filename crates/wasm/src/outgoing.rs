@@ -6,7 +6,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use exchange::local::Local;
 use exchange::plugin::outbound::{
-    CopiedLine, Destination, DestinationOpener, GrpcAnswer, GrpcCall, GrpcDestination, OutboundError,
+    CopiedLine, OutboundDestination, DestinationOpener, GrpcAnswer, GrpcCall, GrpcDestination, OutboundError,
     OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
 use message::{Headers, Method};
@@ -45,7 +45,7 @@ pub(crate) enum Payload {
 /// The servers that guests of this worker have called.
 #[derive(Default)]
 struct Destinations {
-    http: RefCell<FastMap<String, Rc<Destination>>>,
+    http: RefCell<FastMap<String, Rc<OutboundDestination>>>,
     grpc: RefCell<FastMap<String, Rc<GrpcDestination>>>,
 }
 
@@ -147,7 +147,7 @@ impl Destinations {
         uri: &str,
         opener: &DestinationOpener,
         wait_ms: u64,
-    ) -> Result<Rc<Destination>, String> {
+    ) -> Result<Rc<OutboundDestination>, String> {
         if let Some(known) = self.http.borrow().get(uri) {
             return Ok(known.clone());
         }

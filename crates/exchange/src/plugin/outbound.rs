@@ -22,7 +22,7 @@ pub use model::outbound::OutboundPolicy;
 
 pub use client::{CopiedLine, HttpClient};
 pub use datagram::{DATAGRAM_MAX_BYTES, DatagramDestination};
-pub use destination::{Destination, check_uri};
+pub use destination::{OutboundDestination, check_uri};
 pub use error::{OutboundCause, OutboundError};
 pub use grpc::{GrpcAnswer, GrpcCall, GrpcDestination};
 pub use opener::DestinationOpener;

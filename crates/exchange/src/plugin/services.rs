@@ -11,7 +11,7 @@ use super::batch::{BatchQueue, QueueSettings, Queues, Sink};
 use super::call_failures::{AllCallFailures, CallFailures};
 use super::events::{EventCounter, PluginEvents};
 use super::outbound::{
-    DatagramDestination, Destination, DestinationOpener, GrpcDestination, OutboundPolicy, OutboundTls,
+    DatagramDestination, OutboundDestination, DestinationOpener, GrpcDestination, OutboundPolicy, OutboundTls,
     StreamDestination, StreamDestinations,
 };
 use super::process::ProcessFacts;
@@ -130,8 +130,8 @@ impl Services {
         uri: &str,
         keep_alive: KeepAlive,
         tls: &OutboundTls,
-    ) -> Result<Destination, String> {
-        Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
+    ) -> Result<OutboundDestination, String> {
+        OutboundDestination::new(uri, keep_alive, tls, &self.tls, &self.resolver, self.policy.clone())
     }
 
     /// A destination for unary calls of gRPC at `uri`, of which scheme, host and port count.

@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 use exchange::local::Local;
 use exchange::plugin::Build;
-use exchange::plugin::outbound::{Destination, DestinationOpener, OutboundResponse, OutboundTls};
+use exchange::plugin::outbound::{OutboundDestination, DestinationOpener, OutboundResponse, OutboundTls};
 use jsonx::Bounds;
 use net::endpoint::KeepAlive;
 use net::env;
@@ -26,9 +26,9 @@ const RESOURCES_MAX: usize = 128;
 
 /// See the module.
 pub(super) struct Server {
-    discovery: Option<Destination>,
-    token: Option<Destination>,
-    registration: Option<Destination>,
+    discovery: Option<OutboundDestination>,
+    token: Option<OutboundDestination>,
+    registration: Option<OutboundDestination>,
     opener: DestinationOpener,
     tls: OutboundTls,
     keep_alive: KeepAlive,
@@ -49,8 +49,8 @@ struct KeycloakCache {
 }
 
 struct Endpoints {
-    token: Option<Destination>,
-    registration: Option<Destination>,
+    token: Option<OutboundDestination>,
+    registration: Option<OutboundDestination>,
 }
 
 struct ClientToken {
@@ -201,7 +201,7 @@ impl Server {
         found.map_err(|reason| format!("Accessing discovery URL failed: {reason}"))
     }
 
-    async fn open(&self, url: &Value) -> Result<Option<Destination>, String> {
+    async fn open(&self, url: &Value) -> Result<Option<OutboundDestination>, String> {
         let Some(url) = url.as_str() else { return Ok(None) };
         let wait_ms = self.calls.timeout_ms();
         self.opener.open(url, self.keep_alive, &self.tls, wait_ms).await.map(Some)

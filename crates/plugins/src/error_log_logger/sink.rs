@@ -19,33 +19,33 @@ const KEPT_MAX: usize = 5;
 const REQUEST_MAX_BYTES: usize = 1024 * 1024;
 
 /// See the module.
-pub(super) enum Destination {
+pub(super) enum ErrorLogSink {
     Tcp(ByteStream),
     Skywalking { collector: Collector, service: String, instance: String },
     Clickhouse { collector: Collector, table: String },
     Kafka(Producer),
 }
 
-impl Destination {
+impl ErrorLogSink {
     /// The destination that the metadata name.
     ///
     /// # Errors
     /// Why it cannot be reached, a sentence.
-    pub(super) fn new(services: &Services, metadata: &ErrorLogLoggerMetadata) -> Result<Destination, String> {
+    pub(super) fn new(services: &Services, metadata: &ErrorLogLoggerMetadata) -> Result<ErrorLogSink, String> {
         if let Some(skywalking) = &metadata.skywalking {
-            return Destination::skywalking(services, metadata, skywalking);
+            return ErrorLogSink::skywalking(services, metadata, skywalking);
         }
         if let Some(clickhouse) = &metadata.clickhouse {
-            return Destination::clickhouse(services, metadata, clickhouse);
+            return ErrorLogSink::clickhouse(services, metadata, clickhouse);
         }
         if let Some(kafka) = &metadata.kafka {
-            return Destination::kafka(services, metadata, kafka);
+            return ErrorLogSink::kafka(services, metadata, kafka);
         }
         let Some(tcp) = &metadata.tcp else { return Err("the metadata name no destination".to_owned()) };
-        Destination::tcp(services, metadata, tcp)
+        ErrorLogSink::tcp(services, metadata, tcp)
     }
 
-    fn tcp(services: &Services, metadata: &ErrorLogLoggerMetadata, tcp: &Tcp) -> Result<Destination, String> {
+    fn tcp(services: &Services, metadata: &ErrorLogLoggerMetadata, tcp: &Tcp) -> Result<ErrorLogSink, String> {
         let tls = OutboundTls { server_name: tcp.tls_server_name.clone(), ..OutboundTls::default() };
         let reaching = Reaching {
             host: &tcp.host,
@@ -55,35 +55,35 @@ impl Destination {
             kept_max: KEPT_MAX,
             idle_ms: metadata.keepalive.saturating_mul(1_000),
         };
-        ByteStream::new(services, reaching).map(Destination::Tcp)
+        ByteStream::new(services, reaching).map(ErrorLogSink::Tcp)
     }
 
     fn skywalking(
         services: &Services,
         metadata: &ErrorLogLoggerMetadata,
         skywalking: &Skywalking,
-    ) -> Result<Destination, String> {
+    ) -> Result<ErrorLogSink, String> {
         let instance = match &*skywalking.service_instance_name {
             "$hostname" => log_entry::hostname().to_owned(),
             name => name.to_owned(),
         };
         let collector = collector(services, metadata, &skywalking.endpoint_addr)?;
-        Ok(Destination::Skywalking { collector, service: skywalking.service_name.clone(), instance })
+        Ok(ErrorLogSink::Skywalking { collector, service: skywalking.service_name.clone(), instance })
     }
 
     fn clickhouse(
         services: &Services,
         metadata: &ErrorLogLoggerMetadata,
         clickhouse: &Clickhouse,
-    ) -> Result<Destination, String> {
+    ) -> Result<ErrorLogSink, String> {
         let mut collector = collector(services, metadata, &clickhouse.endpoint_addr)?;
         collector.set("clickhouse.user", "X-ClickHouse-User", &clickhouse.user)?;
         collector.set("clickhouse.password", "X-ClickHouse-Key", &clickhouse.password)?;
         collector.set("clickhouse.database", "X-ClickHouse-Database", &clickhouse.database)?;
-        Ok(Destination::Clickhouse { collector, table: clickhouse.logtable.clone() })
+        Ok(ErrorLogSink::Clickhouse { collector, table: clickhouse.logtable.clone() })
     }
 
-    fn kafka(services: &Services, metadata: &ErrorLogLoggerMetadata, kafka: &Kafka) -> Result<Destination, String> {
+    fn kafka(services: &Services, metadata: &ErrorLogLoggerMetadata, kafka: &Kafka) -> Result<ErrorLogSink, String> {
         let cluster = ClusterSettings {
             brokers: kafka.brokers.clone(),
             tls: kafka.tls.as_ref().map(|tls| TlsFields { verify: tls.verify }),
@@ -96,20 +96,20 @@ impl Destination {
             required_acks: i16::try_from(kafka.required_acks).unwrap_or(1),
             request_max_bytes: REQUEST_MAX_BYTES,
         };
-        Producer::new(services, &cluster, topic).map(Destination::Kafka)
+        Producer::new(services, &cluster, topic).map(ErrorLogSink::Kafka)
     }
 
     async fn send(&self, client: &HttpClient, lines: &[BatchEntry]) -> Result<(), DeliveryFailure> {
         match self {
-            Destination::Tcp(stream) => Ok(stream.send(&with_line_feeds(lines)).await?),
-            Destination::Skywalking { collector, service, instance } => {
+            ErrorLogSink::Tcp(stream) => Ok(stream.send(&with_line_feeds(lines)).await?),
+            ErrorLogSink::Skywalking { collector, service, instance } => {
                 let records = skywalking_records(lines, service, instance);
                 Ok(collector.post(client, records).await?.below_400()?)
             }
-            Destination::Clickhouse { collector, table } => {
+            ErrorLogSink::Clickhouse { collector, table } => {
                 Ok(collector.post(client, clickhouse_insert(lines, table)).await?.below_400()?)
             }
-            Destination::Kafka(producer) => {
+            ErrorLogSink::Kafka(producer) => {
                 let messages = lines.iter().map(|line| Bytes::from(json!(text(line)).to_string()));
                 producer.send(messages.collect()).await
             }
@@ -123,7 +123,7 @@ fn collector(services: &Services, metadata: &ErrorLogLoggerMetadata, uri: &str) 
     Ok(collector)
 }
 
-impl Sink for Destination {
+impl Sink for ErrorLogSink {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         // A line about a delivery would be delivered next.
         Box::pin(error_tap::muted(self.send(client, batch)))

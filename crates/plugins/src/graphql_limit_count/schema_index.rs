@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use exchange::local::Local;
 use exchange::plugin::outbound::{
-    CopiedLine, Destination, DestinationOpener, OutboundLimits, OutboundRequest, OutboundTls,
+    CopiedLine, OutboundDestination, DestinationOpener, OutboundLimits, OutboundRequest, OutboundTls,
 };
 use jsonx::Bounds;
 use message::{Headers, Method};
@@ -151,7 +151,7 @@ pub(super) struct SchemaSource {
     /// The endpoints without a schema yet, so that the failure of one is not that of another.
     tried: Mutex<Vec<(SchemaServer, Arc<Fetched<SchemaIndex>>)>>,
     /// The server of the last call: a new one has a new pool of connections.
-    opened: Mutex<Option<(String, Arc<Destination>)>>,
+    opened: Mutex<Option<(String, Arc<OutboundDestination>)>>,
 }
 
 impl SchemaSource {
@@ -243,7 +243,7 @@ impl SchemaSource {
         SchemaIndex::read(&answer.body)
     }
 
-    async fn destination(&self, url: &str) -> Result<Arc<Destination>, String> {
+    async fn destination(&self, url: &str) -> Result<Arc<OutboundDestination>, String> {
         let opened = self.opened.lock().clone();
         if let Some((of, destination)) = opened
             && of == url

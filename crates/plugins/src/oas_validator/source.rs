@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use exchange::local::Local;
 use exchange::plugin::Build;
-use exchange::plugin::outbound::{Destination, OutboundLimits, OutboundRequest, OutboundTls};
+use exchange::plugin::outbound::{OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls};
 use message::{Headers, Method};
 use net::endpoint::KeepAlive;
 use serde_json::{Map, Value};
@@ -24,7 +24,7 @@ pub(super) struct RemoteDocument {
 
 /// The call that fetches the document.
 struct DocumentCall {
-    destination: Destination,
+    destination: OutboundDestination,
     headers: Headers,
     limits: OutboundLimits,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use exchange::local::Local;
 use exchange::plugin::Build;
-use exchange::plugin::outbound::{Destination, DestinationOpener, OutboundTls};
+use exchange::plugin::outbound::{OutboundDestination, DestinationOpener, OutboundTls};
 use net::endpoint::KeepAlive;
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ const KEYS_MIN_AGE_MS: u64 = 10_000;
 
 /// See the module.
 pub(super) struct Provider {
-    discovery_url: Destination,
+    discovery_url: OutboundDestination,
     opener: DestinationOpener,
     tls: OutboundTls,
     discovery: Fetched<Discovery>,
@@ -30,7 +30,7 @@ pub(super) struct Provider {
 
 /// An endpoint of the provider.
 pub(super) struct ProviderEndpoint {
-    pub(super) destination: Destination,
+    pub(super) destination: OutboundDestination,
 }
 
 /// The parts of a discovery document that the plugin uses.

@@ -3,7 +3,7 @@
 
 use exchange::plugin::batch::{Delivery, DeliveryFailure, BatchEntry, Sink};
 use exchange::plugin::outbound::{
-    Destination, GrpcCall, GrpcDestination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls,
+    OutboundDestination, GrpcCall, GrpcDestination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls,
 };
 use exchange::plugin::services::Services;
 use message::{Headers, Method};
@@ -38,7 +38,7 @@ pub(super) struct Exporter {
 }
 
 enum Way {
-    Http(Destination),
+    Http(OutboundDestination),
     Grpc(GrpcDestination),
 }
 
@@ -79,7 +79,7 @@ impl Exporter {
     async fn post(
         &self,
         client: &HttpClient,
-        destination: &Destination,
+        destination: &OutboundDestination,
         body: bytes::Bytes,
     ) -> Result<(), ExportRefusal> {
         let limits = OutboundLimits {

@@ -26,7 +26,7 @@ use super::zone::Zone;
 
 pub(super) use file::DiskFile;
 pub(super) use read::{DiskBody, PIECE_BYTES};
-pub(super) use write::{Destination, DiskFill, rewrite_head};
+pub(super) use write::{EntryDestination, DiskFill, rewrite_head};
 
 /// Bytes of responses on their way to the disk; more are not stored, because the disk is too slow for it.
 const QUEUED_BYTES_MAX: u64 = 32 << 20;

@@ -10,14 +10,14 @@ use exchange::plugin::BodyTap;
 use exchange::plugin::event_stream::is_event_stream;
 use net::env;
 
-use super::disk::{Destination, DiskFill};
+use super::disk::{EntryDestination, DiskFill};
 use super::entry::{CachedBody, CacheEntry};
 use super::flight::Leader;
 use super::zone::Zone;
 
 /// See the module.
 pub(super) struct Fill {
-    destination: Destination,
+    destination: EntryDestination,
     /// The entry without its body.
     entry: CacheEntry,
     body: FillTarget,
@@ -50,7 +50,7 @@ pub(super) struct Filling {
 impl Fill {
     /// Begins to store `entry`, of which the body comes. `expected` is its length where the head tells it.
     pub(super) fn new(
-        destination: Destination,
+        destination: EntryDestination,
         entry: CacheEntry,
         limit_bytes: u64,
         expected: Option<u64>,
@@ -114,7 +114,7 @@ impl BodyTap for Fill {
                 }
                 let bytes = std::mem::take(&mut memory.bytes).into_boxed_slice();
                 let entry = CacheEntry { body: CachedBody::Memory(Bytes::from(bytes)), ..entry };
-                let Destination { zone, key, fields, signature } = &destination;
+                let EntryDestination { zone, key, fields, signature } = &destination;
                 zone.insert(key, fields, signature, Arc::new(entry));
             }
             FillTarget::Disk(fill) => fill.finish(destination, entry, leader),

@@ -11,7 +11,7 @@ use message::FieldId;
 use super::ProxyCache;
 use super::background::no_body;
 use super::counters::CacheStatus;
-use super::disk::{Destination, rewrite_head};
+use super::disk::{EntryDestination, rewrite_head};
 use super::entry::{CachedBody, CacheEntry, Times, stored_fields};
 use super::fill::Fill;
 use super::rules::{StorageRefusal, has_end};
@@ -103,7 +103,7 @@ impl ProxyCache {
                 let fields = fields_of(&entry.headers);
                 let signature = asked_signature(exchange, &fields);
                 let destination =
-                    Destination { zone: self.zone.clone(), key: key.clone(), fields, signature };
+                    EntryDestination { zone: self.zone.clone(), key: key.clone(), fields, signature };
                 if leader.as_ref().is_none_or(|leader| !leader.is_purged()) {
                     self.zone.insert(key, &destination.fields, &destination.signature, entry.clone());
                     rewrite_head(&destination, &entry);
@@ -164,7 +164,7 @@ impl ProxyCache {
         let body = CachedBody::Memory(bytes::Bytes::new());
         let (status, times) = (response.status, Times::new(&freshness, now_s));
         let entry = CacheEntry { status, headers, body, times, held_until_s: AtomicU64::new(0) };
-        let destination = Destination { zone: self.zone.clone(), key, fields, signature };
+        let destination = EntryDestination { zone: self.zone.clone(), key, fields, signature };
         let shared = exchange.local().shared.clone();
         let fill = Fill::new(destination, entry, self.body_bytes_max, expected, &shared, leader);
         exchange.tap_response(Box::new(fill));

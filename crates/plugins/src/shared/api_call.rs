@@ -4,7 +4,7 @@
 use exchange::local::Local;
 use exchange::plugin::call_failures::CallFailures;
 use exchange::plugin::outbound::{
-    Destination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
+    OutboundDestination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
 };
 use jsonx::Bounds;
 use message::{Headers, Method};
@@ -84,7 +84,7 @@ pub(crate) fn with_query<'a>(url: &str, fields: impl IntoIterator<Item = (&'a st
 /// There was no answer.
 pub(crate) async fn post_form(
     local: &Local,
-    destination: &Destination,
+    destination: &OutboundDestination,
     calls: &Calls,
     body: String,
     fields: &[(&str, &str)],
@@ -102,7 +102,7 @@ pub(crate) async fn post_form(
 /// There was no answer.
 pub(crate) async fn get(
     local: &Local,
-    destination: &Destination,
+    destination: &OutboundDestination,
     target: Option<&str>,
     calls: &Calls,
     fields: &[(&str, &str)],
@@ -121,7 +121,7 @@ pub(crate) async fn get(
 /// # Errors
 /// The status is another one, or the body is not JSON. Of the body only the member `error` is told, because others may hold
 /// tokens.
-pub(crate) fn json<T: DeserializeOwned>(answer: &OutboundResponse, of: &Destination) -> Result<T, String> {
+pub(crate) fn json<T: DeserializeOwned>(answer: &OutboundResponse, of: &OutboundDestination) -> Result<T, String> {
     if !matches!(answer.status, 200 | 201) {
         let value: Option<Value> = jsonx::read(&answer.body, Bounds::SMALL).ok();
         let code = value.as_ref().and_then(|value| value["error"].as_str()).filter(|code| is_code(code));

@@ -9,7 +9,7 @@ use message::FieldId;
 use stdx::hash::FastMap;
 
 use super::connection::{OutboundConnection, ExchangeFault};
-use super::destination::Destination;
+use super::destination::OutboundDestination;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{Failed, open, within};
 pub use super::request::CopiedLine;
@@ -44,7 +44,7 @@ impl HttpClient {
     /// The cause, the place and the side at fault. An answer of any status is no error.
     pub async fn send(
         &self,
-        destination: &Destination,
+        destination: &OutboundDestination,
         request: &OutboundRequest,
         limits: &OutboundLimits,
     ) -> Result<OutboundResponse, OutboundError> {
@@ -57,7 +57,7 @@ impl HttpClient {
     /// As [`HttpClient::send`]; a target that cannot stand in a request line is one.
     pub async fn send_to(
         &self,
-        destination: &Destination,
+        destination: &OutboundDestination,
         target: &str,
         request: &OutboundRequest,
         limits: &OutboundLimits,
@@ -184,7 +184,7 @@ impl HttpClient {
     /// As [`HttpClient::send_to`].
     pub async fn send_copy(
         &self,
-        destination: &Destination,
+        destination: &OutboundDestination,
         copy: &CopiedLine,
         request: &OutboundRequest,
         limits: &OutboundLimits,
@@ -276,7 +276,7 @@ fn now_ms() -> u64 {
 
 /// The request's head, checked.
 fn head(
-    destination: &Destination,
+    destination: &OutboundDestination,
     target: &str,
     request: &OutboundRequest,
 ) -> Result<http::Request<()>, OutboundError> {

@@ -15,7 +15,7 @@ use net::resolver::Resolver;
 use net::tls::identity::{ALPN_HTTP1, ClientIdentities};
 
 /// See the module.
-pub struct Destination {
+pub struct OutboundDestination {
     addresses: Addresses,
     host: Box<str>,
     port: u16,
@@ -85,7 +85,7 @@ fn port(text: &str, authority: &Authority, implied: u16) -> Result<u16, String> 
 const PORT_OF_HTTP: u16 = 80;
 const PORT_OF_HTTPS: u16 = 443;
 
-impl Destination {
+impl OutboundDestination {
     /// A destination with a name that `resolver` looks up from now on; its idle connections are kept as `keep_alive` says.
     /// An `https` URI is reached with the identity that `tls` describes.
     ///
@@ -98,12 +98,12 @@ impl Destination {
         identities: &ClientIdentities,
         resolver: &Resolver,
         policy: Arc<OutboundPolicy>,
-    ) -> Result<Destination, String> {
+    ) -> Result<OutboundDestination, String> {
         let UriParts { is_tls, host, port, authority, target } = read(uri)?;
         let tls = if is_tls { Some(identities.intern(tls.identity(ALPN_HTTP1))?) } else { None };
         let connecting = Connecting { tls, protocol: Protocol::Http1, keep_alive };
         let addresses = Addresses::follow(uri, &host, port, connecting, resolver, policy);
-        Ok(Destination { addresses, host, port, authority, target })
+        Ok(OutboundDestination { addresses, host, port, authority, target })
     }
 
     /// The URI as it was written.

@@ -7,7 +7,7 @@ use net::endpoint::KeepAlive;
 use net::resolver::Resolver;
 use net::tls::identity::ClientIdentities;
 
-use super::destination::Destination;
+use super::destination::OutboundDestination;
 use super::grpc::GrpcDestination;
 use super::tls::OutboundTls;
 
@@ -39,9 +39,9 @@ impl DestinationOpener {
         keep_alive: KeepAlive,
         tls: &OutboundTls,
         wait_ms: u64,
-    ) -> Result<Destination, String> {
+    ) -> Result<OutboundDestination, String> {
         let policy = self.policy.clone();
-        let destination = Destination::new(uri, keep_alive, tls, &self.tls, &self.resolver, policy)?;
+        let destination = OutboundDestination::new(uri, keep_alive, tls, &self.tls, &self.resolver, policy)?;
         destination.looked_up(wait_ms).await;
         Ok(destination)
     }

@@ -20,7 +20,7 @@ use super::{DiskFile, DiskStore, PIECE_BYTES};
 
 /// Where an entry goes in a zone.
 #[derive(Clone)]
-pub(in super::super) struct Destination {
+pub(in super::super) struct EntryDestination {
     pub(in super::super) zone: Arc<Zone>,
     pub(in super::super) key: Arc<[u8]>,
     pub(in super::super) fields: Box<[Box<str>]>,
@@ -49,7 +49,7 @@ struct PartialFile {
     _filling: Arc<Filling>,
 }
 
-impl Destination {
+impl EntryDestination {
     /// The response cannot be stored: requests that wait for it go on side by side, and so do the next ones.
     pub(in super::super) fn fail(&self, leader: Option<Leader>) {
         self.zone.pass_unless_stored(&self.key);
@@ -89,7 +89,7 @@ impl DiskFill {
     /// Begins to write an entry with this head.
     pub(in super::super) fn new(
         store: &Arc<DiskStore>,
-        destination: &Destination,
+        destination: &EntryDestination,
         status: u16,
         headers: &Headers,
         times: Times,
@@ -147,7 +147,7 @@ impl DiskFill {
     }
 
     /// Completes the entry; `leader` lets those go on that wait for it.
-    pub(in super::super) fn finish(mut self, destination: Destination, entry: CacheEntry, leader: Option<Leader>) {
+    pub(in super::super) fn finish(mut self, destination: EntryDestination, entry: CacheEntry, leader: Option<Leader>) {
         if !self.hand_over() {
             return destination.fail(leader);
         }
@@ -162,7 +162,7 @@ impl DiskFill {
             match completed {
                 Ok(Some(file)) => {
                     let entry = CacheEntry { body: CachedBody::Disk(file), ..entry };
-                    let Destination { zone, key, fields, signature } = &destination;
+                    let EntryDestination { zone, key, fields, signature } = &destination;
                     zone.insert(key, fields, signature, Arc::new(entry));
                 }
                 Ok(None) => return destination.fail(leader),
@@ -205,7 +205,7 @@ impl PartialFile {
     fn complete(
         &mut self,
         store: &Arc<DiskStore>,
-        destination: &Destination,
+        destination: &EntryDestination,
         head: &[u8],
         length: u64,
     ) -> io::Result<Option<Arc<DiskFile>>> {
@@ -245,7 +245,7 @@ fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Writes the head of a refreshed entry where the old one was. Without room for it the file keeps the old one: after a start
 /// the entry is as stale as before, and is revalidated again.
-pub(in super::super) fn rewrite_head(destination: &Destination, entry: &CacheEntry) {
+pub(in super::super) fn rewrite_head(destination: &EntryDestination, entry: &CacheEntry) {
     let CachedBody::Disk(file) = &entry.body else { return };
     let head = destination.head(entry).bytes();
     if !Preamble::has_room(file.body_offset, &head) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use data_encoding::BASE64;
 use exchange::plugin::batch::BatchEntry;
 use exchange::plugin::outbound::{
-    Destination, HttpClient, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
+    OutboundDestination, HttpClient, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
     check_uri,
 };
 use exchange::plugin::services::Services;
@@ -44,7 +44,7 @@ impl Calling {
 
 /// See the module.
 pub(crate) struct Collector {
-    endpoints: Box<[Destination]>,
+    endpoints: Box<[OutboundDestination]>,
     /// Where the next call goes.
     next: AtomicUsize,
     headers: Headers,
@@ -53,7 +53,7 @@ pub(crate) struct Collector {
 
 /// A response, and the endpoint that gave it.
 pub(crate) struct CollectorResponse<'c> {
-    pub(crate) endpoint: &'c Destination,
+    pub(crate) endpoint: &'c OutboundDestination,
     pub(crate) response: OutboundResponse,
 }
 
@@ -108,7 +108,7 @@ impl Collector {
     }
 
     /// The next endpoint.
-    pub(crate) fn endpoint(&self) -> &Destination {
+    pub(crate) fn endpoint(&self) -> &OutboundDestination {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         &self.endpoints[turn % self.endpoints.len()]
     }
@@ -132,7 +132,7 @@ impl Collector {
     pub(crate) async fn send<'c>(
         &'c self,
         client: &HttpClient,
-        endpoint: &'c Destination,
+        endpoint: &'c OutboundDestination,
         (method, target): (Method, &str),
         headers: Headers,
         body: Vec<u8>,
@@ -144,7 +144,7 @@ impl Collector {
 
     /// Waits for the address of a name that is new, because the first batch would be lost otherwise; the limits of the call
     /// with the time that is left.
-    async fn limits_of_call(&self, endpoint: &Destination) -> OutboundLimits {
+    async fn limits_of_call(&self, endpoint: &OutboundDestination) -> OutboundLimits {
         let waited_ms = endpoint.looked_up(self.limits.total_timeout_ms).await;
         let total_timeout_ms = self.limits.total_timeout_ms - waited_ms;
         OutboundLimits { total_timeout_ms, ..self.limits }
@@ -152,7 +152,7 @@ impl Collector {
 }
 
 fn answer(
-    endpoint: &Destination,
+    endpoint: &OutboundDestination,
     answer: Result<OutboundResponse, OutboundError>,
 ) -> Result<CollectorResponse<'_>, String> {
     match answer {
@@ -239,10 +239,10 @@ pub(crate) fn json_list(batch: &[BatchEntry]) -> Vec<u8> {
 /// For tests of sinks.
 #[cfg(test)]
 pub(crate) mod testing {
-    use super::{CollectorResponse, Destination, Headers, OutboundResponse};
+    use super::{CollectorResponse, OutboundDestination, Headers, OutboundResponse};
 
     /// A response of `endpoint`.
-    pub(crate) fn answer<'c>(endpoint: &'c Destination, status: u16, body: &str) -> CollectorResponse<'c> {
+    pub(crate) fn answer<'c>(endpoint: &'c OutboundDestination, status: u16, body: &str) -> CollectorResponse<'c> {
         let response = OutboundResponse { status, headers: Headers::new(), body: body.as_bytes().to_vec() };
         CollectorResponse { endpoint, response }
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use exchange::plugin::batch::BatchEntry;
-use exchange::plugin::outbound::{Destination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls};
+use exchange::plugin::outbound::{OutboundDestination, HttpClient, OutboundLimits, OutboundRequest, OutboundTls};
 use exchange::plugin::services::Services;
 use message::{Headers, Method};
 use net::endpoint::KeepAlive;
@@ -16,7 +16,7 @@ const TOLD_MAX_BYTES: usize = 200;
 
 /// See the module.
 pub(crate) struct JsonPost {
-    destination: Destination,
+    destination: OutboundDestination,
     headers: Headers,
 }
 

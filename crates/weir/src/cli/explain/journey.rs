@@ -15,7 +15,7 @@ pub(super) struct Journey {
     /// The request as an endpoint would receive it.
     forwarded: Option<Forwarded>,
     /// The upstream with its endpoints.
-    upstream: Option<Destination>,
+    upstream: Option<JourneyUpstream>,
     /// The upstreams that a plugin divides such requests among.
     choices: Vec<Choice>,
     /// The number of all candidates; the record lists the first ones.
@@ -49,11 +49,11 @@ struct Forwarded {
 #[derive(Debug, Deserialize)]
 struct Choice {
     share: f64,
-    upstream: Option<Destination>,
+    upstream: Option<JourneyUpstream>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Destination {
+struct JourneyUpstream {
     id: String,
     #[serde(rename = "type")]
     method: String,
@@ -121,7 +121,7 @@ impl Journey {
     }
 }
 
-impl Destination {
+impl JourneyUpstream {
     fn render(&self, share: &str, text: &mut String, paint: Paint) {
         let _ = writeln!(text, "\n{} {} ({}){share}", paint.faint("upstream "), self.id, self.method);
         let width = self.candidates.iter().map(|one| one.address.len()).max().unwrap_or(0);

@@ -44,9 +44,9 @@ impl Bench {
         }
     }
 
-    fn destination(&self, uri: &str) -> Destination {
+    fn destination(&self, uri: &str) -> OutboundDestination {
         let policy = Arc::new(OutboundPolicy::default());
-        let destination = Destination::new(
+        let destination = OutboundDestination::new(
             uri,
             self.keep_alive,
             &OutboundTls::default(),
