@@ -60,6 +60,6 @@ pub use phase::{
     Portion, ResponseStep,
 };
 pub use phase_name::PluginPhase;
-pub use reply::{NO_ANSWER, Reply, ReplyStream, StreamedReply};
+pub use reply::{NO_ANSWER, BufferedReply, ReplyStream, StreamedReply};
 pub use stored::{BodyTap, StoredBody, StoredReply};
 pub use upstream_ref::UpstreamRef;

@@ -25,7 +25,7 @@ use crate::plugin::chain::Instance;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
-use crate::plugin::{Assembly, Build, Decision, Flow, Plugin, PluginKind, Reply, ResponseStep};
+use crate::plugin::{Assembly, Build, Decision, Flow, Plugin, PluginKind, BufferedReply, ResponseStep};
 
 /// Everything that the exchanges of a test share: consumers, a route, state that outlives configurations.
 pub struct Scene {
@@ -358,7 +358,7 @@ pub fn lines(headers: &message::Headers) -> Vec<String> {
 ///
 /// # Panics
 /// When the plugin waits for something that does not come at once.
-pub fn decide(flow: Flow<'_>) -> Option<Reply> {
+pub fn decide(flow: Flow<'_>) -> Option<BufferedReply> {
     let decision = match flow {
         Flow::Continue => Decision::Continue,
         Flow::Reply(reply) => Decision::Reply(reply),

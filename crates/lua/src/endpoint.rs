@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::extension::EndpointCode;
-use exchange::plugin::{BodyNeed, Decision, Flow, Plugin, Reply};
+use exchange::plugin::{BodyNeed, Decision, Flow, Plugin, BufferedReply};
 use mlua::MultiValue;
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::Value as Json;
@@ -82,7 +82,7 @@ impl LuaEndpoint {
         exchange: &mut Exchange,
         call: &ProgramCall,
         result: Result<MultiValue, String>,
-    ) -> Option<Reply> {
+    ) -> Option<BufferedReply> {
         let is_table = |values: &MultiValue| values.iter().take(2).any(mlua::Value::is_table);
         let has_table = result.as_ref().is_ok_and(is_table);
         let ended = self.plugin.outcome(exchange, self.entry, call, result);

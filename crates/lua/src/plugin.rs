@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Decision, Flow, NO_ANSWER, PluginPhase, Plugin, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Decision, Flow, NO_ANSWER, PluginPhase, Plugin, Portion, BufferedReply, ResponseStep};
 use mlua::{MultiValue, Value};
 
 use crate::runtime::call::ProgramCall;
@@ -213,9 +213,9 @@ impl LuaPlugin {
     }
 
     /// The reply to a request of which a function failed.
-    pub(crate) fn failed(&self, exchange: &Exchange, entry: EntryPoint, reason: &str) -> Reply {
+    pub(crate) fn failed(&self, exchange: &Exchange, entry: EntryPoint, reason: &str) -> BufferedReply {
         self.note(exchange, entry, reason);
-        Reply::message(500, &format!("the plugin {} failed", self.instance.name))
+        BufferedReply::message(500, &format!("the plugin {} failed", self.instance.name))
     }
 
     /// The reply that ends the request; none if it goes on. Text that a call has written without ending the request begins
@@ -226,7 +226,7 @@ impl LuaPlugin {
         entry: EntryPoint,
         call: &ProgramCall,
         result: Result<MultiValue, String>,
-    ) -> Option<Reply> {
+    ) -> Option<BufferedReply> {
         let ended = result.and_then(|values| self.ended(exchange, call, values));
         ended.unwrap_or_else(|reason| Some(self.failed(exchange, entry, &reason)))
     }
@@ -236,7 +236,7 @@ impl LuaPlugin {
         exchange: &mut Exchange,
         call: &ProgramCall,
         values: MultiValue,
-    ) -> Result<Option<Reply>, String> {
+    ) -> Result<Option<BufferedReply>, String> {
         // The head was sent with the first text, from the view of the function.
         let sent = call.has_output.get().then(|| call.status.get().unwrap_or(200));
         let returned = match self.arguments {
@@ -251,15 +251,15 @@ impl LuaPlugin {
             _ => None,
         };
         if code == Some(NO_ANSWER) {
-            return Ok(Some(Reply::status(NO_ANSWER)));
+            return Ok(Some(BufferedReply::status(NO_ANSWER)));
         }
         if !call.has_output.get() {
             return Ok(match code {
-                Some(code) => Some(Reply::status(code)),
+                Some(code) => Some(BufferedReply::status(code)),
                 None => exit.and_then(|_| exchange.begun_reply.take()).map(|begun| *begun),
             });
         }
-        let mut reply = Reply::status(sent.or(code).or(call.status.get()).unwrap_or(200));
+        let mut reply = BufferedReply::status(sent.or(code).or(call.status.get()).unwrap_or(200));
         let body = call.output.take();
         if !body.is_empty() {
             reply = reply.with_header("Content-Type", CONTENT_TYPE).with_body(body);
@@ -333,7 +333,7 @@ impl LuaPlugin {
     }
 
     /// Ends a function before a phase; the reply, if it has ended the request.
-    pub(crate) fn end_before(&self, exchange: &mut Exchange, entry: EntryPoint, begun: Begun) -> Option<Reply> {
+    pub(crate) fn end_before(&self, exchange: &mut Exchange, entry: EntryPoint, begun: Begun) -> Option<BufferedReply> {
         match begun.result? {
             Ok(_) => self.outcome(exchange, entry, &begun.call, Ok(MultiValue::new())),
             Err(reason) => {

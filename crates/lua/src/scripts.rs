@@ -12,7 +12,7 @@ use exchange::plugin::scripts::{RouteCondition, Scripts};
 use exchange::plugin::services::Services;
 use exchange::plugin::{
     BodyEncoder, BodyNeed, Build, Decision, Explained, Flow, LogTask, NextAttempt, PluginPhase, Plugin, Portion,
-    Reply, ResponseStep, StoredReply,
+    BufferedReply, ResponseStep, StoredReply,
 };
 use message::{Headers, ResponseHead};
 use model::catalog::ScriptChecks;
@@ -280,7 +280,7 @@ impl Plugin for Preceded {
         self.plugin.reads_body_in_rewrite()
     }
 
-    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
         self.plugin.refuse_long_body(exchange)
     }
 

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -40,14 +40,14 @@ attributes! {
 
 /// The compiled form: everything that does not depend on the request is made when the configuration changes.
 struct Maintenance {
-    reply: Reply,
+    reply: BufferedReply,
     pass: Option<String>,
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: Config = config::parse(config)?;
     let reply =
-        Reply::message(503, &config.message).with_header("Retry-After", config.retry_after.to_string());
+        BufferedReply::message(503, &config.message).with_header("Retry-After", config.retry_after.to_string());
     Ok(Arc::new(Maintenance { reply, pass: config.pass }))
 }
 

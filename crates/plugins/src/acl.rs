@@ -30,7 +30,7 @@ mod labels;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
 use router::vars::{GaveUp, JsonPath, VariableSource};
 use serde_json::{Map, Value, json};
 
@@ -94,7 +94,7 @@ struct Acl {
     parser: Option<Parser>,
     allowed: Option<LabelMatcher>,
     denied: Option<LabelMatcher>,
-    refusal: Reply,
+    refusal: BufferedReply,
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -126,7 +126,7 @@ fn compile(config: &Value) -> Result<Acl, String> {
         parser,
         allowed: config.allow_labels.map(LabelMatcher::read).transpose()?,
         denied: config.deny_labels.map(LabelMatcher::read).transpose()?,
-        refusal: Reply::message(config.rejected_code, message),
+        refusal: BufferedReply::message(config.rejected_code, message),
     })
 }
 
@@ -155,7 +155,7 @@ impl Plugin for Acl {
         match self.verdict(exchange) {
             Ok(Some(true)) => Flow::Continue,
             Ok(Some(false)) => Flow::reply(self.refusal.clone()),
-            Ok(None) => Flow::reply(Reply::message(401, "Missing authentication.")),
+            Ok(None) => Flow::reply(BufferedReply::message(401, "Missing authentication.")),
             Err(reason) => {
                 // The engine refuses a request for which a rule is undecided.
                 exchange.search_gave_up(reason);

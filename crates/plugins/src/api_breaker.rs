@@ -40,7 +40,7 @@ use exchange::Exchange;
 use exchange::failure::Cause;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -108,7 +108,7 @@ attributes! {
 
 /// The compiled plugin.
 struct ApiBreaker {
-    reply: Reply,
+    reply: BufferedReply,
     headers: ReplyFields,
     unhealthy: Box<[u16]>,
     healthy: Box<[u16]>,
@@ -134,7 +134,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let headers = headers(&config)?;
     let body = config.break_response_body.unwrap_or_default().into_bytes();
     Ok(Arc::new(ApiBreaker {
-        reply: Reply::status(config.break_response_code).with_body(body),
+        reply: BufferedReply::status(config.break_response_code).with_body(body),
         headers,
         unhealthy: config.unhealthy.http_statuses.into(),
         healthy: config.healthy.http_statuses.into(),
@@ -151,7 +151,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 impl ApiBreaker {
-    fn reply(&self, exchange: &Exchange) -> Reply {
+    fn reply(&self, exchange: &Exchange) -> BufferedReply {
         self.headers.add_to(exchange, self.reply.clone())
     }
 }

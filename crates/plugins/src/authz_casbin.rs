@@ -57,7 +57,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -259,7 +259,7 @@ impl AuthzCasbin {
     }
 
     /// The refusal of a request, if it does not pass.
-    fn answer(&self, exchange: &Exchange, decided: Result<bool, String>) -> Option<Reply> {
+    fn answer(&self, exchange: &Exchange, decided: Result<bool, String>) -> Option<BufferedReply> {
         match decided {
             Ok(true) => None,
             Ok(false) => Some(denial()),
@@ -267,16 +267,16 @@ impl AuthzCasbin {
         }
     }
 
-    fn without_decision(&self, exchange: &Exchange, fault: &str) -> Reply {
+    fn without_decision(&self, exchange: &Exchange, fault: &str) -> BufferedReply {
         if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
             tracing::warn!(fault, requests, "authz-casbin made no decision");
         }
-        Reply::status(503)
+        BufferedReply::status(503)
     }
 }
 
-fn denial() -> Reply {
-    Reply::message(403, "Access Denied")
+fn denial() -> BufferedReply {
+    BufferedReply::message(403, "Access Denied")
 }
 
 /// The most requests of an instance that wait for the side thread.

@@ -40,7 +40,7 @@ use exchange::Exchange;
 use exchange::local::Local;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundResponse;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use jsonx::Bounds;
 use message::{FieldId, Method};
 use serde::de::IgnoredAny;
@@ -92,7 +92,7 @@ impl Plugin for AuthzKeycloak {
         }
         match authorization(exchange) {
             Some(token) => Flow::Wait(Box::pin(self.evaluate(exchange, token))),
-            None => Flow::reply(Reply::message(401, "Missing JWT token in request")),
+            None => Flow::reply(BufferedReply::message(401, "Missing JWT token in request")),
         }
     }
 }
@@ -144,14 +144,14 @@ impl AuthzKeycloak {
                     self.log(local, &format!("the token endpoint answered with status {status}"));
                 }
                 reply(
-                    Reply::status(status)
+                    BufferedReply::status(status)
                         .with_header("Content-Type", "application/json")
                         .with_body(answer.body),
                 )
             }
             500.. => {
                 self.log(local, &format!("the token endpoint answered with status {status}"));
-                reply(Reply::status(status))
+                reply(BufferedReply::status(status))
             }
             _ => self.unavailable(
                 local,
@@ -162,8 +162,8 @@ impl AuthzKeycloak {
 
     fn deny(&self, body: Vec<u8>) -> Decision {
         reply(match &self.config.access_denied_redirect_uri {
-            Some(uri) => Reply::status(307).with_header("Location", uri.clone()),
-            None => Reply::status(403).with_header("Content-Type", "application/json").with_body(body),
+            Some(uri) => BufferedReply::status(307).with_header("Location", uri.clone()),
+            None => BufferedReply::status(403).with_header("Content-Type", "application/json").with_body(body),
         })
     }
 
@@ -176,10 +176,10 @@ impl AuthzKeycloak {
             found.map(|(_, _, value)| String::from_utf8_lossy(&decode(value)).into_owned())
         };
         let Some(username) = field("username") else {
-            return reply(Reply::message(422, "username is missing."));
+            return reply(BufferedReply::message(422, "username is missing."));
         };
         let Some(password) = field("password") else {
-            return reply(Reply::message(422, "password is missing."));
+            return reply(BufferedReply::message(422, "password is missing."));
         };
         let mut form = vec![("grant_type", "password"), ("client_id", &*self.config.client_id)];
         form.extend(self.config.client_secret.as_deref().map(|secret| ("client_secret", secret)));
@@ -187,12 +187,12 @@ impl AuthzKeycloak {
         match self.server.ask(&local, api_call::form(form), None).await {
             Err(reason) => {
                 self.log(&local, &reason);
-                reply(Reply::message(401, "Accessing token endpoint URL failed."))
+                reply(BufferedReply::message(401, "Accessing token endpoint URL failed."))
             }
             Ok(answer)
                 if answer.status == 200 && jsonx::read::<IgnoredAny>(&answer.body, Bounds::SMALL).is_ok() =>
             {
-                let tokens = Reply::status(200).with_header("Content-Type", "application/json");
+                let tokens = BufferedReply::status(200).with_header("Content-Type", "application/json");
                 reply(tokens.with_header("Cache-Control", "no-store").with_body(answer.body))
             }
             Ok(answer) => {
@@ -200,14 +200,14 @@ impl AuthzKeycloak {
                     &local,
                     &format!("the token endpoint answered a password grant with status {}", answer.status),
                 );
-                reply(Reply::message(401, "Could not decode JSON from response."))
+                reply(BufferedReply::message(401, "Could not decode JSON from response."))
             }
         }
     }
 
     fn unavailable(&self, local: &Local, reason: &str) -> Decision {
         self.log(local, reason);
-        reply(Reply::status(503))
+        reply(BufferedReply::status(503))
     }
 
     /// Writes a line to the error log, unless one was written a moment ago.
@@ -218,7 +218,7 @@ impl AuthzKeycloak {
     }
 }
 
-fn reply(reply: Reply) -> Decision {
+fn reply(reply: BufferedReply) -> Decision {
     Decision::Reply(Box::new(reply))
 }
 

@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::inner::{InnerOutcome, InnerRequests};
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
 use message::Method;
 use net::env;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ impl Plugin for BatchRequests {
         BodyNeed::Buffer { limit_bytes: self.limits.max_body_size }
     }
 
-    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
         let limit_bytes = self.limits.max_body_size;
         let declared =
             exchange.request.headers.get("content-length").and_then(|text| str::from_utf8(text).ok());
@@ -156,8 +156,8 @@ async fn check(batch: &Batch, exchange: &Exchange) -> Result<(), String> {
     Ok(())
 }
 
-fn refusal(status: u16, reason: &str) -> Reply {
-    Reply::json(status, &json!({ "error_msg": reason }))
+fn refusal(status: u16, reason: &str) -> BufferedReply {
+    BufferedReply::json(status, &json!({ "error_msg": reason }))
 }
 
 /// As in APISIX.

@@ -68,7 +68,7 @@ use std::sync::atomic::Ordering;
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
-use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
 use message::{FieldId, Method};
 use serde_json::{Value, json};
 
@@ -240,8 +240,8 @@ impl Plugin for BodyTransformer {
         }
     }
 
-    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<Reply> {
-        self.request.is_some().then(|| Reply::status(413))
+    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<BufferedReply> {
+        self.request.is_some().then(|| BufferedReply::status(413))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
@@ -253,11 +253,11 @@ impl Plugin for BodyTransformer {
             Ok(body) => match exchange.set_request_body(body) {
                 Ok(()) => Flow::Continue,
                 // Without a body that was read whole, the rest of the old one would follow the new one.
-                Err(_) => Flow::reply(Reply::status(500)),
+                Err(_) => Flow::reply(BufferedReply::status(500)),
             },
             Err(fault) => {
                 self.note(exchange, &fault, bytes);
-                Flow::reply(Reply::message(fault.status, &fault.text))
+                Flow::reply(BufferedReply::message(fault.status, &fault.text))
             }
         }
     }

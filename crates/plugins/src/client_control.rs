@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
 use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -52,7 +52,7 @@ impl Plugin for ClientControl {
         let length: Option<u64> =
             declared.and_then(|text| str::from_utf8(text).ok()).and_then(|text| text.trim().parse().ok());
         if max_bytes != 0 && length.is_some_and(|length| length > max_bytes) {
-            return Flow::reply(Reply::status(413));
+            return Flow::reply(BufferedReply::status(413));
         }
         Flow::Continue
     }

@@ -29,7 +29,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
 use router::MethodSet;
 use router::methods::{METHODS, method_bit};
 use serde_json::Value;
@@ -87,8 +87,8 @@ struct ConsumerRestriction {
     admitted: Option<HashSet<Box<str>>>,
     /// The methods of single names; nothing: no method.
     methods: HashMap<Box<str>, Option<MethodSet>>,
-    refusal: Reply,
-    nameless: Reply,
+    refusal: BufferedReply,
+    nameless: BufferedReply,
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -108,8 +108,8 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
         refused: config.blacklist.into_iter().flatten().collect(),
         admitted: config.whitelist.map(|names| names.into_iter().collect()),
         methods,
-        refusal: Reply::message(config.rejected_code, &message),
-        nameless: Reply::message(401, &nameless),
+        refusal: BufferedReply::message(config.rejected_code, &message),
+        nameless: BufferedReply::message(401, &nameless),
     }))
 }
 

@@ -48,7 +48,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep, explain_by_running};
 use message::{Headers, Method};
 use serde_json::{Value, json};
 
@@ -275,7 +275,7 @@ impl Plugin for Cors {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         *exchange.state::<CorsRequestFields>() = self.asked(exchange);
         match exchange.request.method {
-            Method::Options => Flow::reply(Reply::status(200)),
+            Method::Options => Flow::reply(BufferedReply::status(200)),
             _ => Flow::Continue,
         }
     }

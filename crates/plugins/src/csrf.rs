@@ -26,7 +26,7 @@ use std::sync::Arc;
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::{BASE64, BASE64_NOPAD, HEXLOWER};
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep, explain_by_running};
 use jsonx::Bounds;
 use message::Method;
 use serde::Deserialize;
@@ -93,7 +93,7 @@ impl Plugin for Csrf {
         }
         match self.check(exchange) {
             Ok(()) => Flow::Continue,
-            Err(reason) => Flow::reply(Reply::json(401, &json!({ "error_msg": reason }))),
+            Err(reason) => Flow::reply(BufferedReply::json(401, &json!({ "error_msg": reason }))),
         }
     }
 

@@ -32,7 +32,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use jsonx::{Bounds, Object};
 use message::Method;
 use serde_json::{Map, Value};
@@ -125,8 +125,8 @@ impl Plugin for Degraphql {
         }
     }
 
-    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
-        matches!(exchange.request.method, Method::Post | Method::Get).then(|| Reply::status(503))
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
+        matches!(exchange.request.method, Method::Post | Method::Get).then(|| BufferedReply::status(503))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
@@ -138,14 +138,14 @@ impl Plugin for Degraphql {
             Method::Get => self.write_arguments(exchange),
             _ => Err(405),
         };
-        status.map_or_else(|status| Flow::reply(Reply::status(status)), |()| Flow::Continue)
+        status.map_or_else(|status| Flow::reply(BufferedReply::status(status)), |()| Flow::Continue)
     }
 }
 
 impl Degraphql {
     /// Writes the body with these variables out of the client's body.
     fn with_variables<'a>(&'a self, exchange: &'a mut Exchange, names: &Arc<[String]>) -> Flow<'a> {
-        let refuse = |status: u16| Flow::reply(Reply::status(status));
+        let refuse = |status: u16| Flow::reply(BufferedReply::status(status));
         let Some(written) = exchange.request_body().filter(|written| !written.is_empty()) else {
             return refuse(400);
         };
@@ -164,7 +164,7 @@ impl Degraphql {
             let text = side_thread::run(read).await.unwrap_or(Err(503));
             match text.and_then(|text| self.write_body(exchange, Some(&text))) {
                 Ok(()) => Decision::Continue,
-                Err(status) => Decision::Reply(Box::new(Reply::status(status))),
+                Err(status) => Decision::Reply(Box::new(BufferedReply::status(status))),
             }
         }))
     }

@@ -36,7 +36,7 @@ use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::transform_reply::{TransformReply, transform_replies};
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use message::syntax::is_token;
 use mlua::{MultiValue, Table, Value as Lua};
 use serde_json::Value;
@@ -97,7 +97,7 @@ impl Plugin for ExitTransformer {
 }
 
 impl TransformReply for Functions {
-    fn transform(&self, exchange: &Exchange, reply: &mut Reply) {
+    fn transform(&self, exchange: &Exchange, reply: &mut BufferedReply) {
         let changed = Interpreter::call(exchange, |call| self.run(exchange, call, reply));
         match changed {
             Ok(changed) => match exchange.local().shared.check_room(changed.body.len()) {
@@ -127,7 +127,7 @@ impl Functions {
     }
 
     /// Runs the functions one behind the other. One that fails changes nothing.
-    fn run(&self, exchange: &Exchange, call: &ScriptCall<'_>, reply: &Reply) -> mlua::Result<Changed> {
+    fn run(&self, exchange: &Exchange, call: &ScriptCall<'_>, reply: &BufferedReply) -> mlua::Result<Changed> {
         let old_body = read_body(call, reply)?;
         // The functions do not pay for the decoding.
         call.restart_budget();
@@ -155,7 +155,7 @@ impl Functions {
 }
 
 /// The body as the functions see it.
-fn read_body(call: &ScriptCall<'_>, reply: &Reply) -> mlua::Result<Lua> {
+fn read_body(call: &ScriptCall<'_>, reply: &BufferedReply) -> mlua::Result<Lua> {
     if reply.body.is_empty() {
         return Ok(Lua::Nil);
     }
@@ -235,7 +235,7 @@ fn write_body(call: &ScriptCall<'_>, body: Lua) -> mlua::Result<Vec<u8>> {
 }
 
 impl Changed {
-    fn apply(self, reply: &mut Reply) {
+    fn apply(self, reply: &mut BufferedReply) {
         reply.status = self.status;
         reply.body = Cow::Owned(self.body);
         let mut replaced: Vec<&str> = self.fields.iter().map(|(name, _)| &**name).collect();

@@ -28,7 +28,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, PluginKind, BufferedReply};
 use net::env;
 use router::vars::{Expression, Template};
 use serde_json::{Map, Value};
@@ -136,8 +136,8 @@ impl Abort {
         })
     }
 
-    fn reply(&self, exchange: &Exchange) -> Reply {
-        let reply = self.fields.add_to(exchange, Reply::status(self.status));
+    fn reply(&self, exchange: &Exchange) -> BufferedReply {
+        let reply = self.fields.add_to(exchange, BufferedReply::status(self.status));
         let mut body = Vec::new();
         self.body.render(exchange, &mut body);
         reply.with_body(body)

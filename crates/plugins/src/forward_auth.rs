@@ -46,7 +46,7 @@ use exchange::Exchange;
 use exchange::plugin::outbound::{
     OutboundDestination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
-use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 
 use message::{FieldError, FieldId, Headers, Method};
 use net::endpoint::KeepAlive;
@@ -84,7 +84,7 @@ struct ForwardAuth {
     client_headers: Vec<Box<str>>,
     consumer_header: Option<Box<str>>,
     /// The reply while the server cannot be reached; `None` if requests pass.
-    on_error: Option<Reply>,
+    on_error: Option<BufferedReply>,
     outages: Outages,
 }
 
@@ -114,7 +114,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         upstream_headers: config.upstream_headers,
         client_headers: config.client_headers,
         consumer_header: config.consumer_header,
-        on_error: (!config.allow_degradation).then(|| Reply::status(config.status_on_error)),
+        on_error: (!config.allow_degradation).then(|| BufferedReply::status(config.status_on_error)),
         outages: Outages::new(build, "forward-auth"),
     }))
 }
@@ -155,7 +155,7 @@ impl ForwardAuth {
     async fn ask(&self, exchange: &mut Exchange) -> Decision {
         // Without a field that the server may decide by, it would decide about another request.
         let Ok(question) = self.question(exchange) else {
-            return Decision::Reply(Box::new(Reply::status(MALFORMED_STATUS)));
+            return Decision::Reply(Box::new(BufferedReply::status(MALFORMED_STATUS)));
         };
         let worker = exchange.local().clone();
         match worker.http.send(&self.destination, &question, &self.limits).await {
@@ -210,7 +210,7 @@ impl ForwardAuth {
     }
 
     fn refuse(&self, answer: OutboundResponse) -> Decision {
-        let mut reply = Reply::status(answer.status).with_body(answer.body);
+        let mut reply = BufferedReply::status(answer.status).with_body(answer.body);
         let listed = |name: &str| self.client_headers.iter().any(|other| other.eq_ignore_ascii_case(name));
         // The reply has a length of its own.
         let is_the_answers = |id: FieldId| !id.is_hop_by_hop() && id != FieldId::ContentLength;
@@ -238,7 +238,7 @@ impl ForwardAuth {
                 },
             };
             if !refused.is_empty() {
-                return Decision::Reply(Box::new(Reply::status(403).with_body(refused.as_bytes())));
+                return Decision::Reply(Box::new(BufferedReply::status(403).with_body(refused.as_bytes())));
             }
         }
         for name in &self.upstream_headers {

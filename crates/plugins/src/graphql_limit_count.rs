@@ -63,7 +63,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
 use message::Method;
 use serde_json::{Map, Value};
 
@@ -204,13 +204,13 @@ impl Plugin for GraphqlLimitCount {
         }
     }
 
-    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
         (exchange.request.method == Method::Post).then(|| refusal(NO_BODY))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         if exchange.request.method != Method::Post {
-            return Flow::reply(Reply::status(405));
+            return Flow::reply(BufferedReply::status(405));
         }
         let read = GraphqlRequest::of(exchange).and_then(|request| Ok((request.document()?, request)));
         let (document, request) = match read {
@@ -291,7 +291,7 @@ impl GraphqlLimitCount {
     /// Takes the cost of the quota, and decides.
     fn charge<'a>(&'a self, exchange: &'a mut Exchange, cost: u64) -> Flow<'a> {
         exchange.state::<ShownCost>().0 = cost;
-        let flow = |reply: Option<Box<Reply>>| reply.map_or(Flow::Continue, Flow::Reply);
+        let flow = |reply: Option<Box<BufferedReply>>| reply.map_or(Flow::Continue, Flow::Reply);
         match self.limit.charge(exchange, cost) {
             Flow::Continue => flow(self.conclude(None, cost)),
             Flow::Reply(reply) => flow(self.conclude(Some(reply), cost)),
@@ -308,13 +308,13 @@ impl GraphqlLimitCount {
 
     /// The reply to a request of this cost to which the limit gave `reply`. The maximum outweighs a refusal by the limit, but
     /// not a limit that cannot count.
-    fn conclude(&self, reply: Option<Box<Reply>>, cost: u64) -> Option<Box<Reply>> {
+    fn conclude(&self, reply: Option<Box<BufferedReply>>, cost: u64) -> Option<Box<BufferedReply>> {
         let fails = reply.as_ref().is_some_and(|reply| reply.status == 500) && self.rejected_code != 500;
         if fails || self.max_cost <= 0.0 || cost as f64 <= self.max_cost {
             return reply;
         }
         let text = format!("Invalid graphql request: query cost {cost} exceeds max_cost {}", self.max_cost);
-        Some(Box::new(Reply::message(403, &text)))
+        Some(Box::new(BufferedReply::message(403, &text)))
     }
 
     fn without_schema(&self, exchange: &Exchange, reason: &str) -> Decision {

@@ -44,7 +44,7 @@ use exchange::Exchange;
 use exchange::failure::Failure;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{
-    BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, Reply, ResponseStep, StoredReply,
+    BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply, ResponseStep, StoredReply,
 };
 use message::Method;
 use serde_json::Value;
@@ -139,13 +139,13 @@ impl Plugin for GraphqlProxyCache {
         }
     }
 
-    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
         (exchange.request.method == Method::Post).then(|| refusal(NO_BODY))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         if !matches!(exchange.request.method, Method::Get | Method::Post) {
-            return Flow::reply(Reply::status(405));
+            return Flow::reply(BufferedReply::status(405));
         }
         match is_cacheable(exchange) {
             Err(text) => return Flow::reply(refusal(&text)),
@@ -225,7 +225,7 @@ struct Purge {
 
 impl Plugin for Purge {
     fn api<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        Flow::reply(Reply::status(self.purge(exchange)))
+        Flow::reply(BufferedReply::status(self.purge(exchange)))
     }
 }
 

@@ -73,7 +73,7 @@ use data_encoding::HEXLOWER;
 use exchange::Exchange;
 use exchange::grpc::timeout_text;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
 use message::{FieldId, Headers, Method};
 use model::{Id, ObjectKind, schema};
 use serde::Deserialize;
@@ -232,7 +232,7 @@ impl Plugin for GrpcTranscode {
         let request = &exchange.request;
         if request.method == Method::Head {
             // Its client takes no body, and the response to the call has one.
-            return Flow::reply(Reply::status(405).with_header("Allow", "GET, POST, PUT, PATCH, DELETE"));
+            return Flow::reply(BufferedReply::status(405).with_header("Allow", "GET, POST, PUT, PATCH, DELETE"));
         }
         let body = exchange.request_body().unwrap_or_default();
         let content_type = request.headers.get_known(FieldId::ContentType).unwrap_or_default();
@@ -242,7 +242,7 @@ impl Plugin for GrpcTranscode {
             return self.forward(exchange, made).map_or(Flow::Continue, Flow::reply);
         }
         let Some(held) = side_thread::hold(body.len()) else {
-            return Flow::reply(Reply::status(503));
+            return Flow::reply(BufferedReply::status(503));
         };
         let (converter, method) = (self.converter.clone(), request.method);
         let (content_type, query, body) = (content_type.to_vec(), query.to_vec(), body.to_vec());
@@ -255,7 +255,7 @@ impl Plugin for GrpcTranscode {
                 Ok(made) => self
                     .forward(exchange, made)
                     .map_or(Decision::Continue, |reply| Decision::Reply(Box::new(reply))),
-                Err(_) => Decision::Reply(Box::new(Reply::status(503))),
+                Err(_) => Decision::Reply(Box::new(BufferedReply::status(503))),
             }
         }))
     }
@@ -294,7 +294,7 @@ impl Plugin for GrpcTranscode {
 
 impl GrpcTranscode {
     /// Sends the request as a call with this frame; a reply if that is not possible.
-    fn forward(&self, exchange: &mut Exchange, frame: Result<Vec<u8>, String>) -> Option<Reply> {
+    fn forward(&self, exchange: &mut Exchange, frame: Result<Vec<u8>, String>) -> Option<BufferedReply> {
         let frame = match frame {
             Ok(frame) => frame,
             Err(reason) => {
@@ -305,7 +305,7 @@ impl GrpcTranscode {
                         "failed to encode request data to protobuf; the last of several"
                     );
                 }
-                return Some(Reply::json(400, &json!({ "error_msg": reason })));
+                return Some(BufferedReply::json(400, &json!({ "error_msg": reason })));
             }
         };
         for name in ["content-encoding", "grpc-encoding", "grpc-accept-encoding"] {
@@ -321,7 +321,7 @@ impl GrpcTranscode {
         is_set &= exchange.set_forward_query(b"").is_ok();
         is_set &= exchange.set_request_body(frame).is_ok();
         if !is_set {
-            return Some(Reply::json(400, &json!({ "error_msg": "the request cannot be sent as a call" })));
+            return Some(BufferedReply::json(400, &json!({ "error_msg": "the request cannot be sent as a call" })));
         }
         // The body may have taken long to arrive, which is no time of the call.
         let begun_ns = match &self.timeout {

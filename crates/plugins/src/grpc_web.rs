@@ -40,7 +40,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::grpc::{code_of_cause, code_of_status, is_call, message_text};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
 use message::{FieldId, Headers, Method};
 use serde_json::Value;
 
@@ -133,12 +133,12 @@ fn refuse<'a>(exchange: &Exchange, status: u16, reason: &str) -> Flow<'a> {
     if let Some(count) = REFUSED.add(1, exchange.local().now_ms()) {
         tracing::warn!(count, "grpc-web refuses requests, the last one because of {reason}");
     }
-    Flow::reply(Reply::status(status))
+    Flow::reply(BufferedReply::status(status))
 }
 
 impl Plugin for GrpcWeb {
     fn preflight<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
-        Flow::reply(Reply::status(204))
+        Flow::reply(BufferedReply::status(204))
     }
 
     fn wants_request_body(&self, exchange: &Exchange) -> BodyNeed {
@@ -152,13 +152,13 @@ impl Plugin for GrpcWeb {
         }
     }
 
-    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<Reply> {
-        Some(Reply::status(400))
+    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<BufferedReply> {
+        Some(BufferedReply::status(400))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         match exchange.request.method {
-            Method::Options => return Flow::reply(Reply::status(204)),
+            Method::Options => return Flow::reply(BufferedReply::status(204)),
             Method::Post => {}
             _ => return refuse(exchange, 405, "another method than POST"),
         }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
 use router::CidrSet;
 use serde_json::Value;
 
@@ -62,7 +62,7 @@ struct IpRestriction {
     /// Whether the listed addresses are admitted, instead of refused.
     listed_pass: bool,
     message: String,
-    refusal: Reply,
+    refusal: BufferedReply,
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -81,7 +81,7 @@ fn compile(config: &Value) -> Result<IpRestriction, String> {
         _ => return Err("give either whitelist or blacklist".to_owned()),
     };
     let addresses = CidrSet::parse(listed).map_err(|error| format!("invalid ip address: {}", error.text))?;
-    let refusal = Reply::message(config.response_code, &config.message);
+    let refusal = BufferedReply::message(config.response_code, &config.message);
     Ok(IpRestriction { addresses, listed_pass, message: config.message, refusal })
 }
 

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use aws_lc_rs::aead::{AES_256_GCM, LessSafeKey, UnboundKey};
 use data_encoding::{BASE64_NOPAD, BASE64URL_NOPAD};
 use exchange::Exchange;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -149,7 +149,7 @@ impl Plugin for JweDecrypt {
             }
             Ok(Some(value)) => decrypt(exchange, value),
             Err(Doubled) => {
-                return Flow::reply(Reply::message(400, "JWE token invalid").into_final());
+                return Flow::reply(BufferedReply::message(400, "JWE token invalid").into_final());
             }
         };
         let content = match content {
@@ -179,7 +179,7 @@ fn decrypt(exchange: &Exchange, value: &[u8]) -> Result<Vec<u8>, &'static str> {
 }
 
 fn refuse(status: u16, message: &str) -> Flow<'static> {
-    Flow::reply(Reply::message(status, message))
+    Flow::reply(BufferedReply::message(status, message))
 }
 
 const NAME: &str = "jwe-decrypt";

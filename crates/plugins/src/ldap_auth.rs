@@ -56,7 +56,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -204,8 +204,8 @@ impl LdapAuth {
         }
     }
 
-    fn refusal(&self, message: &str) -> Reply {
-        Reply::message(401, message).with_header("WWW-Authenticate", &*self.challenge)
+    fn refusal(&self, message: &str) -> BufferedReply {
+        BufferedReply::message(401, message).with_header("WWW-Authenticate", &*self.challenge)
     }
 }
 

@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::stream::{StreamKind, StreamPhase};
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
@@ -119,7 +119,7 @@ struct LimitConn {
     skips_rules: bool,
     unit_delay_ms: f64,
     store: LimitConnStore,
-    rejected: Reply,
+    rejected: BufferedReply,
     failures: Arc<Failures>,
 }
 
@@ -172,7 +172,7 @@ fn check(config: &Value) -> Result<(), String> {
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let (parsed, settings) = read_counted(config, |own: &LimitConnConfig| own.policy)?;
-    let failures = Arc::new(Failures::new(build, "limit-conn", parsed.allow_degradation, Reply::status(500)));
+    let failures = Arc::new(Failures::new(build, "limit-conn", parsed.allow_degradation, BufferedReply::status(500)));
     let store = match settings {
         Some(settings) => {
             let counts = SharedCounts::new(build, &settings, config, parsed.key_ttl, failures.clone())?;

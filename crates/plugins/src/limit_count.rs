@@ -56,7 +56,7 @@ mod window;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, AttributeFields, attributes, words};
@@ -172,7 +172,7 @@ struct LimitCount {
     rules: Box<[LimitCountRule]>,
     window_type: WindowType,
     store: LimitCountStore,
-    rejected: Reply,
+    rejected: BufferedReply,
     failures: Arc<Failures>,
     show_quota: bool,
     /// Keeps the group known while one of its routes exists.
@@ -256,7 +256,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 /// Compiles the limit of the plugin `plugin`.
 fn compile(plugin: &'static str, build: &Build<'_>, config: &Value) -> Result<LimitCount, String> {
     let (parsed, settings) = read(config)?;
-    let reply = Reply::json(500, &json!({ "error_msg": "failed to limit count" }));
+    let reply = BufferedReply::json(500, &json!({ "error_msg": "failed to limit count" }));
     let failures = Arc::new(Failures::new(build, plugin, parsed.allow_degradation, reply));
     let store = || store(plugin, build, config, &parsed, settings.as_ref(), &failures);
     let group = match &parsed.group {
@@ -458,11 +458,11 @@ enum LimitCountOutcome {
     Waits,
 }
 
-fn flow<'a>(reply: Option<Reply>) -> Flow<'a> {
+fn flow<'a>(reply: Option<BufferedReply>) -> Flow<'a> {
     reply.map_or(Flow::Continue, Flow::reply)
 }
 
-fn decision(reply: Option<Reply>) -> Decision {
+fn decision(reply: Option<BufferedReply>) -> Decision {
     reply.map_or(Decision::Continue, |reply| Decision::Reply(Box::new(reply)))
 }
 

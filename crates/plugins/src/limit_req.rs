@@ -35,7 +35,7 @@ mod shared_bucket;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
@@ -82,7 +82,7 @@ struct LimitReq {
     key: LimitKey,
     store: LimitReqStore,
     is_delaying: bool,
-    rejected: Reply,
+    rejected: BufferedReply,
     failures: Failures,
 }
 
@@ -114,7 +114,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         store,
         is_delaying: !parsed.nodelay,
         rejected: refusal_reply(parsed.rejected_code, parsed.rejected_msg.as_deref()),
-        failures: Failures::new(build, "limit-req", parsed.allow_degradation, Reply::status(500)),
+        failures: Failures::new(build, "limit-req", parsed.allow_degradation, BufferedReply::status(500)),
     }))
 }
 

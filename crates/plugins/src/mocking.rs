@@ -30,7 +30,7 @@ mod generate;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use net::env;
 use router::vars::Template;
 use serde_json::{Map, Value};
@@ -75,7 +75,7 @@ attributes! {
 /// The compiled plugin.
 struct Mocking {
     /// The response without its body and its configured fields.
-    head: Reply,
+    head: BufferedReply,
     fields: ReplyFields,
     body: MockBody,
     delay_ms: u64,
@@ -100,7 +100,7 @@ fn compile(config: &Value) -> Result<Mocking, String> {
     if !(200..=999).contains(&config.response_status) {
         return Err(format!("response_status {} ends no exchange: 200 to 999 do", config.response_status));
     }
-    let mut head = Reply::status(config.response_status);
+    let mut head = BufferedReply::status(config.response_status);
     head = head.with_header("Content-Type", fields::text(&Value::from(config.content_type.as_str()))?);
     if config.with_mock_header {
         head = head.with_header("x-mock-by", MOCKED_BY);
@@ -135,7 +135,7 @@ fn body(config: &MockingConfig) -> Result<MockBody, String> {
 
 impl Mocking {
     /// The response without its body.
-    fn head(&self, exchange: &Exchange) -> Reply {
+    fn head(&self, exchange: &Exchange) -> BufferedReply {
         self.fields.add_to(exchange, self.head.clone())
     }
 }

@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use model::catalog::{Catalog, SchemaType};
 use model::check::UnknownFields;
 use serde_json::{Map, Value};
@@ -122,7 +122,7 @@ impl Plugin for MultiAuth {
 
 impl MultiAuth {
     async fn try_all(&self, exchange: &mut Exchange) -> Decision {
-        let mut refusal = Reply::message(401, "Authorization Failed");
+        let mut refusal = BufferedReply::message(401, "Authorization Failed");
         for (index, method) in self.methods.iter().enumerate() {
             // An instance that does not apply would let the request pass.
             if !method.decides(exchange) {

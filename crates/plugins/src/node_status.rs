@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::process::ProcessFacts;
-use exchange::plugin::{Build, Flow, Plugin, PluginApi, PluginKind, Reply};
+use exchange::plugin::{Build, Flow, Plugin, PluginApi, PluginKind, BufferedReply};
 use message::Method;
 use model::instance::ConnectionCounts;
 use serde_json::{Value, json};
@@ -60,10 +60,10 @@ impl Plugin for NodeStatus {
     fn api<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
         let (Some(info), Some(counts)) = (self.process.info(), self.process.connections()) else {
             // The instance starts or ends.
-            return Flow::reply(Reply::status(503));
+            return Flow::reply(BufferedReply::status(503));
         };
         let body = json!({ "id": info.id, "status": shown(&counts) }).to_string();
-        let reply = Reply::status(200).with_header("Content-Type", "text/plain; charset=utf-8");
+        let reply = BufferedReply::status(200).with_header("Content-Type", "text/plain; charset=utf-8");
         Flow::reply(reply.with_body(body.into_bytes()))
     }
 }

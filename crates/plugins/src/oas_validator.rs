@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use model::validate::SchemaSteps;
 use serde_json::{Map, Value};
 
@@ -162,12 +162,12 @@ impl Plugin for OasValidator {
         }
     }
 
-    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<Reply> {
+    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<BufferedReply> {
         let limit = self.config.max_req_body_size;
         let text = format!(
             "error reading the request body. err: request size is greater than the maximum size {limit} allowed"
         );
-        (!self.config.skip_request_body_validation).then(|| Reply::message(500, &text))
+        (!self.config.skip_request_body_validation).then(|| BufferedReply::message(500, &text))
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
@@ -272,16 +272,16 @@ impl OasValidator {
     }
 
     /// The refusal of a request with this fault, if it is refused.
-    fn conclude(&self, exchange: &Exchange, fault: Option<String>) -> Option<Reply> {
+    fn conclude(&self, exchange: &Exchange, fault: Option<String>) -> Option<BufferedReply> {
         self.refusal(exchange, self.config.rejection_status_code, &fault?)
     }
 
     /// The refusal of a request of which the body could not be checked, which is no fault of the client.
-    fn unchecked(&self, exchange: &Exchange, reason: &str) -> Option<Reply> {
+    fn unchecked(&self, exchange: &Exchange, reason: &str) -> Option<BufferedReply> {
         self.refusal(exchange, 503, &format!("the body could not be checked: {reason}"))
     }
 
-    fn refusal(&self, exchange: &Exchange, status: u16, fault: &str) -> Option<Reply> {
+    fn refusal(&self, exchange: &Exchange, status: u16, fault: &str) -> Option<BufferedReply> {
         if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
             let method = String::from_utf8_lossy(exchange.request.method_text());
             let path = String::from_utf8_lossy(exchange.path());
@@ -289,14 +289,14 @@ impl OasValidator {
         }
         let told = if self.config.verbose_errors { fault } else { "" };
         let text = format!("failed to validate request. {told}");
-        self.config.reject_if_not_match.then(|| Reply::message(status, &text))
+        self.config.reject_if_not_match.then(|| BufferedReply::message(status, &text))
     }
 
-    fn without_document(&self, exchange: &Exchange, reason: &str) -> Box<Reply> {
+    fn without_document(&self, exchange: &Exchange, reason: &str) -> Box<BufferedReply> {
         if let Some(requests) = self.outages.add(exchange.local().now_ms()) {
             tracing::warn!(reason, requests, "oas-validator has no document");
         }
-        Box::new(Reply::message(500, "failed to parse openapi spec"))
+        Box::new(BufferedReply::message(500, "failed to parse openapi spec"))
     }
 }
 

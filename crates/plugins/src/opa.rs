@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::outbound::{OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls, check_uri};
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use message::{FieldError, Headers, Method};
 use net::endpoint::KeepAlive;
 use serde_json::Value;
@@ -165,18 +165,18 @@ impl Opa {
                     Ok(()) => return Decision::Continue,
                     Err(_) => {
                         self.log(worker.now_ms(), "a value of its headers is not valid in a field");
-                        Reply::status(503)
+                        BufferedReply::status(503)
                     }
                 },
                 Ok(OpaDecision::Refuse(reply)) => reply,
                 Err(fault) => {
                     self.log(worker.now_ms(), &fault);
-                    Reply::status(503)
+                    BufferedReply::status(503)
                 }
             },
             Err(error) => {
                 self.log(worker.now_ms(), &error.to_string());
-                Reply::status(403)
+                BufferedReply::status(403)
             }
         };
         Decision::Reply(Box::new(refusal))

@@ -94,7 +94,7 @@ use exchange::Exchange;
 use exchange::local::Local;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundTls;
-use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use jsonx::Exact;
 use model::validate::UserSchema;
 use serde_json::Value;
@@ -207,7 +207,7 @@ impl OpenidConnect {
         if self.config.takes_bearer() {
             match presented(&exchange.request.headers, x_access_token) {
                 Presented::Token(token) => return self.bearer(exchange, &token).await,
-                Presented::Malformed => return refuse(Reply::status(400)),
+                Presented::Malformed => return refuse(BufferedReply::status(400)),
                 Presented::Nothing if self.config.bearer_only => return refuse(no_token(&self.config.realm)),
                 Presented::Nothing => {}
             }
@@ -279,7 +279,7 @@ impl OpenidConnect {
     }
 }
 
-fn refuse(reply: Reply) -> Decision {
+fn refuse(reply: BufferedReply) -> Decision {
     Decision::Reply(Box::new(reply))
 }
 

@@ -59,7 +59,7 @@ use exchange::observe::labels::{DisabledLabels, Label, LabelBy, LabelPolicy, Lab
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::plugin::scrapes::{NoMetrics, Scrapes};
 use exchange::plugin::stream::{StreamKind, StreamPhase};
-use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, Reply};
+use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
 use message::Method;
 use router::vars::Template;
 use serde_json::{Value, json};
@@ -238,11 +238,11 @@ impl Plugin for Prometheus {
             let format = if is_open { open_metrics::CONTENT_TYPE } else { TEXT_FORMAT };
             Decision::Reply(Box::new(match self.scrapes.text(is_open).await {
                 Ok(text) => {
-                    Reply::status(200).with_header("Content-Type", format).with_body(text.into_bytes())
+                    BufferedReply::status(200).with_header("Content-Type", format).with_body(text.into_bytes())
                 }
-                Err(NoMetrics::Busy) => Reply::message(503, "Too many scrapes run"),
+                Err(NoMetrics::Busy) => BufferedReply::message(503, "Too many scrapes run"),
                 Err(NoMetrics::Absent) => {
-                    Reply::message(500, "Failed to retrieve metrics: no data available")
+                    BufferedReply::message(500, "Failed to retrieve metrics: no data available")
                 }
             }))
         }))

@@ -54,7 +54,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
 use router::path::{PathScratch, canonicalize};
 use router::vars::VariableSource;
 use serde_json::{Map, Value, json};
@@ -408,7 +408,7 @@ fn raw_text(exchange: &Exchange) -> Vec<u8> {
 impl Plugin for ProxyRewrite {
     fn rewrite<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let Ok(matched) = self.rewrite_target(exchange) else {
-            return Flow::reply(Reply::json(
+            return Flow::reply(BufferedReply::json(
                 400,
                 &json!({ "error_msg": "the rewritten path holds what no path may hold" }),
             ));

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
 use exchange::plugin::extension::EndpointCode;
-use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::{Value, json};
 
@@ -79,14 +79,14 @@ impl Plugin for PublicApi {
         self.endpoint(exchange).map_or(BodyNeed::None, |plugin| plugin.wants_request_body(exchange))
     }
 
-    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
         self.endpoint(exchange)?.refuse_long_body(exchange)
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         match self.endpoint(exchange) {
             Some(plugin) => plugin.api(exchange),
-            None => Flow::reply(Reply::status(404)),
+            None => Flow::reply(BufferedReply::status(404)),
         }
     }
 }

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::RequestScheme;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
 use router::vars::VariableSource;
 use serde_json::{Value, json};
 
@@ -209,7 +209,7 @@ impl Plugin for Redirect {
             To::Https(_) if came_over_https(exchange) => return Flow::Continue,
             // A URI without a host is invalid (RFC 9110 section 4.2.2).
             To::Https(_) if exchange.host().is_empty() => {
-                return Flow::reply(Reply::json(
+                return Flow::reply(BufferedReply::json(
                     400,
                     &json!({ "error_msg": "the request names no host to redirect to" }),
                 ));
@@ -222,7 +222,7 @@ impl Plugin for Redirect {
         if self.appends_query {
             append_query(exchange, &mut uri);
         }
-        Flow::reply(Reply::status(status).with_header("Location", String::from_utf8_lossy(&uri)))
+        Flow::reply(BufferedReply::status(status).with_header("Location", String::from_utf8_lossy(&uri)))
     }
 
     fn explain(&self, exchange: &mut Exchange, phase: PluginPhase) -> Explained {

@@ -25,7 +25,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -65,7 +65,7 @@ struct RefererRestriction {
     /// Whether the listed hosts are those that pass.
     listed_pass: bool,
     bypass_missing: bool,
-    refusal: Reply,
+    refusal: BufferedReply,
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -83,7 +83,7 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
             None => drop(hosts.insert(entry.into_bytes().into())),
         }
     }
-    let refusal = Reply::message(403, &config.message);
+    let refusal = BufferedReply::message(403, &config.message);
     let bypass_missing = config.bypass_missing;
     Ok(Arc::new(RefererRestriction { hosts, suffixes, listed_pass, bypass_missing, refusal }))
 }

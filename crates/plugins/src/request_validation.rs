@@ -55,7 +55,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use model::validate::{SchemaSteps, UserSchema};
 use serde_json::Value;
 
@@ -141,7 +141,7 @@ impl Plugin for RequestValidation {
         }
     }
 
-    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
         self.body_schema.is_some().then(|| self.refusal(exchange, "body", "the body is too long", ""))
     }
 
@@ -216,7 +216,7 @@ fn examine(
 impl RequestValidation {
     /// The refusal of a checked body, if it is refused; otherwise the request has a body with the value that
     /// was checked.
-    fn conclude(&self, exchange: &mut Exchange, checked: Result<Option<Vec<u8>>, String>) -> Option<Reply> {
+    fn conclude(&self, exchange: &mut Exchange, checked: Result<Option<Vec<u8>>, String>) -> Option<BufferedReply> {
         let reason = match checked {
             Ok(None) => return None,
             Ok(Some(body)) => match exchange.set_request_body(body) {
@@ -234,16 +234,16 @@ impl RequestValidation {
     }
 
     /// A refusal; `text` is its body where no text is configured.
-    fn refusal(&self, exchange: &Exchange, part: &str, reason: &str, text: &str) -> Reply {
+    fn refusal(&self, exchange: &Exchange, part: &str, reason: &str, text: &str) -> BufferedReply {
         if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
             tracing::info!(part, reason, requests, "request-validation refused a request");
         }
         self.refusal_with(text)
     }
 
-    fn refusal_with(&self, text: &str) -> Reply {
+    fn refusal_with(&self, text: &str) -> BufferedReply {
         let text = self.rejected_msg.as_deref().unwrap_or(text);
-        let reply = Reply::status(self.rejected_code);
+        let reply = BufferedReply::status(self.rejected_code);
         match text {
             "" => reply,
             text => reply

@@ -46,7 +46,7 @@ use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use exchange::plugin::{Build, Choice, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, UpstreamRef};
+use exchange::plugin::{Build, Choice, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, UpstreamRef};
 use model::check;
 use model::{Catalog, Id, ObjectKind, schema};
 use router::vars::{Expression, VariableSource};
@@ -250,7 +250,7 @@ impl Plugin for TrafficSplit {
                 if let Some(requests) = self.pace.add(1, exchange.local().now_ms()) {
                     tracing::error!(upstream = ?missing, requests, "traffic-split: failed to find upstream by id");
                 }
-                return Flow::reply(Reply::json(
+                return Flow::reply(BufferedReply::json(
                     500,
                     &json!({ "error_msg": "failed to fetch upstream info" }),
                 ));
@@ -268,7 +268,7 @@ impl Plugin for TrafficSplit {
         for (index, rule) in self.rules.iter().enumerate() {
             if rule.named.iter().any(|upstream| !exchange.has_upstream(upstream)) {
                 let body = json!({ "error_msg": "failed to fetch upstream info" });
-                return Explained::replies(&Reply::json(500, &body));
+                return Explained::replies(&BufferedReply::json(500, &body));
             }
             if !rule.matches(exchange) {
                 continue;

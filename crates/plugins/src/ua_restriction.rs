@@ -23,7 +23,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
 use router::vars::GaveUp;
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ struct UaRestriction {
     /// Whether a client that a pattern is found in passes, instead of being refused.
     listed_pass: bool,
     bypass_missing: bool,
-    refusal: Reply,
+    refusal: BufferedReply,
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
@@ -77,7 +77,7 @@ fn compile(config: &Value) -> Result<UaRestriction, String> {
         patterns: Patterns::compile(listed, false).map_err(|reason| format!("{name}{reason}"))?,
         listed_pass: config.allowlist.is_some(),
         bypass_missing: config.bypass_missing,
-        refusal: Reply::message(403, &config.message),
+        refusal: BufferedReply::message(403, &config.message),
     })
 }
 

@@ -24,7 +24,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, Reply, explain_by_running};
+use exchange::plugin::{Build, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, explain_by_running};
 use router::vars::GaveUp;
 use serde_json::Value;
 
@@ -59,7 +59,7 @@ attributes! {
 struct UriBlocker {
     /// None: every request is blocked.
     rules: Option<Patterns>,
-    refusal: Reply,
+    refusal: BufferedReply,
 }
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {

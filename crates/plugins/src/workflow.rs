@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
 use model::Catalog;
 use model::catalog::SchemaType;
 use model::check::UnknownFields;
@@ -105,7 +105,7 @@ struct WorkflowRule {
 
 enum WorkflowAction {
     /// Answers.
-    Return(Reply),
+    Return(BufferedReply),
     /// Runs a plugin; `None` is one that its `_meta` switches off.
     Run(Option<Arc<Instance>>),
 }
@@ -183,7 +183,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         let (name, config) = parts(action);
         let action = match name.as_str() {
             Some("return") => {
-                WorkflowAction::Return(Reply::json(code(config)?, &json!({ "error_msg": "rejected by workflow" })))
+                WorkflowAction::Return(BufferedReply::json(code(config)?, &json!({ "error_msg": "rejected by workflow" })))
             }
             Some(name) => WorkflowAction::Run(build.plugin(&format!("rules/{index}"), name, config)?),
             None => return Err("the name of an action is a text".to_owned()),

@@ -48,7 +48,7 @@ use exchange::exchange::TraceContext;
 use exchange::observe::pace::Pace;
 use exchange::plugin::batch::{BatchQueue, Delivery, BatchEntry, QueueSettings, Sink};
 use exchange::plugin::outbound::{HttpClient, check_uri};
-use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, Reply, ResponseStep};
+use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
 use net::env::random_u64;
 use serde_json::{Value, json};
 
@@ -150,7 +150,7 @@ impl Plugin for Zipkin {
                     Ok(written) => Some(written),
                     Err(reason) => {
                         self.note_refusal(exchange, text, reason);
-                        return Flow::reply(Reply::status(400));
+                        return Flow::reply(BufferedReply::status(400));
                     }
                 }
             }

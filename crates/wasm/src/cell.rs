@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use exchange::Exchange;
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::StreamSession;
 
@@ -43,7 +43,7 @@ pub(crate) enum Subject<'a> {
 /// How a paused request goes on.
 pub(crate) enum Resumed {
     Continue,
-    Reply(Box<Reply>),
+    Reply(Box<BufferedReply>),
     Closed,
 }
 

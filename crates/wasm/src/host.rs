@@ -8,7 +8,7 @@ use std::task::Waker;
 
 use exchange::Exchange;
 use exchange::local::Local;
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use exchange::plugin::outbound::DestinationOpener;
 use exchange::plugin::stream::StreamSession;
 use stdx::hash::FastMap;
@@ -138,7 +138,7 @@ pub(crate) struct PendingCall {
 pub(crate) struct Stream {
     pub root: u32,
     pub is_session: bool,
-    pub reply: Option<Box<Reply>>,
+    pub reply: Option<Box<BufferedReply>>,
     pub continues: [bool; StreamSide::COUNT],
     pub is_closed: bool,
     /// The request has ended, and the guest has yet to say that it is done.

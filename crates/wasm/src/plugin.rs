@@ -12,7 +12,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::outbound::DestinationOpener;
-use exchange::plugin::{BodyNeed, Decision, Flow, Plugin, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Decision, Flow, Plugin, Portion, BufferedReply, ResponseStep};
 use message::{FieldId, Headers, Method};
 
 use crate::abi::StreamSide;
@@ -53,7 +53,7 @@ pub(crate) struct WasmPlugin {
 enum Headed {
     Continue,
     Pause,
-    Reply(Box<Reply>),
+    Reply(Box<BufferedReply>),
 }
 
 impl WasmPlugin {
@@ -110,7 +110,7 @@ impl WasmPlugin {
         exchange: &mut Exchange,
         side: StreamSide,
         body: &mut Option<Vec<u8>>,
-    ) -> Result<Option<Box<Reply>>, GuestFault> {
+    ) -> Result<Option<Box<BufferedReply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let resumed = poll_fn(|cx| cell.poll_resumed(cx, exchange, context, side, body)).await?;
         match resumed {
@@ -139,7 +139,7 @@ impl WasmPlugin {
         &self,
         exchange: &mut Exchange,
         is_paused: bool,
-    ) -> Result<Option<Box<Reply>>, GuestFault> {
+    ) -> Result<Option<Box<BufferedReply>>, GuestFault> {
         if is_paused && let Some(reply) = self.resumed(exchange, StreamSide::Request, &mut None).await? {
             return Ok(Some(reply));
         }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_name};
-use exchange::plugin::{Decision, Flow, Plugin, Reply};
+use exchange::plugin::{Decision, Flow, Plugin, BufferedReply};
 use exchange::testing::{Scene, build, services};
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ fn plugin(extension: &Arc<dyn Extension>, scene: &Scene, config: &Value) -> Arc<
 }
 
 /// Runs a phase to its end.
-async fn end(flow: Flow<'_>) -> Option<Reply> {
+async fn end(flow: Flow<'_>) -> Option<BufferedReply> {
     let decision = match flow {
         Flow::Wait(future) => future.await,
         Flow::Continue => Decision::Continue,

@@ -1,11 +1,11 @@
 //! A reply that a plugin has begun to write and not ended, such as by `ngx.say` in Lua. Later plugins still run and may append to
 //! it; the request ends with it before an endpoint is selected. It knows neither languages nor how a reply is sent.
 
-use crate::plugin::reply::{NO_ANSWER, Reply};
+use crate::plugin::reply::{NO_ANSWER, BufferedReply};
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct BegunReply(Option<Box<Reply>>);
+pub struct BegunReply(Option<Box<BufferedReply>>);
 
 impl BegunReply {
     /// Whether a plugin has written a part of the reply, so that its status is fixed.
@@ -22,7 +22,7 @@ impl BegunReply {
     ///
     /// # Errors
     /// The body would be longer than `limit_bytes`; then nothing is appended.
-    pub fn append(&mut self, part: Reply, limit_bytes: usize) -> Result<(), String> {
+    pub fn append(&mut self, part: BufferedReply, limit_bytes: usize) -> Result<(), String> {
         let held = self.0.as_ref().map_or(0, |reply| reply.body.len());
         if held + part.body.len() > limit_bytes {
             return Err(format!("more than {limit_bytes} bytes of output"));
@@ -38,7 +38,7 @@ impl BegunReply {
     /// begun reply, and both bodies. A reply that closes the connection replaces the begun one, and so does
     /// one of a failure (5xx): nothing of the begun reply was sent yet, and a failure must not look like a
     /// success.
-    pub fn end_with(&mut self, last: Box<Reply>) -> Box<Reply> {
+    pub fn end_with(&mut self, last: Box<BufferedReply>) -> Box<BufferedReply> {
         match self.0.take() {
             Some(mut begun) if last.status < 500 && last.status != NO_ANSWER => {
                 begun.body.to_mut().extend_from_slice(&last.body);
@@ -49,7 +49,7 @@ impl BegunReply {
     }
 
     /// Takes the begun reply out.
-    pub fn take(&mut self) -> Option<Box<Reply>> {
+    pub fn take(&mut self) -> Option<Box<BufferedReply>> {
         self.0.take()
     }
 }
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn later_replies_are_appended_with_the_first_status() {
-        let part = |status, text: &'static str| Reply::status(status).with_body(text.as_bytes());
+        let part = |status, text: &'static str| BufferedReply::status(status).with_body(text.as_bytes());
         type Written = (u16, &'static str);
         let rows: [(&[Written], Written, Written); 5] = [
             (&[], (403, "no"), (403, "no")),
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn body_beyond_the_limit_is_refused() {
-        let part = || Reply::status(200).with_body(&b"12345678"[..]);
+        let part = || BufferedReply::status(200).with_body(&b"12345678"[..]);
         let mut begun = BegunReply::default();
         begun.append(part(), 12).unwrap();
         assert_eq!(begun.append(part(), 12).unwrap_err(), "more than 12 bytes of output");

@@ -10,7 +10,7 @@ use super::encode::BodyEncoder;
 use super::explained::Explained;
 use super::phase::{BodyNeed, Flow, LogTask, NextAttempt, Plugin, Portion, ResponseStep};
 use super::phase_name::PluginPhase;
-use super::reply::Reply;
+use super::reply::BufferedReply;
 use super::stored::StoredReply;
 use crate::exchange::Exchange;
 use crate::failure::Failure;
@@ -197,7 +197,7 @@ impl Plugin for CanaryPlugin {
         plugin.map_or(BodyNeed::None, |plugin| plugin.wants_request_body(exchange))
     }
 
-    fn refuse_long_body(&self, exchange: &Exchange) -> Option<Reply> {
+    fn refuse_long_body(&self, exchange: &Exchange) -> Option<BufferedReply> {
         self.at(exchange, &[PluginPhase::RequestBody])?.refuse_long_body(exchange)
     }
 
@@ -240,11 +240,11 @@ mod tests {
 
     impl Plugin for Answers {
         fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
-            Flow::reply(Reply::status(self.0))
+            Flow::reply(BufferedReply::status(self.0))
         }
 
         fn rewrite<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
-            Flow::reply(Reply::status(self.0 + 1))
+            Flow::reply(BufferedReply::status(self.0 + 1))
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::ordered::{ByPhase, Ordered};
 use super::phase::{Decision, Flow, Plugin, ResponseStep};
 use super::phase_name::PluginPhase;
-use super::reply::Reply;
+use super::reply::BufferedReply;
 use crate::exchange::Exchange;
 
 /// A plugin instance with what `_meta` says of it (contract section 2.3).
@@ -118,7 +118,7 @@ impl Instance {
     }
 
     /// Applies `_meta.error_response` to a refusal.
-    pub fn dress(&self, mut reply: Box<Reply>) -> Box<Reply> {
+    pub fn dress(&self, mut reply: Box<BufferedReply>) -> Box<BufferedReply> {
         if let (400.., Some(replacement)) = (reply.status, &self.error_response) {
             reply.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
             reply.headers.push(("Content-Type".into(), replacement.content_type.to_owned()));
@@ -236,7 +236,7 @@ mod tests {
 
     impl Plugin for Refuses {
         fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
-            Flow::reply(Reply::status(403))
+            Flow::reply(BufferedReply::status(403))
         }
     }
 

@@ -111,7 +111,7 @@ fn target(exchange: &Exchange) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::Reply;
+    use crate::plugin::BufferedReply;
     use crate::testing::Scene;
 
     struct Rewrites;
@@ -125,7 +125,7 @@ mod tests {
         }
 
         fn access<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {
-            Flow::reply(Reply::status(403))
+            Flow::reply(BufferedReply::status(403))
         }
 
         fn before_proxy<'a>(&'a self, _: &'a mut Exchange) -> Flow<'a> {

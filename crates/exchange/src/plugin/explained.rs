@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use super::reply::Reply;
+use super::reply::BufferedReply;
 use super::upstream_ref::UpstreamRef;
 
 /// The longest text of an answer, in characters; the body of a reply may be longer.
@@ -90,7 +90,7 @@ impl Explained {
     }
 
     /// The plugin answers the request with `reply`.
-    pub fn replies(reply: &Reply) -> Explained {
+    pub fn replies(reply: &BufferedReply) -> Explained {
         let location = reply.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"));
         let (action, text) = match location {
             Some((_, location)) if (300..400).contains(&reply.status) => (EffectKind::Redirect, cut(location)),
@@ -158,14 +158,14 @@ mod tests {
 
     #[test]
     fn reply_is_a_redirect_with_a_location() {
-        let plain = Explained::replies(&Reply::message(403, "no"));
+        let plain = Explained::replies(&BufferedReply::message(403, "no"));
         let would = plain.would.as_ref().unwrap();
         assert_eq!(
             (would.action, would.status, &*would.text),
             (EffectKind::Reply, Some(403), r#"{"message":"no"}"#)
         );
         assert!(plain.ends());
-        let redirect = Explained::replies(&Reply::status(301).with_header("Location", "https://a/"));
+        let redirect = Explained::replies(&BufferedReply::status(301).with_header("Location", "https://a/"));
         assert_eq!(redirect.would.map(|would| would.action), Some(EffectKind::Redirect));
         assert!(!Explained::counts("by client").ends());
         assert_eq!(cut(&"x".repeat(300)).chars().count(), TEXT_CHARS_MAX + 1);

@@ -8,7 +8,7 @@ use message::{Headers, ResponseHead};
 use super::encode::BodyEncoder;
 use super::explained::Explained;
 use super::phase_name::PluginPhase;
-use super::reply::{Reply, StreamedReply};
+use super::reply::{BufferedReply, StreamedReply};
 use super::stored::StoredReply;
 use crate::exchange::Exchange;
 use crate::failure::{Cause, Failure};
@@ -121,7 +121,7 @@ pub trait Plugin: Send + Sync + 'static {
 
     /// The reply to a request with a body that is longer than this instance asked for with [`BodyNeed::Buffer`]; without one
     /// the gateway answers 413.
-    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<Reply> {
+    fn refuse_long_body(&self, _exchange: &Exchange) -> Option<BufferedReply> {
         None
     }
 
@@ -137,7 +137,7 @@ pub trait Plugin: Send + Sync + 'static {
 
     /// Answers a request to one of the kind's [`apis`](super::PluginKind::apis), for a route with `public-api`.
     fn api<'a>(&'a self, _exchange: &'a mut Exchange) -> Flow<'a> {
-        Flow::reply(Reply::status(404))
+        Flow::reply(BufferedReply::status(404))
     }
 
     /// Tells what [`Plugin::rewrite`], [`Plugin::access`] or [`Plugin::before_proxy`] would do with `exchange`, which stands
@@ -187,7 +187,7 @@ pub enum Flow<'a> {
     /// To the next plugin.
     Continue,
     /// The exchange is answered here; the response phases and the log still run.
-    Reply(Box<Reply>),
+    Reply(Box<BufferedReply>),
     /// As [`Flow::Reply`], with a body that comes piece by piece.
     Stream(Box<StreamedReply>),
     /// As [`Flow::Reply`], with a stored response.
@@ -232,7 +232,7 @@ pub enum Decision {
     /// To the next plugin.
     Continue,
     /// The exchange is answered here.
-    Reply(Box<Reply>),
+    Reply(Box<BufferedReply>),
     /// The exchange is answered here, with a body that comes piece by piece.
     Stream(Box<StreamedReply>),
     /// The exchange is answered here, with a stored response.
@@ -241,7 +241,7 @@ pub enum Decision {
 
 impl Flow<'_> {
     /// Answers with `reply`.
-    pub fn reply(reply: Reply) -> Self {
+    pub fn reply(reply: BufferedReply) -> Self {
         Flow::Reply(Box::new(reply))
     }
 }

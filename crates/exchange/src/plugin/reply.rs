@@ -11,7 +11,7 @@ pub const NO_ANSWER: u16 = 444;
 
 /// An answer made by the gateway itself.
 #[derive(Clone, Debug, Default)]
-pub struct Reply {
+pub struct BufferedReply {
     /// The status code.
     pub status: u16,
     /// Fields besides Content-Length, Date and Server, which are added when it is sent.
@@ -23,41 +23,41 @@ pub struct Reply {
     pub is_final: bool,
 }
 
-impl Reply {
+impl BufferedReply {
     /// A status with no body.
-    pub fn status(status: u16) -> Reply {
-        Reply { status, ..Reply::default() }
+    pub fn status(status: u16) -> BufferedReply {
+        BufferedReply { status, ..BufferedReply::default() }
     }
 
     /// A JSON body, closed by a newline as the contract's answers are (contract section 2.1).
-    pub fn json(status: u16, body: &Value) -> Reply {
-        Reply::status(status)
+    pub fn json(status: u16, body: &Value) -> BufferedReply {
+        BufferedReply::status(status)
             .with_header("Content-Type", "application/json")
             .with_body(format!("{body}\n").into_bytes())
     }
 
     /// `{"message": text}`, the shape of the stock plugins' refusals (contract section 2.5).
-    pub fn message(status: u16, text: &str) -> Reply {
-        Reply::json(status, &serde_json::json!({ "message": text }))
+    pub fn message(status: u16, text: &str) -> BufferedReply {
+        BufferedReply::json(status, &serde_json::json!({ "message": text }))
     }
 
     /// Adds a field.
     #[must_use]
-    pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> Reply {
+    pub fn with_header(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<String>) -> BufferedReply {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Makes the reply final, see [`Reply::is_final`].
+    /// Makes the reply final, see [`BufferedReply::is_final`].
     #[must_use]
-    pub fn into_final(mut self) -> Reply {
+    pub fn into_final(mut self) -> BufferedReply {
         self.is_final = true;
         self
     }
 
     /// Sets the body.
     #[must_use]
-    pub fn with_body(mut self, body: impl Into<Cow<'static, [u8]>>) -> Reply {
+    pub fn with_body(mut self, body: impl Into<Cow<'static, [u8]>>) -> BufferedReply {
         self.body = body.into();
         self
     }
@@ -66,7 +66,7 @@ impl Reply {
 /// A reply with a body that comes piece by piece, at the pace of the client.
 pub struct StreamedReply {
     /// Status and fields. A body in it is not sent.
-    pub head: Reply,
+    pub head: BufferedReply,
     /// The body.
     pub body: Box<dyn ReplyStream>,
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::reply::Reply;
+use super::reply::BufferedReply;
 use crate::exchange::Exchange;
 use crate::failure::Blame;
 
 /// A change to local replies.
 pub trait TransformReply: Send + Sync {
     /// Changes `reply`.
-    fn transform(&self, exchange: &Exchange, reply: &mut Reply);
+    fn transform(&self, exchange: &Exchange, reply: &mut BufferedReply);
 }
 
 /// The owner of the list among the states of a request: no instance has this number, because they count from the start of the
@@ -32,7 +32,7 @@ pub fn is_wanted(exchange: &Exchange) -> bool {
 }
 
 /// Changes `reply` as plugins have asked for. A reply for the failure of an upstream stays as it is.
-pub fn transform(exchange: &mut Exchange, reply: &mut Reply) {
+pub fn transform(exchange: &mut Exchange, reply: &mut BufferedReply) {
     if exchange.states.peek::<Transformers>(OWNER).is_none()
         || exchange.failure.as_ref().is_some_and(|failure| failure.cause.blame() == Blame::Upstream)
     {

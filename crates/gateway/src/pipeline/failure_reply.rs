@@ -8,7 +8,7 @@ use serde_json::json;
 
 use exchange::Exchange;
 use exchange::failure::{FailureResponse, Blame, Cause, Failure};
-use exchange::plugin::{Reply, transform_reply};
+use exchange::plugin::{BufferedReply, transform_reply};
 
 /// The field with the id of the request, by which a line of the access log is found.
 const REQUEST_ID: &str = "X-Request-Id";
@@ -24,7 +24,7 @@ const STYLE: &str = "html{font:16px/1.5 system-ui,sans-serif;color:#1f2328;backg
 
 /// The reply to the `failure` of the request in `exchange`.
 #[cold]
-pub(super) fn of(exchange: &Exchange, failure: &Failure) -> Reply {
+pub(super) fn of(exchange: &Exchange, failure: &Failure) -> BufferedReply {
     let mut reply = body(exchange, failure);
     if let Some(given) = &failure.answer {
         reply = given_answer(given, reply);
@@ -38,7 +38,7 @@ pub(super) fn of(exchange: &Exchange, failure: &Failure) -> Reply {
 }
 
 /// Status, media type and body.
-fn body(exchange: &Exchange, failure: &Failure) -> Reply {
+fn body(exchange: &Exchange, failure: &Failure) -> BufferedReply {
     let (status, text) = (failure.cause.status(), explanation(failure));
     let id = exchange.request_id.get();
     // Neither is expected to deal with HTML: a gRPC client takes the body for a message, a plugin edits the JSON.
@@ -46,14 +46,14 @@ fn body(exchange: &Exchange, failure: &Failure) -> Reply {
         && !exchange.is_native_call()
         && !transform_reply::is_wanted(exchange);
     let mut reply = if can_be_html && prefers_html(&exchange.request.headers) {
-        Reply::status(status)
+        BufferedReply::status(status)
             .with_header("Content-Type", "text/html; charset=utf-8")
             .with_body(page(status, &sentence(failure), failure.cause, id).into_bytes())
     } else if failure.cause == Cause::NoRoute {
         // The contract fixes this body (section 2.5).
-        Reply::json(status, &json!({ "error_msg": text }))
+        BufferedReply::json(status, &json!({ "error_msg": text }))
     } else {
-        Reply::json(status, &json!({ "error_msg": text, "request_id": id }))
+        BufferedReply::json(status, &json!({ "error_msg": text, "request_id": id }))
     };
     if can_be_html && is_cacheable(status) {
         reply = reply.with_header("Vary", "Accept");
@@ -67,10 +67,10 @@ fn is_cacheable(status: u16) -> bool {
 }
 
 /// The response that the configuration gives for a failure, in place of `usual`.
-fn given_answer(given: &FailureResponse, usual: Reply) -> Reply {
+fn given_answer(given: &FailureResponse, usual: BufferedReply) -> BufferedReply {
     let mut answer = match &given.body {
-        Some(body) => Reply::status(given.status).with_body(body.to_string().into_bytes()),
-        None => Reply { status: given.status, ..usual },
+        Some(body) => BufferedReply::status(given.status).with_body(body.to_string().into_bytes()),
+        None => BufferedReply { status: given.status, ..usual },
     };
     // First all removals, because the configuration may give a field twice.
     answer
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn reply(failure: &Failure, fields: &str, id: Option<&str>) -> (Reply, String) {
+    fn reply(failure: &Failure, fields: &str, id: Option<&str>) -> (BufferedReply, String) {
         let mut scene = Scene::new();
         let head = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
         let mut exchange = scene.exchange(head.as_bytes());
@@ -179,7 +179,7 @@ mod tests {
         (reply, body)
     }
 
-    fn field<'r>(reply: &'r Reply, name: &str) -> Option<&'r str> {
+    fn field<'r>(reply: &'r BufferedReply, name: &str) -> Option<&'r str> {
         reply.headers.iter().find(|(other, _)| other == name).map(|(_, value)| &**value)
     }
 

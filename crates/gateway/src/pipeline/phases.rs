@@ -21,14 +21,14 @@ use exchange::failure::{Cause, Failure};
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{
-    BodyNeed, Decision, Flow, PHASE_WAIT_MS, PluginPhase, Portion, Reply, ResponseStep, StoredReply, StreamedReply,
+    BodyNeed, Decision, Flow, PHASE_WAIT_MS, PluginPhase, Portion, BufferedReply, ResponseStep, StoredReply, StreamedReply,
 };
 use message::Headers;
 
 /// A reply by which a plugin ends the request phases.
 pub(super) enum LocalReply {
     /// A reply with a whole body.
-    Whole(Box<Reply>),
+    Whole(Box<BufferedReply>),
     /// A reply with a body that comes in pieces.
     Stream(Box<StreamedReply>),
     /// A stored response.

@@ -20,7 +20,7 @@ use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::observe::pace::Pace;
-use exchange::plugin::{NO_ANSWER, PluginPhase, Reply, changed_body, transform_reply};
+use exchange::plugin::{NO_ANSWER, PluginPhase, BufferedReply, changed_body, transform_reply};
 
 /// `Retry-After` of a request that was refused under overload (RFC 9110 section 10.2.3): the shortest time that the
 /// field can express, because an overload ends as soon as there are fewer requests.
@@ -103,7 +103,7 @@ pub(super) fn slow(lost: TooSlow) -> Failure {
 static MALFORMED_FIELDS: Pace = Pace::every_ms(10_000);
 
 /// Sends `reply`.
-pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut reply: Reply) -> PipelineOutcome {
+pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut reply: BufferedReply) -> PipelineOutcome {
     journey.exchange.stats.answered_locally = true;
     transform_reply::transform(journey.exchange, &mut reply);
     if reply.status == NO_ANSWER {

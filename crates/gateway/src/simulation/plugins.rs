@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::exchange::{LOCAL_FIELD, WITNESS_FIELD};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
 use net::env;
 use net::env::memory::Planted;
 
@@ -131,7 +131,7 @@ impl Plugin for Wait {
                 return Decision::Continue;
             }
             let text = format!("local {}", id(exchange).unwrap_or_default());
-            Decision::Reply(Box::new(Reply::status(LOCAL_STATUS).with_body(text.into_bytes())))
+            Decision::Reply(Box::new(BufferedReply::status(LOCAL_STATUS).with_body(text.into_bytes())))
         }))
     }
 }

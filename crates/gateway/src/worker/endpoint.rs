@@ -10,7 +10,7 @@ use crate::command::EndpointCall;
 use crate::context::WorkerContext;
 use exchange::Exchange;
 use exchange::plugin::extension::EndpointCode;
-use exchange::plugin::{Decision, Flow, PHASE_WAIT_MS, Reply};
+use exchange::plugin::{Decision, Flow, PHASE_WAIT_MS, BufferedReply};
 use exchange::prepare::prepare;
 use net::env;
 
@@ -81,7 +81,7 @@ async fn reply(
         },
     };
     let reply = match decision {
-        Decision::Continue => Reply::status(200),
+        Decision::Continue => BufferedReply::status(200),
         Decision::Reply(reply) => *reply,
         Decision::Stream(_) | Decision::Stored(_) => {
             return Err("the endpoint answers in parts, which the control API does not send".to_owned());

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use exchange::Exchange;
 use exchange::options::Timeouts;
-use exchange::plugin::{Flow, PluginPhase, Plugin, PluginKind, Reply};
+use exchange::plugin::{Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use gateway::compile::Compiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
@@ -39,7 +39,7 @@ impl Plugin for Stands {
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let gate = if exchange.target.path.ends_with(b"-on") { &OTHER_GATE } else { &GATE };
         gate.1.lock().unwrap().recv().unwrap();
-        Flow::reply(Reply::status(204))
+        Flow::reply(BufferedReply::status(204))
     }
 }
 

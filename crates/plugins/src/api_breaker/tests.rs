@@ -43,7 +43,7 @@ impl Stage {
     }
 
     /// A request for `path` with this response of the upstream; returns the reply in its place if there was one.
-    fn ask(&mut self, path: &str, attempt: Option<(u16, Option<Cause>)>) -> Option<Reply> {
+    fn ask(&mut self, path: &str, attempt: Option<(u16, Option<Cause>)>) -> Option<BufferedReply> {
         let head = format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n");
         let mut exchange = self.scene.exchange(head.as_bytes());
         let reply = decide(self.plugin.access(&mut exchange));

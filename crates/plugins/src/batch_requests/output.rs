@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use exchange::inner::{InnerOutcome, InnerResponse};
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use serde_json::{Map, Value, json};
 
 /// The longest list of responses, as it is written: it is held in memory until the last one is there.
@@ -50,9 +50,9 @@ impl Responses {
         written.is_ok()
     }
 
-    pub(super) fn into_reply(self) -> Reply {
+    pub(super) fn into_reply(self) -> BufferedReply {
         let list = [&b"["[..], &self.0, b"]\n"].concat();
-        Reply::status(200).with_header("Content-Type", "application/json").with_body(Cow::Owned(list))
+        BufferedReply::status(200).with_header("Content-Type", "application/json").with_body(Cow::Owned(list))
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 
 /// `reply` behind the functions.
-fn changed(functions: &[&str], mut reply: Reply) -> Reply {
+fn changed(functions: &[&str], mut reply: BufferedReply) -> BufferedReply {
     let mut scene = Scene::new();
     let plugin = scene.build(&KIND, &json!({ "functions": functions }));
     let mut exchange =
@@ -20,7 +20,7 @@ fn function(code: &str) -> String {
     format!("return (function(code, body, header) do {code} end return code, body, header end)(...)")
 }
 
-fn text(reply: &Reply) -> (u16, String, Vec<String>) {
+fn text(reply: &BufferedReply) -> (u16, String, Vec<String>) {
     let fields = reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     (reply.status, String::from_utf8_lossy(&reply.body).into_owned(), fields)
 }
@@ -39,7 +39,7 @@ fn configurations() {
 
 #[test]
 fn functions_change_status_body_and_fields() {
-    let refusal = || Reply::message(401, "Missing API key in request").with_header("WWW-Authenticate", "key");
+    let refusal = || BufferedReply::message(401, "Missing API key in request").with_header("WWW-Authenticate", "key");
     let challenge = "WWW-Authenticate: key".to_owned();
     let json = "Content-Type: application/json".to_owned();
     let plain = "Content-Type: text/plain; charset=utf-8".to_owned();
@@ -80,7 +80,7 @@ fn functions_change_status_body_and_fields() {
         }
     }
     let to_table =
-        changed(&[&function("return code, {a = body}, header")], Reply::status(500).with_body(&b"x"[..]));
+        changed(&[&function("return code, {a = body}, header")], BufferedReply::status(500).with_body(&b"x"[..]));
     assert_eq!(text(&to_table), (500, "{\"a\":\"x\"}\n".into(), vec![json]));
 }
 
@@ -89,7 +89,7 @@ fn each_function_gets_the_result_of_the_one_before() {
     let first = function("if code == 404 then return 410, 'gone', header end");
     let failing = function("return code()");
     let last = function("if code == 410 then return 411, body .. '!', header end");
-    let reply = changed(&[&first, &failing, &last], Reply::message(404, "no"));
+    let reply = changed(&[&first, &failing, &last], BufferedReply::message(404, "no"));
     assert_eq!((reply.status, &*reply.body), (411, &b"gone!"[..]));
 }
 
@@ -107,7 +107,7 @@ fn failing_function_leaves_the_reply_as_it_is() {
         "return require('io')",
     ];
     for code in failing {
-        let reply = changed(&[&function(code)], Reply::message(404, "no"));
+        let reply = changed(&[&function(code)], BufferedReply::message(404, "no"));
         let (status, body, fields) = text(&reply);
         if code.contains("function() end") {
             // It is no error: the body is the name of the value, as APISIX prints it.
@@ -123,5 +123,5 @@ fn failing_function_leaves_the_reply_as_it_is() {
 fn function_reads_the_request() {
     let code = "local core = require('apisix.core') local ct = core.request.headers()['Content-Type'] \
         core.log.warn('seen') if ct == 'application/json' and code == 404 then return 405 end";
-    assert_eq!(changed(&[&function(code)], Reply::message(404, "no")).status, 405);
+    assert_eq!(changed(&[&function(code)], BufferedReply::message(404, "no")).status, 405);
 }

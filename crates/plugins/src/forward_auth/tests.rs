@@ -54,7 +54,7 @@ fn compiled(config: &Value) -> ForwardAuth {
         upstream_headers: config.upstream_headers,
         client_headers: config.client_headers,
         consumer_header: config.consumer_header,
-        on_error: (!config.allow_degradation).then(|| Reply::status(403)),
+        on_error: (!config.allow_degradation).then(|| BufferedReply::status(403)),
         outages: Outages::uncounted(),
     }
 }

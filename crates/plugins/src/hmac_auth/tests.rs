@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 
 use aws_lc_rs::hmac;
 use data_encoding::BASE64;
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use exchange::testing::{Scene, check_configuration, consumer, decide, lines};
 use model::catalog::SchemaType;
 
@@ -47,7 +47,7 @@ fn scene() -> Scene {
 }
 
 /// A request and the answer of a plugin with `config` to it.
-fn run(config: &Value, request: &str) -> (Box<Exchange>, Option<Reply>) {
+fn run(config: &Value, request: &str) -> (Box<Exchange>, Option<BufferedReply>) {
     let mut scene = scene();
     let plugin = scene.build(&KIND, config);
     let mut exchange = scene.exchange(request.as_bytes());

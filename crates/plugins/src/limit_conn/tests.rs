@@ -98,8 +98,8 @@ fn delay_grows_with_the_number_in_progress() {
         skips_rules: false,
         unit_delay_ms: conn_delay * 1_000.0,
         store: LimitConnStore::Local(Arc::default()),
-        rejected: Reply::default(),
-        failures: Arc::new(Failures::new(&build, "limit-conn", false, Reply::status(500))),
+        rejected: BufferedReply::default(),
+        failures: Arc::new(Failures::new(&build, "limit-conn", false, BufferedReply::status(500))),
     };
     for (number, conn, delay_ms) in
         [(1, 1, 0), (2, 1, 100), (3, 1, 200), (5, 5, 0), (6, 5, 100), (11, 5, 200)]

@@ -298,7 +298,7 @@ mod tests {
     use crate::limit_count::window::WindowType;
     use crate::shared::redis::Redis;
     use crate::shared::redis::settings::{RedisSettings, RedisTopology};
-    use exchange::plugin::Reply;
+    use exchange::plugin::BufferedReply;
     use exchange::plugin::state::StateRegistry;
 
     fn delayed() -> Delayed {
@@ -317,7 +317,7 @@ mod tests {
         };
         let redis = Redis::new(&build, &settings).unwrap();
         let windows = SharedWindows::new(redis, "limit-count", "g:".to_owned(), WindowType::Fixed);
-        let failures = Arc::new(Failures::new(&build, "limit-count", false, Reply::status(500)));
+        let failures = Arc::new(Failures::new(&build, "limit-count", false, BufferedReply::status(500)));
         Delayed::new(windows, 1_000, failures, UnfinishedWork::default())
     }
 

@@ -1,6 +1,6 @@
 //! The server's answer: whether the request passes, and what the client is told. It asks no server.
 
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use jsonx::{Bounds, Object, Value};
 
 /// The decision on a request.
@@ -9,7 +9,7 @@ pub(super) enum OpaDecision {
     /// The request passes; the fields are those that the policy gave.
     Pass(DecisionFields),
     /// The client is answered with this.
-    Refuse(Reply),
+    Refuse(BufferedReply),
 }
 
 /// Names and values of fields.
@@ -41,12 +41,12 @@ pub(super) fn read(status: u16, answer: &[u8]) -> Result<OpaDecision, String> {
     })
 }
 
-fn refusal(result: &Object) -> Reply {
+fn refusal(result: &Object) -> BufferedReply {
     let status = match result.get("status_code") {
         Some(Value::Number(code)) => code.as_str().parse::<u16>().ok(),
         _ => None,
     };
-    let mut reply = Reply::status(status.filter(|code| (200..600).contains(code)).unwrap_or(403));
+    let mut reply = BufferedReply::status(status.filter(|code| (200..600).contains(code)).unwrap_or(403));
     let mut has_type = false;
     // The reply has a length of its own, and the connection is the gateway's.
     for (name, value) in fields(result).into_iter().filter(|(name, _)| !is_the_gateways(name)) {

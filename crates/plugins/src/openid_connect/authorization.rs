@@ -6,7 +6,7 @@ use aws_lc_rs::rand;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use exchange::Exchange;
 use exchange::local::Local;
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use message::FieldId;
 use serde_json::Value;
 
@@ -65,7 +65,7 @@ impl OpenidConnect {
         exchange: &mut Exchange,
         session: Option<Session>,
         prompt: Option<&str>,
-    ) -> Result<Reply, BrowserFault> {
+    ) -> Result<BufferedReply, BrowserFault> {
         let local = exchange.local().clone();
         let discovery = self.provider.discovery(&local, &self.client.calls).await?;
         let authorization =
@@ -169,8 +169,8 @@ fn named(exchange: &Exchange, id: FieldId) -> Option<&str> {
     Some(value.split(',').next().unwrap_or_default().trim())
 }
 
-pub(super) fn redirect(url: &str) -> Reply {
-    Reply::status(302).with_header("Location", url)
+pub(super) fn redirect(url: &str) -> BufferedReply {
+    BufferedReply::status(302).with_header("Location", url)
 }
 
 pub(super) fn now_s(local: &Local) -> u64 {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use exchange::Exchange;
 use exchange::local::Local;
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use jsonx::Exact;
 use message::{FieldId, Headers};
 use model::validate::SchemaSteps;
@@ -153,21 +153,21 @@ impl OpenidConnect {
     }
 
     /// The answer to a token that is not accepted.
-    pub(super) fn challenge(&self, description: &str) -> Reply {
+    pub(super) fn challenge(&self, description: &str) -> BufferedReply {
         // The text may come from a schema or from the library; in a quoted string it must not end the string.
         let is_plain = |character: &char| matches!(character, ' '..='~') && !matches!(character, '"' | '\\');
         let description: String = description.chars().filter(is_plain).collect();
         let realm = &self.config.realm;
         let value =
             format!("Bearer realm=\"{realm}\", error=\"invalid_token\", error_description=\"{description}\"");
-        Reply::status(401).with_header("WWW-Authenticate", value)
+        BufferedReply::status(401).with_header("WWW-Authenticate", value)
     }
 
     /// Checks what the token of a request says: scopes, audience and the schema of claims.
     ///
     /// # Errors
     /// The answer to the client, and the reason for the log.
-    pub(super) fn authorize_bearer(&self, claims: &Value) -> Result<(), (Reply, String)> {
+    pub(super) fn authorize_bearer(&self, claims: &Value) -> Result<(), (BufferedReply, String)> {
         if let Some(required) = &self.config.required_scopes {
             let granted = claims.get("scope").and_then(Value::as_str).unwrap_or_default();
             require_scopes(required, granted)?;
@@ -176,7 +176,7 @@ impl OpenidConnect {
         if let Some(rules) = rules {
             let audience = claims.get(&rules.claim);
             let forbidden = |error: &str, reason: &str| {
-                Err((Reply::json(403, &json!({ "error": error })), reason.to_owned()))
+                Err((BufferedReply::json(403, &json!({ "error": error })), reason.to_owned()))
             };
             let has_it = match audience {
                 Some(Value::Array(listed)) => listed.iter().any(|one| *one == *self.client.id),
@@ -197,7 +197,7 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// As [`OpenidConnect::authorize_bearer`].
-    pub(super) fn check_claims(&self, claims: &Value) -> Result<(), (Reply, String)> {
+    pub(super) fn check_claims(&self, claims: &Value) -> Result<(), (BufferedReply, String)> {
         let Some(schema) = &self.claim_schema else { return Ok(()) };
         let faults = schema.faults(claims, &mut SchemaSteps::on_worker());
         let Some(fault) = faults.first() else { return Ok(()) };
@@ -210,18 +210,18 @@ impl OpenidConnect {
 ///
 /// # Errors
 /// The answer to the client, and the reason for the log.
-pub(super) fn require_scopes(required: &[String], granted: &str) -> Result<(), (Reply, String)> {
+pub(super) fn require_scopes(required: &[String], granted: &str) -> Result<(), (BufferedReply, String)> {
     let has = |scope: &String| granted.split_ascii_whitespace().any(|one| one == scope);
     if required.iter().all(has) {
         return Ok(());
     }
     let error = format!("required scopes {} not present", required.join(", "));
-    Err((Reply::json(403, &json!({ "error": error })), "required scopes not present".to_owned()))
+    Err((BufferedReply::json(403, &json!({ "error": error })), "required scopes not present".to_owned()))
 }
 
 /// The answer to a client that has sent no token.
-pub(super) fn no_token(realm: &str) -> Reply {
-    Reply::status(401).with_header("WWW-Authenticate", format!("Bearer realm=\"{realm}\""))
+pub(super) fn no_token(realm: &str) -> BufferedReply {
+    BufferedReply::status(401).with_header("WWW-Authenticate", format!("Bearer realm=\"{realm}\""))
 }
 
 /// Takes the fields away that only this plugin may set; the X-Access-Token that was among them, or that it

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use exchange::Exchange;
 use exchange::local::Local;
-use exchange::plugin::{Decision, Reply};
+use exchange::plugin::{Decision, BufferedReply};
 use jsonx::Exact;
 use serde_json::{Map, Value, json};
 
@@ -20,19 +20,19 @@ use super::token_parts::claims_of;
 /// Why a login or a logout does not go on, and the answer to the browser.
 pub(super) struct BrowserFault {
     reason: String,
-    reply: Reply,
+    reply: BufferedReply,
 }
 
 impl BrowserFault {
     /// The same fault with another answer.
-    pub(super) fn with_reply(self, reply: Reply) -> BrowserFault {
+    pub(super) fn with_reply(self, reply: BufferedReply) -> BrowserFault {
         BrowserFault { reply, ..self }
     }
 }
 
 impl From<String> for BrowserFault {
     fn from(reason: String) -> BrowserFault {
-        BrowserFault { reason, reply: Reply::status(500) }
+        BrowserFault { reason, reply: BufferedReply::status(500) }
     }
 }
 
@@ -60,7 +60,7 @@ impl OpenidConnect {
         self.answer(&local, answered)
     }
 
-    fn answer(&self, local: &Local, answered: Result<Reply, BrowserFault>) -> Decision {
+    fn answer(&self, local: &Local, answered: Result<BufferedReply, BrowserFault>) -> Decision {
         let reply = answered.unwrap_or_else(|fault| {
             self.log(local, &format!("OIDC authentication failed: {}", fault.reason));
             fault.reply
@@ -140,8 +140,8 @@ impl OpenidConnect {
             }
             UnauthAction::Deny => {
                 let denied = match &mut changed {
-                    Some(session) => self.with_session(exchange, Reply::status(401), session).await,
-                    None => Ok(Reply::status(401)),
+                    Some(session) => self.with_session(exchange, BufferedReply::status(401), session).await,
+                    None => Ok(BufferedReply::status(401)),
                 };
                 self.answer(local, denied)
             }
@@ -153,7 +153,7 @@ impl OpenidConnect {
     }
 
     /// Checks the schema of claims and the scopes of a login.
-    fn authorize_login(&self, login: &Login) -> Result<(), (Reply, String)> {
+    fn authorize_login(&self, login: &Login) -> Result<(), (BufferedReply, String)> {
         if self.claim_schema.is_some() {
             let mut parts = Map::new();
             parts.extend(login.user.clone().map(|user| ("user".to_owned(), user.into_value())));
@@ -167,7 +167,7 @@ impl OpenidConnect {
         match granted.or_else(|| scope(id_token_of(login))) {
             Some(granted) => require_scopes(required, &granted),
             None => {
-                let reply = Reply::json(403, &json!({ "error": "required scopes not present" }));
+                let reply = BufferedReply::json(403, &json!({ "error": "required scopes not present" }));
                 Err((reply, "the scopes granted to the session are unknown".to_owned()))
             }
         }
@@ -206,9 +206,9 @@ impl OpenidConnect {
     pub(super) async fn with_session(
         &self,
         exchange: &Exchange,
-        mut reply: Reply,
+        mut reply: BufferedReply,
         session: &mut Session,
-    ) -> Result<Reply, BrowserFault> {
+    ) -> Result<BufferedReply, BrowserFault> {
         let sessions = self.sessions.as_ref().ok_or("there is no session configured")?;
         sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
         let mut lines = sessions.write(exchange, session).await?;

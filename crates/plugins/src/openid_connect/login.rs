@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::local::Local;
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use jsonx::Exact;
 use message::Method;
 use serde_json::Value;
@@ -33,7 +33,7 @@ impl OpenidConnect {
         &self,
         exchange: &mut Exchange,
         session: Option<Session>,
-    ) -> Result<Reply, BrowserFault> {
+    ) -> Result<BufferedReply, BrowserFault> {
         let Some(mut session) = session else {
             return Err(BrowserFault::from("request to the redirect_uri path but there's no session state found"));
         };
@@ -74,7 +74,7 @@ impl OpenidConnect {
             }
             // The state is used up, also where the login has failed.
             Err(fault) => {
-                Err(fault.with_reply(self.with_session(exchange, Reply::status(500), &mut session).await?))
+                Err(fault.with_reply(self.with_session(exchange, BufferedReply::status(500), &mut session).await?))
             }
         }
     }
@@ -86,7 +86,7 @@ impl OpenidConnect {
         mut session: Session,
         original: Option<String>,
         reason: &str,
-    ) -> Result<Reply, BrowserFault> {
+    ) -> Result<BufferedReply, BrowserFault> {
         let Some(original) = original.filter(|_| exchange.request.method == Method::Get) else {
             return Err(BrowserFault::from(reason));
         };

@@ -3,7 +3,7 @@
 
 use exchange::Exchange;
 use exchange::local::Local;
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 
 use super::OpenidConnect;
 use super::browser::BrowserFault;
@@ -21,10 +21,10 @@ impl OpenidConnect {
         &self,
         exchange: &mut Exchange,
         session: Option<Session>,
-    ) -> Result<Reply, BrowserFault> {
+    ) -> Result<BufferedReply, BrowserFault> {
         let local = exchange.local().clone();
         let discovery = self.provider.discovery(&local, &self.client.calls).await;
-        let discovery = discovery.map_err(|reason| BrowserFault::from(reason).with_reply(Reply::status(503)))?;
+        let discovery = discovery.map_err(|reason| BrowserFault::from(reason).with_reply(BufferedReply::status(503)))?;
         let login = session.and_then(|session| session.login).unwrap_or_default();
         if self.config.revoke_tokens_on_logout {
             self.revoke_all(&local, &discovery, &login).await;
@@ -37,7 +37,7 @@ impl OpenidConnect {
         Ok(reply)
     }
 
-    fn after_logout(&self, discovery: &Discovery, login: &Login) -> Reply {
+    fn after_logout(&self, discovery: &Discovery, login: &Login) -> BufferedReply {
         let back = self.config.post_logout_redirect_uri.as_deref();
         let url = match (&discovery.end_session, back) {
             (Some(end_session), back) => {
@@ -47,12 +47,12 @@ impl OpenidConnect {
             }
             (None, Some(back)) => api_call::with_query(back, [("post_logout_redirect_uri", back)]),
             (None, None) => {
-                return Reply::status(200)
+                return BufferedReply::status(200)
                     .with_header("Content-Type", "text/html")
                     .with_body(&b"<html><body>Logged Out</body></html>\n"[..]);
             }
         };
-        Reply::status(302).with_header("Location", url)
+        BufferedReply::status(302).with_header("Location", url)
     }
 
     /// Revokes the tokens of a login. A failure is logged; the browser is logged out all the same.

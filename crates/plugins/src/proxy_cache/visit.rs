@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Decision, Flow, Reply, StoredReply};
+use exchange::plugin::{Decision, Flow, BufferedReply, StoredReply};
 use message::{FieldId, Headers, Method};
 use net::env;
 
@@ -96,7 +96,7 @@ impl ProxyCache {
         for method in [Method::Get, Method::Post] {
             found |= self.zone.purge(&self.key_of(exchange, method));
         }
-        Flow::reply(Reply::status(if found { 200 } else { 404 }))
+        Flow::reply(BufferedReply::status(if found { 200 } else { 404 }))
     }
 
     fn key_of(&self, exchange: &Exchange, method: Method) -> Arc<[u8]> {
@@ -183,7 +183,7 @@ impl ProxyCache {
         };
         if request.only_if_cached {
             exchange.state::<Visit>().status = Some(status);
-            return Flow::reply(Reply::status(504));
+            return Flow::reply(BufferedReply::status(504));
         }
         if let Some(entry) = &stale
             && status == CacheStatus::Expired

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::exchange::Consumer;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Flow, Reply};
+use exchange::plugin::{Flow, BufferedReply};
 
 use super::config::is_reference;
 use super::consumer::set_consumer_headers;
@@ -106,7 +106,7 @@ impl Authentication {
 
     /// Refuses the request.
     pub(crate) fn refuse_with(&self, message: &str) -> Flow<'static> {
-        Flow::reply(Reply::message(401, message).with_header("WWW-Authenticate", &*self.challenge))
+        Flow::reply(BufferedReply::message(401, message).with_header("WWW-Authenticate", &*self.challenge))
     }
 }
 

@@ -2,7 +2,7 @@
 //! in one pass over the text. It knows no plugin.
 
 use exchange::Exchange;
-use exchange::plugin::{Flow, Reply};
+use exchange::plugin::{Flow, BufferedReply};
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use router::vars::{GaveUp, Pattern, PatternEngine, VariableSource};
 
@@ -19,7 +19,7 @@ pub(crate) struct Patterns {
 
 /// Lets the request pass, or refuses it with `refusal`. Where a pattern gave up, the engine refuses the request, because the
 /// rule is undecided.
-pub(crate) fn decide(exchange: &Exchange, passes: Result<bool, GaveUp>, refusal: &Reply) -> Flow<'static> {
+pub(crate) fn decide(exchange: &Exchange, passes: Result<bool, GaveUp>, refusal: &BufferedReply) -> Flow<'static> {
     match passes {
         Ok(true) => Flow::Continue,
         Ok(false) => Flow::reply(refusal.clone()),

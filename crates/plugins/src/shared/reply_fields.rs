@@ -1,7 +1,7 @@
 //! Fields of replies that plugins make, with variables in their values. It knows no plugin.
 
 use exchange::Exchange;
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use message::Headers;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ impl ReplyFields {
 
     /// `reply` with these fields in place of its own of the same names. A value that is not valid in a field
     /// leaves the field out, because it comes from a client.
-    pub(crate) fn add_to(&self, exchange: &Exchange, mut reply: Reply) -> Reply {
+    pub(crate) fn add_to(&self, exchange: &Exchange, mut reply: BufferedReply) -> BufferedReply {
         for (name, value) in &self.fields {
             let value = value.render(exchange, None);
             reply.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
@@ -62,7 +62,7 @@ mod tests {
         let exchange = scene.exchange(b"GET /a?x=1&bad=%0D%0Ab&to=a%26b%23 HTTP/1.1\r\nHost: h\r\n\r\n");
         let check = |written: &[(&str, Value)], want: &[(&str, &str)]| {
             let fields = ReplyFields::compile("headers", written.iter().map(|(name, value)| (*name, value)));
-            let reply = Reply::status(200).with_header("Content-Type", "text/html");
+            let reply = BufferedReply::status(200).with_header("Content-Type", "text/html");
             let reply = fields.unwrap().add_to(&exchange, reply);
             let got: Vec<(&str, &str)> =
                 reply.headers.iter().map(|(name, value)| (&**name, &**value)).collect();

@@ -1,6 +1,6 @@
 //! Contexts and the flow of requests: pausing, continuing, local replies, timers, and the old clock.
 
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
@@ -128,7 +128,7 @@ fn reply(
         return Err(AbiStatus::InternalFailure.into());
     }
     let fields: Pairs = deserialize(view(caller, fields.0, fields.1)?).ok_or(AbiStatus::BadArgument)?;
-    let mut reply = Reply::status(status).with_body(body);
+    let mut reply = BufferedReply::status(status).with_body(body);
     for (name, value) in fields {
         let (Ok(name), Ok(value)) = (String::from_utf8(name), String::from_utf8(value)) else {
             return Err(AbiStatus::BadArgument.into());

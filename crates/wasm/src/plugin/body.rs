@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use exchange::Exchange;
 use exchange::plugin::event_stream::is_event_stream;
-use exchange::plugin::{BodyNeed, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Portion, BufferedReply, ResponseStep};
 use message::{FieldId, Headers, syntax};
 
 use super::state::RequestState;
@@ -96,7 +96,7 @@ impl WasmPlugin {
     pub(super) async fn whole_request_body(
         &self,
         exchange: &mut Exchange,
-    ) -> Result<Option<Box<Reply>>, GuestFault> {
+    ) -> Result<Option<Box<BufferedReply>>, GuestFault> {
         exchange.state::<RequestState>().has_request_body = true;
         let (cell, context) = self.context(exchange)?;
         let mut body = exchange.request_body().unwrap_or_default().to_vec();
@@ -142,7 +142,7 @@ impl WasmPlugin {
         action: GuestAction,
         side: StreamSide,
         body: &mut Option<Vec<u8>>,
-    ) -> Result<Option<Box<Reply>>, GuestFault> {
+    ) -> Result<Option<Box<BufferedReply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let reply = cell.enter(None, context, |vm| taken_reply(vm, context))?;
         match (reply, action) {
@@ -177,7 +177,7 @@ impl WasmPlugin {
         head: Head,
         body: &mut Vec<u8>,
         portion: Portion,
-    ) -> Result<Option<Box<Reply>>, GuestFault> {
+    ) -> Result<Option<Box<BufferedReply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let state = exchange.state::<RequestState>();
         let has_trailers = head == Head::Response && state.has_trailers;
@@ -267,7 +267,7 @@ impl WasmPlugin {
         &'a self,
         exchange: &'a mut Exchange,
         body: &'a mut Vec<u8>,
-        ended: Result<Reply, GuestFault>,
+        ended: Result<BufferedReply, GuestFault>,
     ) -> ResponseStep<'a> {
         match ended {
             Ok(reply) => self.replace_response(exchange, reply),
@@ -295,7 +295,7 @@ impl WasmPlugin {
         &self,
         exchange: &mut Exchange,
         body: &mut Vec<u8>,
-    ) -> Result<Option<Box<Reply>>, GuestFault> {
+    ) -> Result<Option<Box<BufferedReply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let is_end = !exchange.state::<RequestState>().has_trailers;
         let action = cell.enter(Some(exchange), context, |vm| {
@@ -344,7 +344,7 @@ fn reset(vm: &mut crate::vm::Vm, context: u32, side: StreamSide) {
     }
 }
 
-fn taken_reply(vm: &mut crate::vm::Vm, context: u32) -> Result<Option<Box<Reply>>, GuestFault> {
+fn taken_reply(vm: &mut crate::vm::Vm, context: u32) -> Result<Option<Box<BufferedReply>>, GuestFault> {
     let Some(stream) = vm.host().streams.get_mut(&context) else { return Ok(None) };
     if stream.is_closed { Err(closed()) } else { Ok(stream.reply.take()) }
 }

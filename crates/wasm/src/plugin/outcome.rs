@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use exchange::Exchange;
 use exchange::failure::{FailureResponse, Cause, Failure};
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::services::Services;
 
@@ -63,14 +63,14 @@ impl WasmPlugin {
     }
 
     /// The reply to a request that cannot pass.
-    pub(super) fn refused(&self, exchange: &mut Exchange, fault: &GuestFault) -> Box<Reply> {
+    pub(super) fn refused(&self, exchange: &mut Exchange, fault: &GuestFault) -> Box<BufferedReply> {
         let failure = self.note(exchange, fault);
         exchange.failure.get_or_insert(failure);
-        Box::new(Reply::message(500, MESSAGE))
+        Box::new(BufferedReply::message(500, MESSAGE))
     }
 
     /// Puts a reply in place of the response.
-    pub(super) fn replace_response(&self, exchange: &mut Exchange, reply: Reply) {
+    pub(super) fn replace_response(&self, exchange: &mut Exchange, reply: BufferedReply) {
         exchange.response.clear();
         exchange.response.status = reply.status;
         for (name, value) in &reply.headers {
@@ -84,7 +84,7 @@ impl WasmPlugin {
     pub(super) fn fail_response(&self, exchange: &mut Exchange, fault: &GuestFault) {
         let failure = self.note(exchange, fault);
         exchange.failure.get_or_insert(failure);
-        self.replace_response(exchange, Reply::message(500, MESSAGE));
+        self.replace_response(exchange, BufferedReply::message(500, MESSAGE));
     }
 
     /// Ends a request of which a part of the body was sent.
@@ -94,7 +94,7 @@ impl WasmPlugin {
     }
 
     /// Ends a request of which a part of the body was sent, with the guest's reply.
-    pub(super) fn answer_upload(&self, exchange: &mut Exchange, reply: &Reply) {
+    pub(super) fn answer_upload(&self, exchange: &mut Exchange, reply: &BufferedReply) {
         let plugin = self.configured.module.identity.name;
         let answer = FailureResponse {
             status: reply.status,

@@ -14,7 +14,7 @@ const WORD_MAX_BYTES: usize = 16;
 
 /// A whole reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reply<'r> {
+pub(super) struct RedisReply<'r> {
     /// Pushed by the server, so that it answers no command (RESP 3).
     pub(super) is_push: bool,
     /// The first element of an array, if it is a text.
@@ -66,7 +66,7 @@ impl ReplyReader {
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
-        complete: &mut impl FnMut(Reply<'_>),
+        complete: &mut impl FnMut(RedisReply<'_>),
     ) -> Result<(), RedisReplyFault> {
         while let Some((&byte, rest)) = bytes.split_first() {
             match &mut self.state {
@@ -125,7 +125,7 @@ impl ReplyReader {
         Ok(())
     }
 
-    fn end_line(&mut self, complete: &mut impl FnMut(Reply<'_>)) -> Result<(), RedisReplyFault> {
+    fn end_line(&mut self, complete: &mut impl FnMut(RedisReply<'_>)) -> Result<(), RedisReplyFault> {
         let ReplyReaderState::Line { letter, text, length, .. } = std::mem::take(&mut self.state) else { return Ok(()) };
         let number = || -> Result<Option<u64>, RedisReplyFault> {
             let written = str::from_utf8(&text).ok().filter(|_| length == text.len());
@@ -179,7 +179,7 @@ impl ReplyReader {
         &mut self,
         count: Option<u64>,
         is_attribute: bool,
-        complete: &mut impl FnMut(Reply<'_>),
+        complete: &mut impl FnMut(RedisReply<'_>),
     ) -> Result<(), RedisReplyFault> {
         match count {
             Some(left @ 1..) => {
@@ -195,7 +195,7 @@ impl ReplyReader {
     }
 
     /// A value is whole, and with it perhaps the aggregates that it is the last one of.
-    fn end_value(&mut self, complete: &mut impl FnMut(Reply<'_>)) {
+    fn end_value(&mut self, complete: &mut impl FnMut(RedisReply<'_>)) {
         self.state = ReplyReaderState::Letter;
         while let Some(level) = self.levels.last_mut() {
             level.left -= 1;
@@ -210,7 +210,7 @@ impl ReplyReader {
                 return;
             }
         }
-        complete(Reply { is_push: self.is_push, word: &self.word, number: self.number });
+        complete(RedisReply { is_push: self.is_push, word: &self.word, number: self.number });
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
     fn read(bytes: &[u8], piece: usize) -> Result<Vec<String>, String> {
         let (mut reader, mut told) = (ReplyReader::default(), Vec::new());
         for part in bytes.chunks(piece) {
-            let fed = reader.feed(part, &mut |reply: Reply<'_>| {
+            let fed = reader.feed(part, &mut |reply: RedisReply<'_>| {
                 let word = reply.word.escape_ascii();
                 told.push(format!(
                     "{} {word} {:?}",

@@ -10,7 +10,7 @@ use net::env;
 
 use super::faults::Faults;
 use super::metrics::RouteCounts;
-use super::replies::{Reply, ReplyReader};
+use super::replies::{RedisReply, ReplyReader};
 use super::requests::{Arguments, RequestReader};
 
 /// Most commands of a session that wait for their replies. A pipeline of this length is longer than any client makes; a client
@@ -150,7 +150,7 @@ impl Arguments for Commands {
 }
 
 impl Commands {
-    fn replied(&mut self, reply: Reply<'_>, ended: &mut dyn FnMut(ProtocolCall)) {
+    fn replied(&mut self, reply: RedisReply<'_>, ended: &mut dyn FnMut(ProtocolCall)) {
         if self.is_subscribed || reply.is_push {
             match reply.word {
                 b"message" | b"pmessage" | b"smessage" => return,

@@ -2,7 +2,7 @@
 //! errors are the texts that clients get, those of APISIX.
 
 use exchange::Exchange;
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use jsonx::Bounds;
 use message::Method;
 use serde_json::{Map, Value};
@@ -165,8 +165,8 @@ impl GraphqlRequest {
 }
 
 /// The reply to a request that is none of GraphQL.
-pub(crate) fn refusal(text: &str) -> Reply {
-    Reply::message(400, text)
+pub(crate) fn refusal(text: &str) -> BufferedReply {
+    BufferedReply::message(400, text)
 }
 
 fn is_of_type(content_type: &[u8], wanted: &[u8]) -> bool {

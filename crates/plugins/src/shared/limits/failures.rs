@@ -1,6 +1,6 @@
 //! Requests that a limit cannot count because its store fails: what becomes of them, and a line in the log. It counts nothing.
 
-use exchange::plugin::{Build, Decision, Reply};
+use exchange::plugin::{Build, Decision, BufferedReply};
 
 use crate::shared::outages::Outages;
 use crate::shared::redis::error::RedisError;
@@ -9,7 +9,7 @@ use crate::shared::redis::error::RedisError;
 pub(crate) struct Failures {
     plugin: &'static str,
     /// The reply to a request that cannot be counted; none: it passes.
-    reply: Option<Reply>,
+    reply: Option<BufferedReply>,
     outages: Outages,
 }
 
@@ -19,16 +19,16 @@ impl Failures {
         build: &Build<'_>,
         plugin: &'static str,
         allow_degradation: bool,
-        reply: Reply,
+        reply: BufferedReply,
     ) -> Failures {
         let reply = (!allow_degradation).then_some(reply);
         Failures { plugin, reply, outages: Outages::new(build, plugin) }
     }
 
     /// The decision on a request that a limit with variables has no number for.
-    pub(crate) fn without_number(&self) -> Option<Reply> {
+    pub(crate) fn without_number(&self) -> Option<BufferedReply> {
         // The fault is the client's or the configuration's; a store has nothing to do with it.
-        self.reply.as_ref().map(|reply| Reply::status(reply.status))
+        self.reply.as_ref().map(|reply| BufferedReply::status(reply.status))
     }
 
     /// The decision on a request that cannot be counted because of `error`.

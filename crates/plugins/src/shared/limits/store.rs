@@ -1,7 +1,7 @@
 //! The attributes that `limit-conn` and `limit-req` read alike: where requests are counted, the kind of key,
 //! and the reply of a refusal. It counts nothing.
 
-use exchange::plugin::Reply;
+use exchange::plugin::BufferedReply;
 use serde_json::{Value, json};
 
 use super::key::LimitKey;
@@ -71,9 +71,9 @@ pub(crate) fn read_counted<C: FieldSet>(
 }
 
 /// The reply to a refused request: `status`, and `{"error_msg": message}` where there is a message.
-pub(crate) fn refusal_reply(status: u16, message: Option<&str>) -> Reply {
+pub(crate) fn refusal_reply(status: u16, message: Option<&str>) -> BufferedReply {
     match message {
-        Some(message) => Reply::json(status, &json!({ "error_msg": message })),
-        None => Reply::status(status),
+        Some(message) => BufferedReply::json(status, &json!({ "error_msg": message })),
+        None => BufferedReply::status(status),
     }
 }

@@ -5,7 +5,7 @@ mod query;
 use std::net::IpAddr;
 
 use exchange::Exchange;
-use exchange::plugin::{Decision, Flow, Reply, ResponseStep};
+use exchange::plugin::{Decision, Flow, BufferedReply, ResponseStep};
 use message::FieldId;
 use message::query::decode;
 
@@ -67,7 +67,7 @@ async fn decide(caller: &Caller, exchange: &mut Exchange) -> Decision {
         Ok(decision) => decision,
         Err(error) => match caller.failed(exchange, &error) {
             true => Decision::Continue,
-            false => Decision::Reply(Box::new(Reply::status(REFUSED))),
+            false => Decision::Reply(Box::new(BufferedReply::status(REFUSED))),
         },
     }
 }
@@ -180,14 +180,14 @@ fn method_number(method: &[u8]) -> Option<u8> {
 }
 
 /// The reply of a plugin.
-fn reply(stop: &StopReply<'_>) -> Result<Reply, CallError> {
+fn reply(stop: &StopReply<'_>) -> Result<BufferedReply, CallError> {
     let status = match stop.status {
         0 => 200,
         status @ 200..=999 => status,
         _ => return Err(CallError::Malformed("the status of a reply is not between 200 and 999")),
     };
     check_fields(&stop.headers)?;
-    let mut reply = Reply::status(status).with_body(stop.body.to_vec());
+    let mut reply = BufferedReply::status(status).with_body(stop.body.to_vec());
     for (name, value) in &stop.headers {
         let id = FieldId::of(name);
         if let Some(value) = value

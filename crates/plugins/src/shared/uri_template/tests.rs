@@ -92,7 +92,7 @@ impl Row {
         let plugin = scene.build(self.kind, &self.config);
         let head = format!("GET {}{encoded} HTTP/1.1\r\nHost: h\r\n\r\n", self.carrier);
         let mut exchange = scene.exchange(head.as_bytes());
-        let location = |reply: exchange::plugin::Reply| {
+        let location = |reply: exchange::plugin::BufferedReply| {
             reply.headers.into_iter().find(|(name, _)| name == "Location").expect("a Location").1
         };
         if let Some(reply) = decide(plugin.rewrite(&mut exchange)) {

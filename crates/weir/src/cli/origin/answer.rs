@@ -28,7 +28,7 @@ pub(super) enum OriginResponse {
 
 /// Writes the response to a request, or its beginning, to `output`. `body_bytes` is the length of the request's body.
 pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> OriginResponse {
-    let mut reply = Reply { head, output };
+    let mut reply = OriginResponseWriter { head, output };
     if head.target == b"/checked-out" {
         return reply.known(&SMALL, SMALL_BODY);
     }
@@ -75,12 +75,12 @@ pub(super) fn refuse(status: u16, output: &mut Vec<u8>) {
     output.extend_from_slice(text.as_bytes());
 }
 /// A response that is being written.
-struct Reply<'a> {
+struct OriginResponseWriter<'a> {
     head: &'a Head<'a>,
     output: &'a mut Vec<u8>,
 }
 
-impl Reply<'_> {
+impl OriginResponseWriter<'_> {
     /// A page that is kept as a whole response for the usual request: a GET of HTTP/1.1 that keeps its connection.
     fn known(mut self, kept: &'static [u8], body: &[u8]) -> OriginResponse {
         if !(self.head.is_1_1 && self.head.keep_alive && self.head.method == b"GET") {

@@ -79,7 +79,7 @@ struct PendingBody {
 }
 
 /// The answer to a request, chosen by its path.
-enum Reply {
+enum OriginHttp2Reply {
     Page(PendingBody),
     Call(PendingBody),
     /// A call that fails with this `grpc-status`.
@@ -138,14 +138,14 @@ impl Server {
             self.connection.consume(key, bytes);
         }
         let body = match reply(self.head.path(), &self.buffer) {
-            Reply::Failed(status) => return self.fail(key, status),
-            Reply::NotFound => {
+            OriginHttp2Reply::Failed(status) => return self.fail(key, status),
+            OriginHttp2Reply::NotFound => {
                 if let Some(writer) = self.connection.start_response(key, 404) {
                     writer.finish(true);
                 }
                 return self.connection.release(key);
             }
-            Reply::Page(body) | Reply::Call(body) => body,
+            OriginHttp2Reply::Page(body) | OriginHttp2Reply::Call(body) => body,
         };
         if let Some(mut writer) = self.connection.start_response(key, 200) {
             if body.is_grpc {
@@ -198,21 +198,21 @@ impl Server {
 }
 
 /// Chooses the answer. `message` is the body of the request: a message of gRPC with its prefix.
-fn reply(path: &[u8], message: &[u8]) -> Reply {
+fn reply(path: &[u8], message: &[u8]) -> OriginHttp2Reply {
     let page =
-        |piece: Cow<'static, [u8]>, bytes| Reply::Page(PendingBody { piece, written: 0, bytes, is_grpc: false });
+        |piece: Cow<'static, [u8]>, bytes| OriginHttp2Reply::Page(PendingBody { piece, written: 0, bytes, is_grpc: false });
     if let Some(method) = path.strip_prefix(b"/lab.Echo/") {
         let times = match method.strip_prefix(b"Stream") {
             None if method == b"Unary" => Some(1),
             None => None,
             Some(number) => answer::number(number).filter(|times| (1..=MOST_MESSAGES).contains(times)),
         };
-        let Some(times) = times else { return Reply::Failed(UNIMPLEMENTED) };
+        let Some(times) = times else { return OriginHttp2Reply::Failed(UNIMPLEMENTED) };
         if !is_message(message) {
-            return Reply::Failed(INTERNAL);
+            return OriginHttp2Reply::Failed(INTERNAL);
         }
         let bytes = times * message.len() as u64;
-        return Reply::Call(PendingBody { piece: message.to_vec().into(), written: 0, bytes, is_grpc: true });
+        return OriginHttp2Reply::Call(PendingBody { piece: message.to_vec().into(), written: 0, bytes, is_grpc: true });
     }
     if path == b"/checked-out" {
         return page(answer::SMALL_BODY.into(), answer::SMALL_BODY.len() as u64);
@@ -224,7 +224,7 @@ fn reply(path: &[u8], message: &[u8]) -> Reply {
     match path.strip_prefix(b"/bytes/").and_then(answer::number) {
         Some(0) => page(b"x".as_slice().into(), 0),
         Some(bytes) => page(BLOCK.into(), bytes),
-        None => Reply::NotFound,
+        None => OriginHttp2Reply::NotFound,
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, Portion, Reply, ResponseStep};
+use exchange::plugin::{BodyNeed, Decision, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, Portion, BufferedReply, ResponseStep};
 use exchange::testing::{Scene, lines, respond};
 
 use super::requests::WrittenRequest;
@@ -205,7 +205,7 @@ impl PluginTrial<'_> {
     }
 }
 
-fn parts_of(reply: Reply) -> ReplyParts {
+fn parts_of(reply: BufferedReply) -> ReplyParts {
     let fields = reply.headers.into_iter().map(|(name, value)| (name.into_owned(), value)).collect();
     (reply.status, fields, reply.body.into_owned())
 }

@@ -11,10 +11,10 @@ use super::*;
 
 fn told(path: &str, message: &[u8]) -> String {
     match reply(path.as_bytes(), message) {
-        Reply::Page(body) => format!("page of {} bytes", body.bytes),
-        Reply::Call(body) => format!("call of {} bytes, {} each", body.bytes, body.piece.len()),
-        Reply::Failed(status) => format!("status {}", String::from_utf8_lossy(status)),
-        Reply::NotFound => "not found".to_owned(),
+        OriginHttp2Reply::Page(body) => format!("page of {} bytes", body.bytes),
+        OriginHttp2Reply::Call(body) => format!("call of {} bytes, {} each", body.bytes, body.piece.len()),
+        OriginHttp2Reply::Failed(status) => format!("status {}", String::from_utf8_lossy(status)),
+        OriginHttp2Reply::NotFound => "not found".to_owned(),
     }
 }
 
