@@ -6,5 +6,5 @@ mod group;
 pub mod guard;
 mod tree;
 
-pub use group::{Ended, ProcessGroup, Start};
+pub use group::{ProcessExit, ProcessGroup, Start};
 pub use tree::{Cpu, Memory, Switches, Tree};

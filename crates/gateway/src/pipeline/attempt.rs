@@ -137,7 +137,7 @@ async fn open<'j, S: DownstreamStream>(
 /// Ends the attempt, and gives its connection and its place at the node back.
 fn finish<S>(
     attempting: Attempting<'_, '_, S>,
-    ended: Result<Ended, Failure>,
+    ended: Result<ResponseOutcome, Failure>,
 ) -> Result<AttemptEnd, FailedAttempt> {
     let Attempting { journey, forwarding, attempt } = attempting;
     let (run, timeouts) = (journey.run, &forwarding.timeouts);
@@ -145,12 +145,12 @@ fn finish<S>(
     let ActiveAttempt { mut upstream_stream, in_flight, address, .. } = attempt;
     let selected = in_flight.selected;
     match ended {
-        Ok(Ended::Whole { request_done }) => {
+        Ok(ResponseOutcome::Whole { request_done }) => {
             run.context.upstreams.checkin(upstream_stream, request_done);
             finish_attempt(journey.exchange, in_flight, None, false);
             Ok(AttemptEnd::Answered(PipelineOutcome::Done))
         }
-        Ok(Ended::Discarded { request_done }) => {
+        Ok(ResponseOutcome::Discarded { request_done }) => {
             let is_drained = request_done && discard::drain(&mut upstream_stream);
             run.context.upstreams.checkin(upstream_stream, is_drained);
             finish_attempt(journey.exchange, in_flight, None, false);
@@ -160,13 +160,13 @@ fn finish<S>(
             }
             Ok(AttemptEnd::Discarded)
         }
-        Ok(Ended::Replaced { request_done, stored }) => {
+        Ok(ResponseOutcome::Replaced { request_done, stored }) => {
             let is_drained = request_done && discard::drain(&mut upstream_stream);
             run.context.upstreams.checkin(upstream_stream, is_drained);
             finish_attempt(journey.exchange, in_flight, None, false);
             Ok(AttemptEnd::Replaced(stored))
         }
-        Ok(Ended::Tunnel) => {
+        Ok(ResponseOutcome::Tunnel) => {
             let node = finish_attempt(journey.exchange, in_flight, None, false);
             let Some((endpoint, bytes)) = upstream_stream.into_tunnel() else {
                 let failure =
@@ -193,7 +193,7 @@ fn finish<S>(
 }
 
 /// The end of the exchange with the endpoint, while the attempt still holds its stream.
-enum Ended {
+enum ResponseOutcome {
     /// The response was forwarded whole.
     Whole {
         /// Whether the request was sent whole as well, so that the connection is clean.
@@ -220,14 +220,14 @@ enum Ended {
 #[allow(clippy::manual_async_fn)]
 fn exchange_with<'a, 'b: 'a, 'j: 'b, S: DownstreamStream>(
     attempting: &'a mut Attempting<'b, 'j, S>,
-) -> impl Future<Output = Result<Ended, Failure>> {
+) -> impl Future<Output = Result<ResponseOutcome, Failure>> {
     async move {
         AttemptPolicies::before_send(attempting)?;
         send_head(attempting);
         wait_for_response(attempting).await?;
         note_head(attempting);
         if AttemptPolicies::after_head(attempting)? == AfterHead::Discard {
-            return Ok(Ended::Discarded { request_done: attempting.forwarding.upload.is_done() });
+            return Ok(ResponseOutcome::Discarded { request_done: attempting.forwarding.upload.is_done() });
         }
         let Attempting { journey, forwarding, attempt } = attempting;
         if journey.exchange.response.status == 101 {
@@ -237,13 +237,13 @@ fn exchange_with<'a, 'b: 'a, 'j: 'b, S: DownstreamStream>(
             && let Some(stored) =
                 phases::upstream_response(journey.run.context, &journey.chains, journey.exchange, None)
         {
-            return Ok(Ended::Replaced { request_done: forwarding.upload.is_done(), stored });
+            return Ok(ResponseOutcome::Replaced { request_done: forwarding.upload.is_done(), stored });
         }
         let mut download = DownloadWait::new(journey.run, forwarding.timeouts);
         download::pass_on(&mut download, journey, &mut attempt.upstream_stream, &mut forwarding.upload)
             .await?;
         journey.exchange.times.upstream_ended_ns = journey.run.local().clock_ns();
-        Ok(Ended::Whole { request_done: forwarding.upload.is_done() })
+        Ok(ResponseOutcome::Whole { request_done: forwarding.upload.is_done() })
     }
 }
 
@@ -283,7 +283,7 @@ fn note_head<S>(attempting: &mut Attempting<'_, '_, S>) {
 }
 
 /// Tells the client that the endpoint has switched protocols.
-async fn switch_protocols<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<Ended, Failure> {
+async fn switch_protocols<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<ResponseOutcome, Failure> {
     if !poll_fn(|cx| Poll::Ready(journey.downstream.can_switch_protocols(cx))).await {
         return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
     }
@@ -293,5 +293,5 @@ async fn switch_protocols<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> 
     respond::respond_head(journey).await?;
     journey.downstream.start_response(journey.exchange, BodyLength::None);
     respond::send(journey, &[]).await;
-    Ok(Ended::Tunnel)
+    Ok(ResponseOutcome::Tunnel)
 }

@@ -222,20 +222,20 @@ async fn stream(shared: Rc<Http3ThreadState>, link: Http3Link) {
         let exchange = exchange(&shared, &link, &mut comparison, &mut head, sent_ns / 1_000_000);
         let ended = tokio::time::timeout(shared.share.timeout, exchange).await;
         match ended
-            .unwrap_or_else(|_| Err(Ended::Failed(FailureKind::Timeout, "no whole answer came in time".to_owned())))
+            .unwrap_or_else(|_| Err(Http3Failure::Failed(FailureKind::Timeout, "no whole answer came in time".to_owned())))
         {
             Ok(status) => {
                 let now_ns = shared.now_ns();
                 let verdict = comparison.end(&shared.job.measure, status);
                 shared.tally.borrow_mut().answer(now_ns, now_ns.saturating_sub(sent_ns), &verdict);
             }
-            Err(Ended::Failed(kind, words)) => shared.fail(kind, || words),
+            Err(Http3Failure::Failed(kind, words)) => shared.fail(kind, || words),
             // The request was not sent. It is sent on the next connection.
-            Err(Ended::Refused) => {
+            Err(Http3Failure::Refused) => {
                 shared.left.set(shared.left.get() + 1);
                 return;
             }
-            Err(Ended::Lost(words)) => {
+            Err(Http3Failure::Lost(words)) => {
                 shared.fail(FailureKind::Broken, || words);
                 return;
             }
@@ -244,7 +244,7 @@ async fn stream(shared: Rc<Http3ThreadState>, link: Http3Link) {
 }
 
 /// Why an exchange has no answer.
-enum Ended {
+enum Http3Failure {
     Failed(FailureKind, String),
     /// The connection takes no further requests.
     Refused,
@@ -259,11 +259,11 @@ async fn exchange(
     comparison: &mut Comparison,
     head: &mut ResponseHead,
     now_ms: u64,
-) -> Result<u16, Ended> {
+) -> Result<u16, Http3Failure> {
     let opened: Result<(SendStream, RecvStream), _> = link.quic.open_bi().await;
     let (mut sending, mut receiving) = opened.map_err(|error| lost(&error))?;
     let mut reader = link.start(&receiving, shared, now_ms).map_err(|error| match error {
-        StartError::GoAway => Ended::Refused,
+        StartError::GoAway => Http3Failure::Refused,
         error => lost(&error),
     })?;
     sending.write_all(&shared.request).await.map_err(|error| match error {
@@ -299,7 +299,7 @@ fn read(
     comparison: &mut Comparison,
     head: &mut ResponseHead,
     status: &mut u16,
-) -> Result<(), Ended> {
+) -> Result<(), Http3Failure> {
     while !chunk.is_empty() {
         let step = reader.read(&mut link.engine.borrow_mut(), &chunk).map_err(|fault| faulty(link, fault))?;
         let part = chunk.split_to(step.consumed);
@@ -309,7 +309,7 @@ fn read(
                 *status = head.status;
             }
             Some(RequestEvent::HeadTooLarge) => {
-                return Err(Ended::Failed(FailureKind::Content, "the fields of an answer are too large".to_owned()));
+                return Err(Http3Failure::Failed(FailureKind::Content, "the fields of an answer are too large".to_owned()));
             }
             Some(RequestEvent::Data(range)) => comparison.take(&shared.job.measure, *status, &part[range]),
             None => {}
@@ -318,20 +318,20 @@ fn read(
     Ok(())
 }
 
-fn faulty(link: &Http3Link, fault: Fault) -> Ended {
+fn faulty(link: &Http3Link, fault: Fault) -> Http3Failure {
     let words = format!("an answer is no HTTP/3: {}", fault.reason());
     if let Fault::Connection(error) = fault {
         link::close(&link.quic, error);
     }
-    Ended::Failed(FailureKind::Content, words)
+    Http3Failure::Failed(FailureKind::Content, words)
 }
 
-fn reset(code: u64) -> Ended {
-    Ended::Failed(FailureKind::Broken, format!("the server reset a stream with code {code:#x}"))
+fn reset(code: u64) -> Http3Failure {
+    Http3Failure::Failed(FailureKind::Broken, format!("the server reset a stream with code {code:#x}"))
 }
 
-fn lost(error: &dyn std::fmt::Display) -> Ended {
-    Ended::Lost(format!("a connection broke: {error}"))
+fn lost(error: &dyn std::fmt::Display) -> Http3Failure {
+    Http3Failure::Lost(format!("a connection broke: {error}"))
 }
 
 /// How often the signal to stop is looked at.

@@ -43,7 +43,7 @@ pub struct ProcessGroup {
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct ProcessExit {
     /// Its exit code, or 128 plus the number of the signal that ended it.
     pub code: i32,
     /// CPU of the program and all its descendants.
@@ -113,7 +113,7 @@ impl ProcessGroup {
     }
 
     /// How it ended, once it has. It can be called once only, because the guard is gone then.
-    pub fn ended(&mut self) -> io::Result<Option<Ended>> {
+    pub fn ended(&mut self) -> io::Result<Option<ProcessExit>> {
         let pid = Pid::from_child(&self.guard);
         // Its figures exist until its status is taken.
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -122,7 +122,7 @@ impl ProcessGroup {
         }
         let cpu = self.tree().cpu();
         let status = self.guard.wait()?;
-        Ok(Some(Ended { code: code(status), cpu }))
+        Ok(Some(ProcessExit { code: code(status), cpu }))
     }
 
     /// Whether it still runs, without taking its status.

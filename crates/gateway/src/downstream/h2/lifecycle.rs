@@ -31,7 +31,7 @@ pub(super) struct Load {
 
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum H2CloseMode {
     /// Everything was written; the client may still be sending.
     InOrder,
     /// It is closed as it is.
@@ -121,13 +121,13 @@ impl Lifecycle {
         timer: &ConnectionTimer,
         link: &DownstreamH2Link,
         load: Load,
-    ) -> Poll<Ended> {
+    ) -> Poll<H2CloseMode> {
         let in_flight = load.in_flight;
         let now_ms = timer.context.local.now_ms();
         let is_written = link.engine().output().is_empty();
         match self.stage {
-            H2LifecycleStage::Lost if in_flight == 0 => return Poll::Ready(Ended::AtOnce),
-            H2LifecycleStage::Failed if in_flight == 0 && is_written => return Poll::Ready(Ended::InOrder),
+            H2LifecycleStage::Lost if in_flight == 0 => return Poll::Ready(H2CloseMode::AtOnce),
+            H2LifecycleStage::Failed if in_flight == 0 && is_written => return Poll::Ready(H2CloseMode::InOrder),
             _ => {}
         }
         if in_flight == 0 {
@@ -135,7 +135,7 @@ impl Lifecycle {
         }
         self.drain(connection, timer, link, now_ms);
         if link.engine().is_drained() && is_written && link.engine().output().is_empty() {
-            return Poll::Ready(Ended::InOrder);
+            return Poll::Ready(H2CloseMode::InOrder);
         }
         if in_flight == 0 && timer.gives_way() {
             return self.give_way(cx, connection, link);
@@ -172,14 +172,14 @@ impl Lifecycle {
 
     /// Ends at once for another client. A request that is on its way is not taken, which GOAWAY tells its client.
     #[cold]
-    fn give_way(&mut self, cx: &mut Context<'_>, connection: &mut H1Connection, link: &DownstreamH2Link) -> Poll<Ended> {
+    fn give_way(&mut self, cx: &mut Context<'_>, connection: &mut H1Connection, link: &DownstreamH2Link) -> Poll<H2CloseMode> {
         let mut engine = link.engine();
         engine.shutdown();
         engine.shutdown();
         let output = engine.output();
         match connection.stream.poll_write(cx, output) {
-            Poll::Ready(Ok(count)) if count == output.len() => Poll::Ready(Ended::AtOnce),
-            _ => Poll::Ready(Ended::Cut),
+            Poll::Ready(Ok(count)) if count == output.len() => Poll::Ready(H2CloseMode::AtOnce),
+            _ => Poll::Ready(H2CloseMode::Cut),
         }
     }
 
@@ -200,12 +200,12 @@ impl Lifecycle {
     }
 
     /// Ends what has waited too long.
-    fn expire(&mut self, timer: &ConnectionTimer, link: &DownstreamH2Link, now_ms: u64) -> Option<Ended> {
+    fn expire(&mut self, timer: &ConnectionTimer, link: &DownstreamH2Link, now_ms: u64) -> Option<H2CloseMode> {
         let is_over = |at_ms: Option<u64>| at_ms.is_some_and(|at_ms| now_ms >= at_ms);
         if is_over(self.blocked_until(timer)) {
             // Exchanges that wait for the same client have ended by their own timeouts, or end now.
             link.engine().connection_lost();
-            return Some(Ended::Cut);
+            return Some(H2CloseMode::Cut);
         }
         if is_over(self.head_until(timer)) && self.reads() {
             link.engine().close(ErrorCode::NO_ERROR);

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use http2::{Event, Limits, StreamKey};
 use stdx::pooled::PooledBox;
 
-use super::lifecycle::{Ended, Lifecycle, Load};
+use super::lifecycle::{H2CloseMode, Lifecycle, Load};
 use super::link::DownstreamH2Link;
 use super::served::{self, Arrival};
 use crate::downstream::h1::connection::H1Connection;
@@ -38,9 +38,9 @@ pub(crate) async fn serve(connection: Box<H1Connection>, timer: ConnectionTimer)
     let ended = poll_fn(|cx| serving.poll(cx)).await;
     let Serving { mut connection, timer, .. } = serving.into_inner();
     match ended {
-        Ended::InOrder => PooledBox::pin(linger(&mut connection, &timer)).await,
-        Ended::AtOnce => {}
-        Ended::Cut => connection.stream.reset_on_close(),
+        H2CloseMode::InOrder => PooledBox::pin(linger(&mut connection, &timer)).await,
+        H2CloseMode::AtOnce => {}
+        H2CloseMode::Cut => connection.stream.reset_on_close(),
     }
 }
 
@@ -73,7 +73,7 @@ impl Serving {
         serving
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<H2CloseMode> {
         self.streams.set_task(cx.waker());
         self.link.adapt_windows();
         let mut polled = 0;
@@ -204,7 +204,7 @@ impl Serving {
     }
 
     /// Looks after deadlines and the end.
-    fn settle(&mut self, cx: &mut Context<'_>) -> Poll<Ended> {
+    fn settle(&mut self, cx: &mut Context<'_>) -> Poll<H2CloseMode> {
         self.counts.set_streams(self.streams.in_flight());
         if self.lifecycle.rests(self.timer.context.local.now_ms()) {
             self.streams.rest();
