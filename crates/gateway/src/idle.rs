@@ -31,11 +31,11 @@ struct IdleEntry {
     previous: u32,
     next: u32,
     since_ms: u32,
-    standing: Standing,
+    standing: IdleStatus,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum IdleStatus {
     /// In no list: a request is in flight, or the entry is no client connection.
     Active,
     Silent(IdleState),
@@ -43,7 +43,7 @@ enum Standing {
     GivesWay,
 }
 
-const ACTIVE: IdleEntry = IdleEntry { previous: NONE, next: NONE, since_ms: 0, standing: Standing::Active };
+const ACTIVE: IdleEntry = IdleEntry { previous: NONE, next: NONE, since_ms: 0, standing: IdleStatus::Active };
 
 impl IdleConnections {
     /// An empty table; `status` shows its counts to other threads.
@@ -60,9 +60,9 @@ impl IdleConnections {
             self.places.resize(index as usize + 1, ACTIVE);
         }
         match self.places[index as usize].standing {
-            Standing::Active => {}
-            Standing::Silent(_) => self.unlink(index),
-            Standing::GivesWay => return,
+            IdleStatus::Active => {}
+            IdleStatus::Silent(_) => self.unlink(index),
+            IdleStatus::GivesWay => return,
         }
         let list = &mut self.lists[silence as usize];
         let last = std::mem::replace(&mut list.last, index);
@@ -70,7 +70,7 @@ impl IdleConnections {
             previous: last,
             next: NONE,
             since_ms: now_ms as u32,
-            standing: Standing::Silent(silence),
+            standing: IdleStatus::Silent(silence),
         };
         match last {
             NONE => {
@@ -86,12 +86,12 @@ impl IdleConnections {
     pub(crate) fn leave(&mut self, index: u32) -> bool {
         let Some(place) = self.places.get_mut(index as usize) else { return false };
         match place.standing {
-            Standing::Active => false,
-            Standing::Silent(_) => {
+            IdleStatus::Active => false,
+            IdleStatus::Silent(_) => {
                 self.unlink(index);
                 false
             }
-            Standing::GivesWay => {
+            IdleStatus::GivesWay => {
                 *place = ACTIVE;
                 true
             }
@@ -107,19 +107,19 @@ impl IdleConnections {
             return None;
         }
         self.unlink(first);
-        self.places[first as usize].standing = Standing::GivesWay;
+        self.places[first as usize].standing = IdleStatus::GivesWay;
         Some(first)
     }
 
     /// Whether the connection at `index` was told to close.
     pub(crate) fn gives_way(&self, index: u32) -> bool {
-        self.places.get(index as usize).is_some_and(|place| place.standing == Standing::GivesWay)
+        self.places.get(index as usize).is_some_and(|place| place.standing == IdleStatus::GivesWay)
     }
 
     fn unlink(&mut self, index: u32) {
         let IdleEntry { previous, next, standing, .. } =
             std::mem::replace(&mut self.places[index as usize], ACTIVE);
-        let Standing::Silent(silence) = standing else { return };
+        let IdleStatus::Silent(silence) = standing else { return };
         let list = &mut self.lists[silence as usize];
         match next {
             NONE => list.last = previous,

@@ -28,7 +28,7 @@ pub(super) struct Watch {
 
 /// A worker that has stood for too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct StalledWorker {
     /// Its place.
     pub(super) index: usize,
     /// For how long.
@@ -53,7 +53,7 @@ impl Watch {
     }
 
     /// Checks all workers, and tells those that have stood for too long; `runtime` names the routes.
-    pub(super) fn look(&mut self, now_ms: u64, runtime: impl Fn() -> Arc<Runtime>) -> Vec<Standing> {
+    pub(super) fn look(&mut self, now_ms: u64, runtime: impl Fn() -> Arc<Runtime>) -> Vec<StalledWorker> {
         let is_late = now_ms.saturating_sub(self.looked_ms) > LATE_AFTER_MS;
         self.looked_ms = now_ms;
         let mut standing = Vec::new();
@@ -85,7 +85,7 @@ impl Watch {
                     if !is_late && self.stands_most_ms != 0 && for_ms >= self.stands_most_ms =>
                 {
                     let request = request.clone();
-                    standing.push(Standing { index, for_ms, request });
+                    standing.push(StalledWorker { index, for_ms, request });
                 }
                 _ => {}
             }

@@ -12,7 +12,7 @@ pub const SUBJECT: &str = "weir";
 
 /// The subject's place in one scenario, by CPU per request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing<'a> {
+pub struct SubjectStanding<'a> {
     /// The scenario's name.
     pub scenario: &'a str,
     /// 1 for the least CPU per request.
@@ -34,7 +34,7 @@ pub struct Standing<'a> {
 }
 
 /// The subject in every scenario in which its CPU was measured.
-pub fn standings(report: &Report) -> Vec<Standing<'_>> {
+pub fn standings(report: &Report) -> Vec<SubjectStanding<'_>> {
     report.scenarios.iter().filter_map(|result| standing(report, result)).collect()
 }
 
@@ -69,7 +69,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
     out
 }
 
-fn standing<'a>(report: &Report, result: &'a ScenarioResult) -> Option<Standing<'a>> {
+fn standing<'a>(report: &Report, result: &'a ScenarioResult) -> Option<SubjectStanding<'a>> {
     let summaries = summary::of_scenario(result);
     let peer = |summary: &&Summary<'_>| {
         let usual = report.contenders.iter().find(|facts| facts.definition.name == summary.name);
@@ -85,7 +85,7 @@ fn standing<'a>(report: &Report, result: &'a ScenarioResult) -> Option<Standing<
     all.sort_by(|one, other| one.1.total_cmp(&other.1));
     let place = all.iter().position(|(name, _)| *name == SUBJECT)?;
     let subject = summaries.iter().find(|summary| summary.name == SUBJECT)?;
-    Some(Standing {
+    Some(SubjectStanding {
         scenario: &result.scenario.name,
         place: place + 1,
         of: all.len(),

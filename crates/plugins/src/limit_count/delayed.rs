@@ -19,7 +19,7 @@ use tokio::sync::Notify;
 use super::shared_windows::{Counted, SharedWindows};
 use super::window::{Quota, Taken};
 use crate::shared::limits::failures::Failures;
-use crate::shared::limits::table::{KeyState, KeyTable, Standing};
+use crate::shared::limits::table::{KeyState, KeyTable, KeyStanding};
 
 /// Keys in all: a state holds the text of its key, so that a full table takes some 30 MB, and 100 MB with the longest keys.
 const KEYS_MAX: usize = 128 * 1024;
@@ -69,7 +69,7 @@ struct Window {
     ends_ms: u64,
     /// Counts the windows of the key, so that a reply is not taken for one of a later window.
     number: u32,
-    standing: Standing,
+    standing: KeyStanding,
     is_pending: bool,
 }
 
@@ -96,7 +96,7 @@ impl Window {
             since: 0,
             ends_ms: 0,
             number: 0,
-            standing: Standing::Open,
+            standing: KeyStanding::Open,
             is_pending: false,
         }
     }
@@ -119,7 +119,7 @@ impl KeyState for Window {
         self.ends_ms <= now_ms
     }
 
-    fn importance(&self) -> (Standing, u64) {
+    fn importance(&self) -> (KeyStanding, u64) {
         (self.standing, self.ends_ms)
     }
 }

@@ -2,7 +2,7 @@
 //! a key counts.
 
 use crate::shared::attributes::words;
-use crate::shared::limits::table::{KeyState, KeyTable, Standing};
+use crate::shared::limits::table::{KeyState, KeyTable, KeyStanding};
 
 words! {
     /// How time is cut into windows.
@@ -52,7 +52,7 @@ struct Window {
     /// Requests counted in the window before; for sliding windows. It stops at four thousand million, beyond which a
     /// limit limits nothing.
     used_before: u32,
-    standing: Standing,
+    standing: KeyStanding,
 }
 
 impl Counters {
@@ -97,7 +97,7 @@ impl KeyState for Window {
         self.ends_ms <= now_ms
     }
 
-    fn importance(&self) -> (Standing, u64) {
+    fn importance(&self) -> (KeyStanding, u64) {
         (self.standing, self.began_ms)
     }
 }
@@ -105,7 +105,7 @@ impl KeyState for Window {
 impl Window {
     /// A window that begins at `began_ms`.
     fn starting(began_ms: u64, ends_ms: u64) -> Window {
-        Window { began_ms, ends_ms, used: 0, used_before: 0, standing: Standing::Open }
+        Window { began_ms, ends_ms, used: 0, used_before: 0, standing: KeyStanding::Open }
     }
 }
 

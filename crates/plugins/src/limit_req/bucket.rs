@@ -3,7 +3,7 @@
 //! Levels are in thousandths of a request, as in APISIX: a bucket that no request was poured into is at 0, and each further
 //! request adds 1,000 to what has not leaked yet.
 
-use crate::shared::limits::table::{KeyState, KeyTable, Standing};
+use crate::shared::limits::table::{KeyState, KeyTable, KeyStanding};
 
 /// The level that one request adds.
 pub(super) const REQUEST: f64 = 1_000.0;
@@ -35,7 +35,7 @@ struct Level {
     last_ms: u64,
     /// When the bucket is as good as a new one.
     ends_ms: u64,
-    standing: Standing,
+    standing: KeyStanding,
 }
 
 impl Bucket {
@@ -59,7 +59,7 @@ impl Buckets {
 
     /// Pours one request into the bucket of `key`.
     pub(super) fn pour(&self, key: &[u8], rules: &Bucket, now_ms: u64) -> Pour {
-        let fresh = || Level { excess: -REQUEST, last_ms: now_ms, ends_ms: now_ms, standing: Standing::Open };
+        let fresh = || Level { excess: -REQUEST, last_ms: now_ms, ends_ms: now_ms, standing: KeyStanding::Open };
         self.0.with(key, now_ms, fresh, |level| level.pour(rules, now_ms))
     }
 }
@@ -87,7 +87,7 @@ impl KeyState for Level {
         self.ends_ms <= now_ms
     }
 
-    fn importance(&self) -> (Standing, u64) {
+    fn importance(&self) -> (KeyStanding, u64) {
         (self.standing, self.last_ms)
     }
 }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn bucket_is_over_when_it_equals_a_new_one() {
         let rules = Bucket::new(2.0, 5.0);
-        let mut level = Level { excess: -REQUEST, last_ms: 0, ends_ms: 0, standing: Standing::Open };
+        let mut level = Level { excess: -REQUEST, last_ms: 0, ends_ms: 0, standing: KeyStanding::Open };
         assert_eq!(level.pour(&rules, 0), Pour::After { delay_ms: 0 });
         assert_eq!(level.pour(&rules, 0), Pour::After { delay_ms: 500 });
         assert!(!level.is_over(999));

@@ -10,7 +10,7 @@ use stdx::hash::{FastMap, hash_bytes};
 /// Locks of a table: workers rarely meet at one, and the removal of keys from one full shard takes about half a
 /// millisecond.
 const SHARDS: usize = 64;
-/// Keys in all. Beyond that new keys replace the least important ones ([`Standing`]), so that clients that invent keys
+/// Keys in all. Beyond that new keys replace the least important ones ([`KeyStanding`]), so that clients that invent keys
 /// cannot take unlimited memory: with states of 32 bytes a full table takes 103 MB.
 const KEYS_MAX: usize = 1024 * 1024;
 /// The part of a full shard that is removed at once. Finding them takes some hundred microseconds under the shard's
@@ -27,12 +27,12 @@ pub(crate) trait KeyState {
 
     /// How much is lost if the state is forgotten, and since when it counts: a full table forgets the lowest first, and
     /// the oldest first among equals.
-    fn importance(&self) -> (Standing, u64);
+    fn importance(&self) -> (KeyStanding, u64);
 }
 
 /// How much is lost if a state is forgotten.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Standing {
+pub(crate) enum KeyStanding {
     /// Requests are left in it.
     #[default]
     Open,
@@ -42,13 +42,13 @@ pub(crate) enum Standing {
     Refusing,
 }
 
-impl Standing {
+impl KeyStanding {
     /// The standing after a request of a key that stood like this before.
-    pub(crate) fn after(self, is_allowed: bool, is_exhausted: bool) -> Standing {
+    pub(crate) fn after(self, is_allowed: bool, is_exhausted: bool) -> KeyStanding {
         match (is_allowed, is_exhausted) {
-            (false, _) => Standing::Refusing,
-            (true, true) => self.max(Standing::Exhausted),
-            (true, false) => Standing::Open,
+            (false, _) => KeyStanding::Refusing,
+            (true, true) => self.max(KeyStanding::Exhausted),
+            (true, false) => KeyStanding::Open,
         }
     }
 }
@@ -154,12 +154,12 @@ mod tests {
     struct State {
         began_ms: u64,
         ends_ms: u64,
-        standing: Standing,
+        standing: KeyStanding,
         _room: u64,
     }
 
     impl State {
-        fn new(began_ms: u64, ends_ms: u64, standing: Standing) -> State {
+        fn new(began_ms: u64, ends_ms: u64, standing: KeyStanding) -> State {
             State { began_ms, ends_ms, standing, _room: 0 }
         }
     }
@@ -169,7 +169,7 @@ mod tests {
             self.ends_ms <= now_ms
         }
 
-        fn importance(&self) -> (Standing, u64) {
+        fn importance(&self) -> (KeyStanding, u64) {
             (self.standing, self.began_ms)
         }
     }
@@ -178,7 +178,7 @@ mod tests {
     fn states_that_are_over_are_removed() {
         let table = KeyTable::new();
         for number in 0..200_000_u64 {
-            let fresh = || State::new(number, number + 10, Standing::Open);
+            let fresh = || State::new(number, number + 10, KeyStanding::Open);
             table.with(&number.to_be_bytes(), number, fresh, |_| ());
         }
         assert!(table.keys() <= 2 * SHARDS * SWEEP_MIN, "{} keys kept", table.keys());
@@ -188,7 +188,7 @@ mod tests {
     fn million_live_keys_take_under_120_mb() {
         let table = KeyTable::new();
         for number in 0..1_000_000_u64 {
-            let fresh = || State::new(1, u64::MAX, Standing::Open);
+            let fresh = || State::new(1, u64::MAX, KeyStanding::Open);
             table.with(&number.to_be_bytes(), 1, fresh, |_| ());
         }
         assert!(table.keys() > 990_000, "{} keys kept", table.keys());
@@ -199,7 +199,7 @@ mod tests {
     fn oldest_open_states_give_way_first() {
         let mut shard = Shard::default();
         let state = |number: u64| {
-            let standing = if number.is_multiple_of(2) { Standing::Open } else { Standing::Exhausted };
+            let standing = if number.is_multiple_of(2) { KeyStanding::Open } else { KeyStanding::Exhausted };
             State::new(number, u64::MAX, standing)
         };
         shard.states.extend((0..SHARD_KEYS_MAX as u64).map(|number| ([number, 0], state(number))));
