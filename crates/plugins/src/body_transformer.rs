@@ -139,11 +139,11 @@ struct BodyTransformer {
 /// Facts of the messages before other plugins change them.
 #[derive(Default)]
 struct Visit {
-    request: Option<Message>,
-    response: Option<Message>,
+    request: Option<ReceivedMessage>,
+    response: Option<ReceivedMessage>,
 }
 
-struct Message {
+struct ReceivedMessage {
     format: Option<Format>,
     /// For the boundary of a multipart body.
     content_type: Vec<u8>,
@@ -181,10 +181,10 @@ fn sides(config: &BodyTransformerConfig) -> Result<Sides, String> {
     ))
 }
 
-impl Message {
+impl ReceivedMessage {
     /// `codings` are those of the body; nothing if it is not compressed.
-    fn new(format: Option<Format>, content_type: &[u8], codings: &[u8]) -> Message {
-        Message {
+    fn new(format: Option<Format>, content_type: &[u8], codings: &[u8]) -> ReceivedMessage {
+        ReceivedMessage {
             format: format.or_else(|| Format::guess(content_type)),
             content_type: content_type.to_vec(),
             codings: codings.to_vec(),
@@ -227,7 +227,7 @@ impl Plugin for BodyTransformer {
                 Method::Get => Some(Format::Args),
                 _ => request.format,
             };
-            let message = Message::new(format, content_type, b"");
+            let message = ReceivedMessage::new(format, content_type, b"");
             exchange.state::<Visit>().request = Some(message);
         }
         Flow::Continue
@@ -266,7 +266,7 @@ impl Plugin for BodyTransformer {
         if let Some(response) = &self.response {
             let headers = &exchange.response.headers;
             let content_type = headers.get_known(FieldId::ContentType).unwrap_or_default();
-            let message = Message::new(response.format, content_type, &codings(headers));
+            let message = ReceivedMessage::new(response.format, content_type, &codings(headers));
             let is_local = exchange.stats.answered_locally && !exchange.stats.is_stored;
             if is_event_stream(headers) || (is_local && !message.codings.is_empty()) {
                 // It has no end, or cannot be decoded: it stays as it is, so that its head has to describe it

@@ -37,12 +37,12 @@ pub enum LogDestination {
 /// The sending end of the log. Clones act on the same log; the thread ends with the last one.
 #[derive(Clone, Debug)]
 pub struct LogWriter {
-    messages: Sender<Message>,
+    messages: Sender<LogWriterMessage>,
     state: Arc<LogWriterState>,
 }
 
 #[derive(Debug)]
-enum Message {
+enum LogWriterMessage {
     Lines(Vec<u8>),
     Reopen,
     /// Answered when everything that was sent before has been written.
@@ -108,21 +108,21 @@ impl LogWriter {
             return state.lose(&lines);
         }
         // The thread ends only after the last sender.
-        let _ = self.messages.send(Message::Lines(lines));
+        let _ = self.messages.send(LogWriterMessage::Lines(lines));
     }
 
     /// Opens the file anew, as after it was moved away: lines that were sent before go into the old one, later lines
     /// into the new one. Standard output and standard error stay. [`LogWriter::writes_to`] tells whether it is done.
     pub fn reopen(&self) {
         if !self.state.is_reopening.swap(true, Ordering::AcqRel) {
-            let _ = self.messages.send(Message::Reopen);
+            let _ = self.messages.send(LogWriterMessage::Reopen);
         }
     }
 
     /// Waits until everything that was sent before is written, at most for `limit`; whether it is.
     pub fn flush(&self, limit: Duration) -> bool {
         let (done, is_done) = sync_channel(1);
-        self.messages.send(Message::Flush(done)).is_ok() && is_done.recv_timeout(limit).is_ok()
+        self.messages.send(LogWriterMessage::Flush(done)).is_ok() && is_done.recv_timeout(limit).is_ok()
     }
 
     /// Whether the lines go into the file that has this path now, perhaps because it was renamed.
@@ -167,12 +167,12 @@ struct WriterThread {
 }
 
 impl WriterThread {
-    fn run(mut self, received: &Receiver<Message>) {
+    fn run(mut self, received: &Receiver<LogWriterMessage>) {
         while let Ok(message) = received.recv() {
             match message {
-                Message::Lines(lines) => self.write(&lines),
-                Message::Reopen => self.reopen(),
-                Message::Flush(done) => {
+                LogWriterMessage::Lines(lines) => self.write(&lines),
+                LogWriterMessage::Reopen => self.reopen(),
+                LogWriterMessage::Flush(done) => {
                     // The caller of `flush` may have stopped waiting.
                     let _ = done.try_send(());
                 }

@@ -54,9 +54,9 @@ struct Leaders {
 }
 
 /// A message with its index in the batch.
-type Message = (usize, Bytes);
+type IndexedMessage = (usize, Bytes);
 /// Messages by the number of their partition.
-type Partitions = BTreeMap<i32, Vec<Message>>;
+type Partitions = BTreeMap<i32, Vec<IndexedMessage>>;
 
 /// Why messages were not taken, and whether another attempt may help.
 #[derive(Clone)]
@@ -139,7 +139,7 @@ impl Producer {
     }
 
     /// Sends `messages` and leaves those that were not taken.
-    async fn try_send(&self, messages: &mut Vec<Message>) -> Result<(), Failed> {
+    async fn try_send(&self, messages: &mut Vec<IndexedMessage>) -> Result<(), Failed> {
         let leaders = self.leaders().await?;
         let mut outcome = Ok(());
         let mut by_leader: BTreeMap<&str, (&Arc<KafkaBroker>, Partitions)> = BTreeMap::new();
@@ -171,7 +171,7 @@ impl Producer {
     }
 
     /// Sends to the partitions of one broker; gives the messages that it did not take.
-    async fn produce(&self, node: &KafkaBroker, partitions: Partitions) -> (Vec<Message>, Option<Failed>) {
+    async fn produce(&self, node: &KafkaBroker, partitions: Partitions) -> (Vec<IndexedMessage>, Option<Failed>) {
         let TopicSettings { topic, required_acks, .. } = &self.topic;
         let partitions: Vec<_> = partitions.into_iter().collect();
         let now_ms = i64::try_from(env::wall_clock().as_millis()).unwrap_or_default();
@@ -305,8 +305,8 @@ fn now_ms() -> u64 {
 }
 
 /// Messages in groups of at most `max_bytes`; a longer one stands alone.
-fn groups(messages: Vec<Bytes>, max_bytes: usize) -> Vec<Vec<Message>> {
-    let mut groups: Vec<Vec<Message>> = Vec::new();
+fn groups(messages: Vec<Bytes>, max_bytes: usize) -> Vec<Vec<IndexedMessage>> {
+    let mut groups: Vec<Vec<IndexedMessage>> = Vec::new();
     let mut bytes = 0;
     for message in messages.into_iter().enumerate() {
         let length = message.1.len();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use control::{Control, WriteGate};
 use gateway::engine::Engine;
 
-use super::channel::{Channel, ChannelFault, Message, Patience};
+use super::channel::{Channel, ChannelFault, UpgradeMessage, Patience};
 use crate::boot::bridge::Gateway;
 
 /// How often a wait checks both the channel and the gate.
@@ -58,7 +58,7 @@ impl OldSide {
         let patience = Patience { deadline, abandoned: Some(&self.is_drained) };
         loop {
             match self.channel.receive(patience) {
-                Ok((Message::Hurry, _)) => return true,
+                Ok((UpgradeMessage::Hurry, _)) => return true,
                 Ok(_) => {}
                 // The new process has ended, or its version does not hold writes back.
                 Err(ChannelFault::Ended | ChannelFault::Failed(_) | ChannelFault::Nonsense(_)) => {
@@ -91,7 +91,7 @@ pub(super) fn await_old_side(channel: &Channel, gate: &WriteGate) {
             None if gate.is_wanted() => {
                 hurried_at = Some(Instant::now());
                 // Ignored, because the next `receive` reports an old process that has ended.
-                let _ = channel.send(&Message::Hurry, &[]);
+                let _ = channel.send(&UpgradeMessage::Hurry, &[]);
             }
             Some(at) if at.elapsed() >= WRITES_WAIT_MAX => {
                 tracing::warn!(

@@ -30,7 +30,7 @@ const LOOK_EVERY_NS: i64 = 50_000_000;
 /// A message of either side.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Message {
+pub(super) enum UpgradeMessage {
     /// Listening sockets, one descriptor for each; `more` will follow.
     Sockets { protocol: u32, sockets: Vec<NamedSocket>, more: bool },
     /// The settings are good and what else they ask for is bound.
@@ -161,7 +161,7 @@ impl Channel {
     }
 
     /// Sends a message with at most [`DESCRIPTORS_MAX`] descriptors.
-    pub(super) fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelFault> {
+    pub(super) fn send(&self, message: &UpgradeMessage, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelFault> {
         let text = serde_json::to_vec(message).map_err(|fault| ChannelFault::Nonsense(fault.to_string()))?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -177,7 +177,7 @@ impl Channel {
     }
 
     /// The next message and its descriptors.
-    pub(super) fn receive(&self, patience: Patience<'_>) -> Result<(Message, Vec<OwnedFd>), ChannelFault> {
+    pub(super) fn receive(&self, patience: Patience<'_>) -> Result<(UpgradeMessage, Vec<OwnedFd>), ChannelFault> {
         self.wait(patience)?;
         let mut text = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -234,12 +234,12 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let asked = "127.0.0.1:0".parse().unwrap();
         let sockets = vec![NamedSocket { name: "proxy".to_owned(), asked }; DESCRIPTORS_MAX];
-        let message = Message::Sockets { protocol: PROTOCOL, sockets: sockets.clone(), more: false };
+        let message = UpgradeMessage::Sockets { protocol: PROTOCOL, sockets: sockets.clone(), more: false };
         one.send(&message, &[listener.as_fd(); DESCRIPTORS_MAX]).unwrap();
-        one.send(&Message::Commit, &[]).unwrap();
+        one.send(&UpgradeMessage::Commit, &[]).unwrap();
         drop(one);
         let (message, descriptors) = other.receive(FOR_EVER).unwrap();
-        let Message::Sockets { protocol: PROTOCOL, sockets: got, more: false } = message else {
+        let UpgradeMessage::Sockets { protocol: PROTOCOL, sockets: got, more: false } = message else {
             panic!("{message:?}")
         };
         assert_eq!((got, descriptors.len()), (sockets, DESCRIPTORS_MAX));
@@ -247,9 +247,9 @@ mod tests {
         for descriptor in descriptors {
             assert_eq!(TcpListener::from(descriptor).local_addr().unwrap(), address);
         }
-        assert!(matches!(other.receive(FOR_EVER), Ok((Message::Commit, none)) if none.is_empty()));
+        assert!(matches!(other.receive(FOR_EVER), Ok((UpgradeMessage::Commit, none)) if none.is_empty()));
         assert!(matches!(other.receive(FOR_EVER), Err(ChannelFault::Ended)));
-        assert!(matches!(other.send(&Message::Prepared, &[]), Err(ChannelFault::Ended)));
+        assert!(matches!(other.send(&UpgradeMessage::Prepared, &[]), Err(ChannelFault::Ended)));
     }
 
     #[test]

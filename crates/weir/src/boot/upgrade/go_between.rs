@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
-use super::channel::{Channel, Message};
+use super::channel::{Channel, UpgradeMessage};
 use super::executable::Executable;
 use crate::settings::UPGRADE_VARIABLE;
 
@@ -99,7 +99,7 @@ fn report(error: &anyhow::Error) {
     crate::terminal::print_error(format_args!("error: {error:#}"));
     if let Ok(line) = std::io::stdin().as_fd().try_clone_to_owned() {
         // Ignored, because an old process that has abandoned the upgrade has closed its end.
-        let _ = Channel::from_descriptor(line).send(&Message::Failed { reason: format!("{error:#}") }, &[]);
+        let _ = Channel::from_descriptor(line).send(&UpgradeMessage::Failed { reason: format!("{error:#}") }, &[]);
     }
 }
 

@@ -13,7 +13,7 @@ use net::quic::{QuicProcess, QuicSecret};
 use net::tls::server::TicketSecret;
 
 use super::changeover;
-use super::channel::{Channel, ChannelFault, Message, PROTOCOL, Patience, QuicState, TicketKey};
+use super::channel::{Channel, ChannelFault, UpgradeMessage, PROTOCOL, Patience, QuicState, TicketKey};
 use super::go_between;
 
 /// No deadline, because the old process has one and kills this process when it passes.
@@ -82,7 +82,7 @@ impl Predecessor {
     fn receive_sockets(&self) -> anyhow::Result<Vec<Socket>> {
         let mut all = Vec::new();
         loop {
-            let (Message::Sockets { protocol, sockets, more }, descriptors) = self.receive()? else {
+            let (UpgradeMessage::Sockets { protocol, sockets, more }, descriptors) = self.receive()? else {
                 bail!("the old process did not begin with its sockets");
             };
             if protocol != PROTOCOL {
@@ -126,8 +126,8 @@ impl Predecessor {
     /// # Errors
     /// The old process has ended or abandoned the upgrade.
     pub(in crate::boot) fn take_data(&self, data: &Path) -> anyhow::Result<Option<DirectoryLock>> {
-        self.channel.send(&Message::Prepared, &[])?;
-        let (Message::Data { directory, tickets, quic }, locks) = self.receive()? else {
+        self.channel.send(&UpgradeMessage::Prepared, &[])?;
+        let (UpgradeMessage::Data { directory, tickets, quic }, locks) = self.receive()? else {
             bail!("the old process did not hand over its data folder");
         };
         *self.quic.lock() = quic;
@@ -143,9 +143,9 @@ impl Predecessor {
     /// The old process has ended or abandoned the upgrade.
     pub(in crate::boot) fn await_commit(&self) -> anyhow::Result<()> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        self.channel.send(&Message::Ready { version, process: std::process::id() }, &[])?;
+        self.channel.send(&UpgradeMessage::Ready { version, process: std::process::id() }, &[])?;
         match self.receive()? {
-            (Message::Commit, _) => Ok(()),
+            (UpgradeMessage::Commit, _) => Ok(()),
             (message, _) => bail!("the old process said {message:?} instead of the word to serve"),
         }
     }
@@ -155,7 +155,7 @@ impl Predecessor {
         // Before the message, because the old process ends the parent as soon as it receives it.
         go_between::part();
         // Only a warning: if the old process has ended meanwhile, this process has to go on, because no other serves.
-        if let Err(fault) = self.channel.send(&Message::Serving, &[]) {
+        if let Err(fault) = self.channel.send(&UpgradeMessage::Serving, &[]) {
             tracing::warn!(%fault, "the old process has not heard that this one serves");
         }
     }
@@ -177,10 +177,10 @@ impl Predecessor {
     pub(in crate::boot) fn fail(&self, error: &anyhow::Error) {
         let reason = format!("{error:#}");
         // Ignored, because the old process may have closed its end; the reason is on standard error as well.
-        let _ = self.channel.send(&Message::Failed { reason }, &[]);
+        let _ = self.channel.send(&UpgradeMessage::Failed { reason }, &[]);
     }
 
-    fn receive(&self) -> Result<(Message, Vec<OwnedFd>), ChannelFault> {
+    fn receive(&self) -> Result<(UpgradeMessage, Vec<OwnedFd>), ChannelFault> {
         self.channel.receive(FOR_AS_LONG_AS_IT_LIVES)
     }
 }

@@ -16,7 +16,7 @@ use net::tls::server::TicketSecret;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::channel::{
-    Channel, ChannelFault, DESCRIPTORS_MAX, Message, NamedSocket, PROTOCOL, Patience, QuicState, TicketKey,
+    Channel, ChannelFault, DESCRIPTORS_MAX, UpgradeMessage, NamedSocket, PROTOCOL, Patience, QuicState, TicketKey,
 };
 use super::executable::Executable;
 use crate::settings::UPGRADE_VARIABLE;
@@ -117,7 +117,7 @@ fn last_word(channel: &Channel, heir: Option<&Heir>) -> LastWord {
     let patience = Patience { deadline: Some(Instant::now() + END_WAIT), abandoned: None };
     loop {
         match channel.receive(patience) {
-            Ok((Message::Serving, _)) => return LastWord::Serving,
+            Ok((UpgradeMessage::Serving, _)) => return LastWord::Serving,
             Ok(_) => {}
             Err(ChannelFault::TimedOut) => {
                 // The successor detached itself from its parent and then hung before it sent `Serving`.
@@ -144,7 +144,7 @@ fn converse(
 ) -> anyhow::Result<()> {
     send_sockets(channel, offer)?;
     match answer(channel, patience)? {
-        Message::Prepared => {}
+        UpgradeMessage::Prepared => {}
         other => bail!("it said {other:?} instead of being prepared"),
     }
     *released =
@@ -158,14 +158,14 @@ fn converse(
     };
     let tickets = offer.ticket_secrets.iter().map(key).collect();
     let quic = QuicState { secret: offer.quic.secret.as_bytes().to_vec(), generation: offer.quic.generation };
-    channel.send(&Message::Data { directory, tickets, quic: Some(quic) }, &lock)?;
+    channel.send(&UpgradeMessage::Data { directory, tickets, quic: Some(quic) }, &lock)?;
     match answer(channel, patience)? {
-        Message::Ready { version, process } => *heir = Some(Heir { process, version }),
+        UpgradeMessage::Ready { version, process } => *heir = Some(Heir { process, version }),
         other => bail!("it said {other:?} instead of being ready"),
     }
-    channel.send(&Message::Commit, &[])?;
+    channel.send(&UpgradeMessage::Commit, &[])?;
     match answer(channel, patience)? {
-        Message::Serving => Ok(()),
+        UpgradeMessage::Serving => Ok(()),
         other => bail!("it said {other:?} instead of serving"),
     }
 }
@@ -176,7 +176,7 @@ fn send_sockets(channel: &Channel, offer: &Offer) -> anyhow::Result<()> {
         let (now, later) = left.split_at(left.len().min(DESCRIPTORS_MAX));
         let named =
             |(name, asked, _): &(&'static str, _, _)| NamedSocket { name: (*name).to_owned(), asked: *asked };
-        let message = Message::Sockets {
+        let message = UpgradeMessage::Sockets {
             protocol: PROTOCOL,
             sockets: now.iter().map(named).collect(),
             more: !later.is_empty(),
@@ -190,9 +190,9 @@ fn send_sockets(channel: &Channel, offer: &Offer) -> anyhow::Result<()> {
     }
 }
 
-fn answer(channel: &Channel, patience: Patience<'_>) -> anyhow::Result<Message> {
+fn answer(channel: &Channel, patience: Patience<'_>) -> anyhow::Result<UpgradeMessage> {
     match channel.receive(patience)?.0 {
-        Message::Failed { reason } => bail!("the new process says: {reason}"),
+        UpgradeMessage::Failed { reason } => bail!("the new process says: {reason}"),
         message => Ok(message),
     }
 }
