@@ -17,7 +17,7 @@ use crate::runtime::engine::Engine;
 use crate::runtime::program::{EntryPoint, LoadedProgram, Program};
 use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
-use crate::runtime::tables::Tables;
+use crate::runtime::tables::ContextTables;
 
 /// The media type of a table as a body, as in APISIX, unless the handler sets another.
 const CONTENT_TYPE_OF_TABLES: &str = "application/json";
@@ -58,7 +58,7 @@ pub(crate) fn endpoints(
 }
 
 impl LuaEndpoint {
-    fn begin(&self, tables: &Rc<Tables>, reach: &mut Reach<'_>) -> Result<Begun, String> {
+    fn begin(&self, tables: &Rc<ContextTables>, reach: &mut Reach<'_>) -> Result<Begun, String> {
         let (engine, instance) = (&tables.engine, self.plugin.instance());
         let loaded = engine.begun_program(instance)?;
         let declared = loaded.endpoints(engine, instance, self.entry)?;
@@ -102,7 +102,7 @@ impl Plugin for LuaEndpoint {
     }
 
     fn api<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        let begun = Tables::of(exchange).and_then(|tables| self.begin(&tables, &mut Reach::Edit(exchange)));
+        let begun = ContextTables::of(exchange).and_then(|tables| self.begin(&tables, &mut Reach::Edit(exchange)));
         let mut begun = match begun {
             Ok(begun) => begun,
             Err(reason) => return Flow::reply(self.plugin.failed(exchange, self.entry, &reason)),

@@ -15,7 +15,7 @@ use crate::runtime::limits::{BODY_MAX_BYTES, OUTPUT_MAX_BYTES};
 use crate::runtime::program::{EntryPoint, Instance, LoadedInstance};
 use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
-use crate::runtime::tables::Tables;
+use crate::runtime::tables::ContextTables;
 
 pub(crate) mod stream;
 
@@ -157,7 +157,7 @@ impl LuaPlugin {
     /// Begins the function for `entry`; none if the program has none.
     fn begin(
         &self,
-        tables: &Rc<Tables>,
+        tables: &Rc<ContextTables>,
         entry: EntryPoint,
         chunk: Option<(Value, bool)>,
         reach: &mut Reach<'_>,
@@ -190,7 +190,7 @@ impl LuaPlugin {
         if !self.has(entry) {
             return Flow::Continue;
         }
-        let begun = Tables::of(exchange)
+        let begun = ContextTables::of(exchange)
             .and_then(|tables| self.begin(&tables, entry, None, &mut Reach::Edit(exchange)));
         let mut begun = match begun {
             Ok(Some(begun)) => begun,
@@ -310,7 +310,7 @@ impl LuaPlugin {
     /// Runs a phase that may neither wait nor end the request.
     fn at_once(
         &self,
-        tables: &Rc<Tables>,
+        tables: &Rc<ContextTables>,
         entry: EntryPoint,
         chunk: Option<(Value, bool)>,
         reach: &mut Reach<'_>,
@@ -324,7 +324,7 @@ impl LuaPlugin {
 
     /// Begins a function before a phase of another plugin; none if it fails, which it logs.
     pub(crate) fn begin_before(&self, exchange: &mut Exchange, entry: EntryPoint) -> Option<Begun> {
-        let begun = Tables::of(exchange)
+        let begun = ContextTables::of(exchange)
             .and_then(|tables| self.begin(&tables, entry, None, &mut Reach::Edit(exchange)));
         begun.unwrap_or_else(|reason| {
             self.note(exchange, entry, &reason);
@@ -345,7 +345,7 @@ impl LuaPlugin {
 
     /// Runs a function before a phase of the response.
     pub(crate) fn run_before(&self, exchange: &mut Exchange, entry: EntryPoint) {
-        let done = Tables::of(exchange)
+        let done = ContextTables::of(exchange)
             .and_then(|tables| self.at_once(&tables, entry, None, &mut Reach::Edit(exchange)));
         if let Err(reason) = done {
             self.note(exchange, entry, &reason);
@@ -354,7 +354,7 @@ impl LuaPlugin {
 
     /// Runs a function before the phase `log`.
     pub(crate) fn run_before_log(&self, exchange: &Exchange) {
-        let done = Tables::of_ended(exchange)
+        let done = ContextTables::of_ended(exchange)
             .and_then(|tables| self.at_once(&tables, EntryPoint::Log, None, &mut Reach::Read(exchange)));
         if let Err(reason) = done {
             self.note(exchange, EntryPoint::Log, &reason);
@@ -368,7 +368,7 @@ impl LuaPlugin {
         body: &mut Vec<u8>,
         portion: Portion,
     ) -> Result<(), String> {
-        let tables = Tables::of(exchange)?;
+        let tables = ContextTables::of(exchange)?;
         let text = tables.engine.lua.create_string(&*body).map_err(|error| crate::describe(&error))?;
         let chunk = Some((Value::String(text), portion == Portion::Last));
         let call = self.at_once(&tables, entry, chunk, &mut Reach::Edit(exchange))?;
@@ -415,7 +415,7 @@ impl Plugin for LuaPlugin {
             return ResponseStep::Done;
         }
         let entry = EntryPoint::HeaderFilter;
-        let done = Tables::of(exchange)
+        let done = ContextTables::of(exchange)
             .and_then(|tables| self.at_once(&tables, entry, None, &mut Reach::Edit(exchange)));
         match done {
             Ok(_) => ResponseStep::Done,
@@ -458,7 +458,7 @@ impl Plugin for LuaPlugin {
         if !self.has(EntryPoint::Log) {
             return;
         }
-        let done = Tables::of_ended(exchange)
+        let done = ContextTables::of_ended(exchange)
             .and_then(|tables| self.at_once(&tables, EntryPoint::Log, None, &mut Reach::Read(exchange)));
         if let Err(reason) = done {
             self.note(exchange, EntryPoint::Log, &reason);

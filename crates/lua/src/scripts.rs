@@ -26,7 +26,7 @@ use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, ProgramForm, Instance, Program};
 use crate::runtime::run::Run;
 use crate::runtime::state::Reach;
-use crate::runtime::tables::Tables;
+use crate::runtime::tables::ContextTables;
 use crate::script::Script;
 
 /// Milliseconds between two lines about failures of one condition.
@@ -126,7 +126,7 @@ impl fmt::Debug for LuaCondition {
 
 impl LuaCondition {
     fn verdict(&self, exchange: &Exchange) -> Result<bool, String> {
-        let tables = Tables::of_ended(exchange)?;
+        let tables = ContextTables::of_ended(exchange)?;
         let engine = &tables.engine;
         let loaded = engine.instance(&self.instance)?;
         let function = loaded.program.function(EntryPoint::Access).ok_or("it has no function")?;

@@ -16,7 +16,7 @@ use crate::ngx::text_of;
 use crate::runtime::call::ProgramCall;
 use crate::runtime::program::{EntryPoint, Instance};
 use crate::runtime::state::Reach;
-use crate::runtime::tables::Tables;
+use crate::runtime::tables::ContextTables;
 
 /// Bytes of the text that a function returns beside its status, as the reason of a refusal keeps it.
 const REASON_MAX_BYTES: usize = 256;
@@ -78,7 +78,7 @@ impl LuaStreamPlugin {
         if let Some(begun) = self.place(session).and_then(|suspended| suspended.begun.take()) {
             return Ok(Some(begun));
         }
-        let tables = Tables::of_session(session)?;
+        let tables = ContextTables::of_session(session)?;
         self.0.begin(&tables, EntryPoint::Preread, None, &mut Reach::EditSession(session))
     }
 
@@ -197,7 +197,7 @@ impl StreamPlugin for LuaStreamPlugin {
             return;
         }
         let reach = &mut Reach::ReadSession(session);
-        let done = Tables::of_ended_session(session)
+        let done = ContextTables::of_ended_session(session)
             .and_then(|tables| self.0.at_once(&tables, EntryPoint::Log, None, reach));
         if let Err(reason) = done {
             self.note(session, EntryPoint::Log, &reason);

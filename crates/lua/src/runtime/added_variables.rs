@@ -19,7 +19,7 @@ use super::engine::Engine;
 use super::limits::VARIABLES_MAX;
 use super::program::{ProgramForm, Instance, Program};
 use super::state::Reach;
-use super::tables::Tables;
+use super::tables::ContextTables;
 use crate::describe;
 use crate::ngx::text_of;
 
@@ -80,7 +80,7 @@ impl AddedVariables for AddedByPrograms {
 
 impl AddedByPrograms {
     fn ask(&self, exchange: &Exchange, name: &str) -> Result<Option<Found<'static>>, String> {
-        let tables = Tables::of_ended(exchange)?;
+        let tables = ContextTables::of_ended(exchange)?;
         let engine = &tables.engine;
         // A script that runs has the request lent to it, and asks the getter by itself.
         if engine.state.is_running() {

@@ -41,7 +41,7 @@ pub(crate) struct ProgramCall {
     /// A coroutine waits for more first bytes than there are.
     pub(crate) wants_bytes: Cell<bool>,
     /// The state of the request or session that Lua code keeps, for calls of one.
-    pub(crate) tables: RefCell<Option<Rc<super::tables::Tables>>>,
+    pub(crate) tables: RefCell<Option<Rc<super::tables::ContextTables>>>,
 }
 
 /// A light thread and the values that it begins with.

@@ -15,7 +15,7 @@ use super::engine::Engine;
 const STATE_NUMBER: u32 = u32::MAX;
 
 /// See the module.
-pub(crate) struct Tables {
+pub(crate) struct ContextTables {
     pub(crate) engine: Rc<Engine>,
     /// `ctx`, and `ctx.var` with the variables that plugins set and that Weir does not have; made when they are asked for.
     context: OnceCell<(Table, Table)>,
@@ -30,7 +30,7 @@ pub(crate) struct Makers {
 }
 
 #[derive(Default)]
-struct Kept(Option<Rc<Tables>>);
+struct Kept(Option<Rc<ContextTables>>);
 
 impl Makers {
     pub(super) fn new(lua: &Lua, native: &Table) -> mlua::Result<Makers> {
@@ -44,9 +44,9 @@ impl Makers {
     }
 }
 
-impl Tables {
-    fn make(engine: &Rc<Engine>) -> Rc<Tables> {
-        Rc::new(Tables { engine: engine.clone(), context: OnceCell::new(), request: RefCell::default() })
+impl ContextTables {
+    fn make(engine: &Rc<Engine>) -> Rc<ContextTables> {
+        Rc::new(ContextTables { engine: engine.clone(), context: OnceCell::new(), request: RefCell::default() })
     }
 
     fn of_context(&self) -> mlua::Result<&(Table, Table)> {
@@ -77,50 +77,50 @@ impl Tables {
     ///
     /// # Errors
     /// There is no memory for them, as a sentence.
-    pub(crate) fn of(exchange: &mut Exchange) -> Result<Rc<Tables>, String> {
+    pub(crate) fn of(exchange: &mut Exchange) -> Result<Rc<ContextTables>, String> {
         if let Some(tables) = &exchange.states.of::<Kept>(STATE_NUMBER).0 {
             return Ok(tables.clone());
         }
         let engine = Engine::of(exchange.local())?;
-        let made = Tables::make(&engine);
+        let made = ContextTables::make(&engine);
         exchange.states.of::<Kept>(STATE_NUMBER).0 = Some(made.clone());
         Ok(made)
     }
 
-    /// As [`Tables::of`], for an exchange that may only be read: new tables are not kept.
+    /// As [`ContextTables::of`], for an exchange that may only be read: new tables are not kept.
     ///
     /// # Errors
-    /// As for [`Tables::of`].
-    pub(crate) fn of_ended(exchange: &Exchange) -> Result<Rc<Tables>, String> {
+    /// As for [`ContextTables::of`].
+    pub(crate) fn of_ended(exchange: &Exchange) -> Result<Rc<ContextTables>, String> {
         if let Some(Kept(Some(tables))) = exchange.states.peek::<Kept>(STATE_NUMBER) {
             return Ok(tables.clone());
         }
-        Ok(Tables::make(&Engine::of(exchange.local())?))
+        Ok(ContextTables::make(&Engine::of(exchange.local())?))
     }
 
     /// The tables of `session`, made now if it has none.
     ///
     /// # Errors
-    /// As for [`Tables::of`].
-    pub(crate) fn of_session(session: &mut StreamSession) -> Result<Rc<Tables>, String> {
-        if let Some(tables) = session.find_held::<Tables>() {
+    /// As for [`ContextTables::of`].
+    pub(crate) fn of_session(session: &mut StreamSession) -> Result<Rc<ContextTables>, String> {
+        if let Some(tables) = session.find_held::<ContextTables>() {
             return Ok(tables);
         }
-        let made = Tables::of_ended_session(session)?;
+        let made = ContextTables::of_ended_session(session)?;
         session.held.push(made.clone());
         Ok(made)
     }
 
-    /// As [`Tables::of_session`], for a session that may only be read: new tables are not kept.
+    /// As [`ContextTables::of_session`], for a session that may only be read: new tables are not kept.
     ///
     /// # Errors
-    /// As for [`Tables::of`].
-    pub(crate) fn of_ended_session(session: &StreamSession) -> Result<Rc<Tables>, String> {
-        if let Some(tables) = session.find_held::<Tables>() {
+    /// As for [`ContextTables::of`].
+    pub(crate) fn of_ended_session(session: &StreamSession) -> Result<Rc<ContextTables>, String> {
+        if let Some(tables) = session.find_held::<ContextTables>() {
             return Ok(tables);
         }
         let local = session.find_held::<Local>().ok_or("the session has no worker")?;
-        Ok(Tables::make(&Engine::of(&local)?))
+        Ok(ContextTables::make(&Engine::of(&local)?))
     }
 
     /// `ngx.ctx`.

@@ -27,10 +27,10 @@ const IDLE_S: u32 = 60;
 /// The counters of one worker.
 pub(crate) struct WorkerTraffic {
     status: Arc<WorkerStatus>,
-    tables: RefCell<Tables>,
+    tables: RefCell<TrafficTables>,
 }
 
-struct Tables {
+struct TrafficTables {
     /// Sweeps so far.
     seconds: u32,
     routes: CounterTable,
@@ -42,7 +42,7 @@ impl WorkerTraffic {
     /// Goes on with the counters in `status`, which a restarted worker finds there.
     pub(crate) fn new(status: Arc<WorkerStatus>) -> WorkerTraffic {
         let counts = &status.traffic;
-        let tables = Tables {
+        let tables = TrafficTables {
             seconds: 0,
             routes: CounterTable::new(&counts.routes),
             consumers: CounterTable::new(&counts.consumers),

@@ -27,7 +27,7 @@ pub static KIND: BalancerKind = BalancerKind {
 };
 
 /// The data of a node set.
-struct Tables {
+struct MaglevTables {
     /// By priority, the index of the node at each place.
     places: BTreeMap<i64, Box<[u32]>>,
     /// By node, the hash of its address.
@@ -40,14 +40,14 @@ fn derive_tables(nodes: &[ResolvedNode]) -> Arc<dyn Any + Send + Sync> {
         tiers.entry(node.priority).or_default().push((index, node));
     }
     let places = tiers.into_iter().map(|(priority, nodes)| (priority, table(&nodes))).collect();
-    Arc::new(Tables { places, addresses: nodes.iter().map(address_hash).collect() })
+    Arc::new(MaglevTables { places, addresses: nodes.iter().map(address_hash).collect() })
 }
 
 fn address_hash(node: &ResolvedNode) -> u32 {
     crc32(node.endpoint.address.to_string().as_bytes())
 }
 
-impl Tables {
+impl MaglevTables {
     /// The untried member with the highest score for the key (weighted rendezvous hashing): for a group of which the table
     /// has few places. A member that leaves the group moves only its own keys.
     fn highest(&self, choice: &Choice<'_>) -> Option<usize> {
@@ -121,7 +121,7 @@ pub struct Maglev;
 
 impl Balancer for Maglev {
     fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
-        let tables: &Tables = choice.set.derived.as_deref()?.downcast_ref()?;
+        let tables: &MaglevTables = choice.set.derived.as_deref()?.downcast_ref()?;
         let table = tables.places.get(&choice.group.priority)?;
         let mut hash = choice.key_hash;
         for attempt in 0..TRIES_MAX {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn places(set: &NodeSet) -> Vec<u32> {
-        set.derived.as_deref().and_then(|all| all.downcast_ref::<Tables>()).unwrap().places[&0].to_vec()
+        set.derived.as_deref().and_then(|all| all.downcast_ref::<MaglevTables>()).unwrap().places[&0].to_vec()
     }
 
     fn share(set: &NodeSet, node: u32) -> usize {

@@ -1,7 +1,7 @@
 //! The messages of the protocol: the numbers of their fields, and how the answers of the runner are read. It knows no socket.
 
 use super::error::CallError;
-use super::flat::{Malformed, Slots, FlatTable, Tables, FlatWriter};
+use super::flat::{Malformed, Slots, FlatTable, FlatTables, FlatWriter};
 
 /// Fields and arguments that one answer may have: as many as a request head can hold, which has 64 KiB by default.
 const ENTRIES_MAX: usize = 1_000;
@@ -133,7 +133,7 @@ impl EntryBudget {
         EntryBudget { entries: ENTRIES_MAX, bytes: ENTRIES_BYTES_MAX }
     }
 
-    fn read<'a>(&mut self, list: &Tables<'a>) -> Result<Vec<NameValueEntry<'a>>, Malformed> {
+    fn read<'a>(&mut self, list: &FlatTables<'a>) -> Result<Vec<NameValueEntry<'a>>, Malformed> {
         let left = self.entries.checked_sub(list.len());
         self.entries = left.ok_or(Malformed("it has more fields and arguments than are allowed"))?;
         let mut entries = Vec::with_capacity(list.len());

@@ -18,7 +18,7 @@ pub(crate) struct FlatTable<'a> {
 
 /// A list of tables.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tables<'a> {
+pub(crate) struct FlatTables<'a> {
     buffer: &'a [u8],
     /// The position of the first entry.
     at: usize,
@@ -124,16 +124,16 @@ impl<'a> FlatTable<'a> {
     }
 
     /// A list of tables; an empty one if it is not set.
-    pub(crate) fn tables(&self, field: usize) -> Result<Tables<'a>, Malformed> {
+    pub(crate) fn tables(&self, field: usize) -> Result<FlatTables<'a>, Malformed> {
         let Some(place) = self.place(field, WORD)? else {
-            return Ok(Tables { buffer: self.buffer, at: 0, count: 0 });
+            return Ok(FlatTables { buffer: self.buffer, at: 0, count: 0 });
         };
         let (at, count) = counted(self.buffer, follow(self.buffer, place)?, WORD)?;
-        Ok(Tables { buffer: self.buffer, at, count })
+        Ok(FlatTables { buffer: self.buffer, at, count })
     }
 }
 
-impl<'a> Tables<'a> {
+impl<'a> FlatTables<'a> {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.count
@@ -141,7 +141,7 @@ impl<'a> Tables<'a> {
 
     /// Each table.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<FlatTable<'a>, Malformed>> + use<'a> {
-        let Tables { buffer, at, count } = *self;
+        let FlatTables { buffer, at, count } = *self;
         (0..count).map(move |index| FlatTable::new(buffer, follow(buffer, at + index * WORD)?))
     }
 }
