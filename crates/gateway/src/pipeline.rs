@@ -71,7 +71,7 @@ use client_certificate::{Admission, PendingCertificateCheck};
 use journey::Journey;
 use phases::{Chains, LocalReply};
 pub(crate) use run::PipelineOutcome;
-use run::{Run, refuse_undecided};
+use run::{PipelineRun, refuse_undecided};
 
 /// A served exchange: what remains to be done for it, and the chains that its log phase runs.
 pub(crate) struct Served {
@@ -97,7 +97,7 @@ pub(crate) fn run<'a, S: DownstreamStream>(
     async move {
         let generation = context.generation();
         exchange.decision.directory = Some(generation.clone());
-        let run = Run::new(context, &generation, deadline);
+        let run = PipelineRun::new(context, &generation, deadline);
         let mut journey = Journey { run: &run, chains: Chains::none(&generation), exchange, downstream };
         context.current_work().set(CurrentWork::Matching);
         context.status.tap.begin(journey.exchange);
@@ -236,7 +236,7 @@ pub(crate) async fn refuse<S: DownstreamStream>(
 ) -> Served {
     let generation = context.generation();
     begin_refused(exchange, &generation);
-    let run = Run::new(context, &generation, deadline);
+    let run = PipelineRun::new(context, &generation, deadline);
     let mut journey = Journey { run: &run, chains: Chains::none(&generation), exchange, downstream };
     let outcome = respond::fail(&mut journey, failure).await;
     Served { outcome, log: LogChains { generation, merged: None } }

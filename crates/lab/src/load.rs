@@ -40,7 +40,7 @@ use expect::Measure;
 use periods::Periods;
 use race::race;
 use schedule::Schedule;
-use tally::{FailureKind, Run, Tally};
+use tally::{FailureKind, RunFacts, Tally};
 use tls::Client;
 
 pub use byte_streams::Talk;
@@ -120,7 +120,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Resu
     let (sum, elapsed, cpu) = send(plan, &job, None, stop, |_| {})?;
     let asked = plan.asked(elapsed, stop.load(Ordering::Relaxed), sum.requests());
     let from_due_time = plan.rate.is_some();
-    Ok(sum.outcome(&Run { asked, cpu, from_due_time, failing_one_in: plan.expect.failing_one_in }))
+    Ok(sum.outcome(&RunFacts { asked, cpu, from_due_time, failing_one_in: plan.expect.failing_one_in }))
 }
 
 /// Carries out a plan with a rate, and counts by periods, which end at these times. `during` is called when the first
@@ -141,7 +141,7 @@ pub fn run_in_periods(
     let (sum, elapsed, cpu) = send(plan, &job, Some(ends), stop, during)?;
     let asked = plan.asked(elapsed, stop.load(Ordering::Relaxed), sum.requests());
     let periods = sum.periods().map(Periods::outcome).unwrap_or_default();
-    Ok((periods, sum.outcome(&Run { asked, cpu, from_due_time: true, failing_one_in: 0 })))
+    Ok((periods, sum.outcome(&RunFacts { asked, cpu, from_due_time: true, failing_one_in: 0 })))
 }
 
 /// Sends all requests; returns the sum of the tallies, how long it took, and the CPU time of it.

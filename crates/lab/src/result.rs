@@ -98,7 +98,7 @@ pub struct ContenderResult {
     /// The warm-up; its failures count.
     pub warm_up: Option<WarmUp>,
     /// The measured rounds, in order. A contender that dropped out has fewer.
-    pub runs: Vec<Run>,
+    pub runs: Vec<MeasuredRun>,
 }
 
 /// The sums of all warm-ups.
@@ -123,7 +123,7 @@ impl WarmUp {
 
 /// One measured run of one contender.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Run {
+pub struct MeasuredRun {
     /// Counted from 0; runs of the same round of all contenders belong together.
     pub round: u32,
     /// The outcome seen by the load generator.

@@ -15,7 +15,7 @@ use crate::plugin::{Arguments, Begun, LuaPlugin};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::Engine;
 use crate::runtime::program::{EntryPoint, LoadedProgram, Program};
-use crate::runtime::run::Run;
+use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::ContextTables;
 
@@ -70,8 +70,8 @@ impl LuaEndpoint {
         *call.tables.borrow_mut() = Some(tables.clone());
         // As in APISIX: handlers of the control API get no context.
         let run = match self.entry {
-            EntryPoint::Api => Run::begin(engine, &call, &one.handler, tables.context()?, reach),
-            _ => Run::begin(engine, &call, &one.handler, (), reach),
+            EntryPoint::Api => RunningCall::begin(engine, &call, &one.handler, tables.context()?, reach),
+            _ => RunningCall::begin(engine, &call, &one.handler, (), reach),
         };
         Ok(Begun::new(call, run?))
     }

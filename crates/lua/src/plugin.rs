@@ -13,7 +13,7 @@ use mlua::{MultiValue, Value};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::limits::{BODY_MAX_BYTES, OUTPUT_MAX_BYTES};
 use crate::runtime::program::{EntryPoint, Instance, LoadedInstance};
-use crate::runtime::run::Run;
+use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::ContextTables;
 
@@ -80,12 +80,12 @@ pub(crate) fn phases(entries: &[EntryPoint], reads_body: bool) -> Vec<PluginPhas
 /// A call that has begun.
 pub(crate) struct Begun {
     call: Rc<ProgramCall>,
-    run: Run,
+    run: RunningCall,
     result: Option<Result<MultiValue, String>>,
 }
 
 impl Begun {
-    pub(crate) fn new(call: Rc<ProgramCall>, run: Run) -> Begun {
+    pub(crate) fn new(call: Rc<ProgramCall>, run: RunningCall) -> Begun {
         Begun { call, run, result: None }
     }
 
@@ -174,13 +174,13 @@ impl LuaPlugin {
         let function = &function.function;
         let run = match (self.arguments, wants_context) {
             (Arguments::ConfigAndContext, true) => {
-                Run::begin(engine, &call, function, (&loaded.config, tables.context()?), reach)
+                RunningCall::begin(engine, &call, function, (&loaded.config, tables.context()?), reach)
             }
             (Arguments::ConfigAndContext, false) => {
-                Run::begin(engine, &call, function, &loaded.config, reach)
+                RunningCall::begin(engine, &call, function, &loaded.config, reach)
             }
-            (Arguments::Context, true) => Run::begin(engine, &call, function, tables.context()?, reach),
-            (Arguments::Context, false) => Run::begin(engine, &call, function, (), reach),
+            (Arguments::Context, true) => RunningCall::begin(engine, &call, function, tables.context()?, reach),
+            (Arguments::Context, false) => RunningCall::begin(engine, &call, function, (), reach),
         };
         Ok(Some(Begun::new(call, run?)))
     }

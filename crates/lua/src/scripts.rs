@@ -24,7 +24,7 @@ use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, ProgramForm, Instance, Program};
-use crate::runtime::run::Run;
+use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::ContextTables;
 use crate::script::Script;
@@ -134,7 +134,7 @@ impl LuaCondition {
         *call.tables.borrow_mut() = Some(tables.clone());
         let reach = &mut Reach::Read(exchange);
         let variables = tables.variables().map_err(|error| crate::describe(&error))?;
-        let mut run = Run::begin(engine, &call, &function.function, variables, reach)?;
+        let mut run = RunningCall::begin(engine, &call, &function.function, variables, reach)?;
         match run.poll(&mut Context::from_waker(Waker::noop()), reach) {
             Poll::Ready(result) => {
                 let first = result?.pop_front();

@@ -8,7 +8,7 @@ use crate::runtime::call::ProgramCall;
 use crate::runtime::engine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{ProgramForm, Program};
-use crate::runtime::run::Run;
+use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::script::Script;
 
@@ -59,7 +59,7 @@ impl Engine {
         let instance = program.instance("/routes/1", serde_json::Value::Null, None);
         let call = ProgramCall::new("access", true, instance, &self.0);
         let function = loaded.functions[0].function.clone();
-        let mut run = Run::begin(&self.0, &call, &function, (), &mut Reach::None)?;
+        let mut run = RunningCall::begin(&self.0, &call, &function, (), &mut Reach::None)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
         let local = tokio::task::LocalSet::new();

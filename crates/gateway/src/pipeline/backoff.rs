@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use super::run::Run;
+use super::run::PipelineRun;
 use super::wait::{HALF_CLOSE_GRACE_MS, gone};
 use crate::body::DownstreamStream;
 use exchange::failure::{Cause, Failure};
@@ -13,7 +13,7 @@ use exchange::failure::{Cause, Failure};
 /// # Errors
 /// When the client has gone away, or the exchange has had its time.
 pub(super) async fn wait<S: DownstreamStream>(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     downstream: &mut S,
     wait_ms: u64,
 ) -> Result<(), Failure> {

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll};
 
-use super::run::Run;
+use super::run::PipelineRun;
 use super::wait::HALF_CLOSE_GRACE_MS;
 use crate::body::DownstreamStream;
 
@@ -30,7 +30,7 @@ pub(super) struct ClientWatch {
 
 impl ClientWatch {
     /// A wait of `timeout_ms` at most.
-    pub(super) fn new(run: &Run<'_>, timeout_ms: u64) -> ClientWatch {
+    pub(super) fn new(run: &PipelineRun<'_>, timeout_ms: u64) -> ClientWatch {
         let ends_ms = run.local().now_ms().saturating_add(timeout_ms);
         ClientWatch { ends_ms, is_armed: false, has_closed_after_request: false }
     }
@@ -38,7 +38,7 @@ impl ClientWatch {
     /// Ready when the wait has to end. Otherwise the task is woken when it may have to.
     pub(super) fn poll<S: DownstreamStream>(
         &mut self,
-        run: &Run<'_>,
+        run: &PipelineRun<'_>,
         cx: &mut Context<'_>,
         downstream: &mut S,
     ) -> Poll<GivenUp> {

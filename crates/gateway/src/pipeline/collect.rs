@@ -11,7 +11,7 @@ use stdx::pooled::PooledBox;
 use super::journey::Journey;
 use super::min_rate::MinRateGuard;
 use super::request_failure::{self, too_large};
-use super::run::Run;
+use super::run::PipelineRun;
 use super::turn::TaskTurn;
 use super::wait::Wait;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream};
@@ -51,7 +51,7 @@ pub(super) async fn whole<S: DownstreamStream>(
 
 /// Reads the body, or what is left of it, for a plugin that waits; of a longer one than `limit_bytes` the beginning.
 pub(super) async fn on_demand<S: DownstreamStream>(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     downstream: &mut S,
     limit_bytes: usize,
 ) -> Result<CollectedBody, Failure> {
@@ -195,12 +195,12 @@ async fn piece_by_piece<S: DownstreamStream>(
 }
 
 /// A wait for a client that has to send its body.
-pub(super) fn wait_for_body<'r, 'w>(run: &'r Run<'w>) -> Wait<'r, 'w> {
+pub(super) fn wait_for_body<'r, 'w>(run: &'r PipelineRun<'w>) -> Wait<'r, 'w> {
     Wait::new(run, body_guard(run, run.stream_read_ms.get()))
 }
 
 /// The guard of a client that has to send its body. A body that may be a stream is only bounded by `read_ms`.
-pub(super) fn body_guard(run: &Run<'_>, read_ms: u64) -> MinRateGuard {
+pub(super) fn body_guard(run: &PipelineRun<'_>, read_ms: u64) -> MinRateGuard {
     let limits = &run.local().options.limits;
     match run.stream_read_ms.get() {
         0 => MinRateGuard::for_body(limits),
@@ -220,7 +220,7 @@ pub(super) fn note_stream<S: DownstreamStream>(journey: &mut Journey<'_, S>) {
 }
 
 /// How long an endpoint of the request may be silent, as far as that is known.
-fn read_timeout_ms(run: &Run<'_>, exchange: &Exchange) -> u64 {
+fn read_timeout_ms(run: &PipelineRun<'_>, exchange: &Exchange) -> u64 {
     let generation = run.generation;
     let route = exchange.decision.route.and_then(|route| generation.routes.get(route));
     let of_upstream = || {
@@ -239,7 +239,7 @@ enum Read {
 }
 
 async fn read<S: DownstreamStream>(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     times: &mut Times,
     downstream: &mut S,
     wait: &mut Wait<'_, '_>,

@@ -8,7 +8,7 @@ use std::task::Poll;
 use stdx::pooled::PooledBox;
 
 use super::client_watch::{ClientWatch, GivenUp};
-use super::run::Run;
+use super::run::PipelineRun;
 use super::wait::gone;
 use crate::body::DownstreamStream;
 use crate::upstream::connect_failure::late;
@@ -19,7 +19,7 @@ use exchange::failure::Failure;
 /// Opens a connection, with its TLS handshake, within `timeout_ms`. A client that closes its sending side is waited for as
 /// long as it would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
 pub(super) async fn connect<S: DownstreamStream>(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     opening: Opening,
     timeout_ms: u64,
     downstream: &mut S,

@@ -3,7 +3,7 @@
 
 use super::attempt_policy::{AttemptPolicy, Attempting};
 use super::journey::Journey;
-use super::run::Run;
+use super::run::PipelineRun;
 use crate::body::DownstreamStream;
 use crate::upstream::deadline_policy::DeadlinePolicy;
 use exchange::Exchange;
@@ -30,7 +30,7 @@ impl AttemptPolicy for UpstreamDeadline {
 ///
 /// # Errors
 /// When the client's time is malformed, or already over.
-pub(super) fn begin(run: &Run<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) -> Result<(), Failure> {
+pub(super) fn begin(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) -> Result<(), Failure> {
     let limit_ms = policy.limit_ms(&exchange.request.headers).map_err(|name| {
         Failure::new(
             Cause::BadRequest,
@@ -54,7 +54,7 @@ pub(super) fn begin(run: &Run<'_>, exchange: &mut Exchange, policy: &DeadlinePol
 }
 
 /// Tells the endpoint how much time is left.
-pub(super) fn pass_on(run: &Run<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) {
+pub(super) fn pass_on(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) {
     let (Some(name), ends_ns) = (&policy.header, run.ends_ns.get()) else { return };
     if ends_ns == 0 {
         return;
@@ -67,7 +67,7 @@ pub(super) fn pass_on(run: &Run<'_>, exchange: &mut Exchange, policy: &DeadlineP
 /// The failure to record for `failure`: a timeout after the deadline of the upstream or of the call says nothing about the
 /// endpoint, because the client may have asked for less time than any endpoint needs.
 #[cold]
-pub(super) fn judge(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Failure {
+pub(super) fn judge(run: &PipelineRun<'_>, exchange: &Exchange, failure: Failure) -> Failure {
     if !failure.cause.is_timeout() {
         return failure;
     }
@@ -81,13 +81,13 @@ pub(super) fn judge(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Fai
 }
 
 /// Whether the `grpc-timeout` of the client has passed.
-pub(super) fn is_call_over(run: &Run<'_>, exchange: &Exchange) -> bool {
+pub(super) fn is_call_over(run: &PipelineRun<'_>, exchange: &Exchange) -> bool {
     let ends_ns = exchange.grpc.map_or(0, |call| call.deadline_ns);
     ends_ns != 0 && run.local().now_ms() >= ends_ms(ends_ns)
 }
 
 /// Whether the exchange has reached its deadline.
-pub(super) fn is_exceeded(run: &Run<'_>) -> bool {
+pub(super) fn is_exceeded(run: &PipelineRun<'_>) -> bool {
     let ends_ns = run.ends_ns.get();
     ends_ns != 0 && run.local().now_ms() >= ends_ms(ends_ns)
 }

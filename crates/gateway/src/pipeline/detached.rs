@@ -10,7 +10,7 @@ use super::journey::Journey;
 use super::log_phase;
 use super::phases::{self, Chains};
 use super::proxy;
-use super::run::{Run, refuse_undecided};
+use super::run::{PipelineRun, refuse_undecided};
 use crate::body::DownstreamStream;
 use crate::context::WorkerContext;
 use crate::observe::current_work::CurrentWork;
@@ -62,7 +62,7 @@ pub(crate) async fn run_detached<S: DownstreamStream>(
         chains
     };
     {
-        let run = Run::new(context, &rest.generation, deadline);
+        let run = PipelineRun::new(context, &rest.generation, deadline);
         let chains = chains_of(exchange);
         let mut journey = Journey { run: &run, chains, exchange: &mut *exchange, downstream };
         if let Err(failure) = go_on(&mut journey, &rest, &ran).await {

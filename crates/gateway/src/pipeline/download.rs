@@ -14,7 +14,7 @@ use super::journey::Journey;
 use super::phases::{self, Chains};
 use super::respond;
 use super::response_body::{ChangedBody, PassedThrough, pass_body};
-use super::run::{Run, refuse_undecided};
+use super::run::{PipelineRun, refuse_undecided};
 use super::turn::TaskTurn;
 use super::upload::Upload;
 use super::wait::WaitsFor;
@@ -150,7 +150,7 @@ pub(super) fn has_no_body(status: u16) -> bool {
     matches!(status, 100..200 | 204 | 304)
 }
 
-pub(super) fn body_need(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
+pub(super) fn body_need(run: &PipelineRun<'_>, exchange: &mut Exchange, chains: &Chains<'_>) -> BodyNeed {
     let mut need = BodyNeed::None;
     if chains.has(PluginPhase::ResponseBody) {
         phases::each(run.context, chains, PluginPhase::ResponseBody, exchange, |instance, exchange| {

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use super::min_rate::MinRateGuard;
 use super::respond;
-use super::run::Run;
+use super::run::PipelineRun;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::DownstreamStream;
 use exchange::deadline::Expired;
@@ -18,7 +18,7 @@ pub(super) struct DownloadWait<'j> {
 }
 
 impl<'j> DownloadWait<'j> {
-    pub(super) fn new(run: &'j Run<'j>, timeouts: Timeouts) -> DownloadWait<'j> {
+    pub(super) fn new(run: &'j PipelineRun<'j>, timeouts: Timeouts) -> DownloadWait<'j> {
         let guard = MinRateGuard::for_response(&run.local().options.limits);
         DownloadWait { timeouts, wait: Wait::new(run, guard) }
     }

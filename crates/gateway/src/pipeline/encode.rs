@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use super::phases::{self, Chains};
-use super::run::Run;
+use super::run::PipelineRun;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::plugin::{EncoderFailed, PluginPhase, Portion};
@@ -16,7 +16,7 @@ use net::env;
 const TURN_BYTES: usize = 64 * 1024;
 
 /// Chooses the encoder of the response: the client's most wanted coding, of equal ones the plugin with the highest priority.
-pub(super) fn choose(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>) {
+pub(super) fn choose(run: &PipelineRun<'_>, exchange: &mut Exchange, chains: &Chains<'_>) {
     exchange.encoder = None;
     exchange.response_is_coded = false;
     let mut best = (0, i64::MIN, 0);
@@ -46,7 +46,7 @@ pub(super) fn choose(run: &Run<'_>, exchange: &mut Exchange, chains: &Chains<'_>
 /// # Errors
 /// When a plugin waits, or the body cannot be coded.
 pub(super) fn piece(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     exchange: &mut Exchange,
     editors: Option<&Chains<'_>>,
     data: &[u8],
@@ -96,7 +96,7 @@ pub(super) fn flush(exchange: &mut Exchange, sent: &mut Vec<u8>) -> Result<bool,
 /// # Errors
 /// When it cannot be coded, or memory is short.
 pub(super) async fn whole(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     exchange: &mut Exchange,
     body: &[u8],
 ) -> Result<Option<Vec<u8>>, Failure> {

@@ -6,7 +6,7 @@ use exchange::grpc::{self, code_of_cause, code_of_status, message_text, timeout_
 use message::{FieldId, Headers};
 
 use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
-use super::run::Run;
+use super::run::PipelineRun;
 use crate::body::DownstreamStream;
 use crate::upstream::Upstream;
 use net::endpoint::Protocol;
@@ -33,7 +33,7 @@ impl AttemptPolicy for GrpcCall {
 }
 
 /// Ends the exchange at the deadline of its call.
-pub(super) fn bound(run: &Run<'_>, exchange: &Exchange) {
+pub(super) fn bound(run: &PipelineRun<'_>, exchange: &Exchange) {
     let Some(call) = exchange.grpc.filter(|call| call.deadline_ns != 0) else { return };
     let (limits, started_ns) = (&run.local().options.limits, exchange.times.started_ns);
     let deadline_ms = call.deadline_ns.div_ceil(1_000_000);
@@ -45,7 +45,7 @@ pub(super) fn bound(run: &Run<'_>, exchange: &Exchange) {
 }
 
 /// Ends the exchange at the deadline of a call that a plugin translates, which is known after the plugins.
-pub(super) fn bound_translated(run: &Run<'_>, exchange: &Exchange) {
+pub(super) fn bound_translated(run: &PipelineRun<'_>, exchange: &Exchange) {
     if let Some(call) = exchange.grpc.filter(|call| call.is_translated && call.deadline_ns != 0) {
         run.deadline.tighten_cap(call.deadline_ns.div_ceil(1_000_000));
     }

@@ -9,7 +9,7 @@ use super::chains::ChainScope;
 pub(super) use super::chains::Chains;
 use super::collect;
 use super::journey::Journey;
-use super::run::{Run, refuse_undecided};
+use super::run::{PipelineRun, refuse_undecided};
 use super::wait::HALF_CLOSE_GRACE_MS;
 use crate::body::{BodyLength, DownstreamStream};
 use crate::context::WorkerContext;
@@ -130,7 +130,7 @@ pub(super) fn edits_response_body(
 
 /// Gives a piece of a request body, or the end of it, to the plugins that edit it.
 pub(super) fn piece_of_request_body(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     exchange: &mut Exchange,
     chains: &Chains<'_>,
     body: &mut Vec<u8>,
@@ -203,7 +203,7 @@ pub(super) fn length_before(trailers: &Headers, body: &[u8]) -> BodyLength {
 /// # Errors
 /// When a plugin waits.
 pub(super) fn piece_of_response_body(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     exchange: &mut Exchange,
     chains: &Chains<'_>,
     body: &mut Vec<u8>,
@@ -325,7 +325,7 @@ async fn preflight<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<
 
 /// Refuses a request with incomplete protection, because a missing global rule, service or plugin config may be the one
 /// that requires a key.
-fn refuse_what_is_incomplete(run: &Run<'_>, chains: &Chains<'_>) -> Result<(), Failure> {
+fn refuse_what_is_incomplete(run: &PipelineRun<'_>, chains: &Chains<'_>) -> Result<(), Failure> {
     let route = chains.route.and_then(|route| route.missing.as_ref());
     match run.generation.global_missing.as_ref().or(route) {
         Some(missing) => Err(missing.failure()),
@@ -414,7 +414,7 @@ enum Waited<T> {
 /// As [`wait_for_plugin`], in a phase of the request: the plugin may ask for the request body, which is read then. The time
 /// of the client does not count as time of the plugin.
 async fn wait_with_body<S: DownstreamStream, T>(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     downstream: &mut S,
     demand: &BodyDemand,
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
@@ -441,7 +441,7 @@ async fn wait_with_body<S: DownstreamStream, T>(
 /// Waits for the `future` of the plugin `name`. The client is watched meanwhile, so that a slow server of the plugin
 /// does not hold the memory of a client that has gone away.
 async fn wait_for_plugin<S: DownstreamStream, T>(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     downstream: &mut S,
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &'static str,
@@ -456,7 +456,7 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
 }
 
 async fn wait<S: DownstreamStream, T>(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     downstream: &mut S,
     demand: Option<&BodyDemand>,
     mut future: Pin<&mut (dyn Future<Output = T> + '_)>,

@@ -11,7 +11,7 @@ use stdx::pooled::PooledBox;
 use super::client_watch::{ClientWatch, GivenUp};
 use super::journey::Journey;
 use super::phases::Chains;
-use super::run::Run;
+use super::run::PipelineRun;
 use super::wait::gone;
 use crate::body::DownstreamStream;
 use crate::upstream::Upstream;
@@ -46,7 +46,7 @@ enum NoPlace {
 /// # Errors
 /// `route_max_requests`, `consumer_max_requests`.
 pub(super) fn enter_bulkheads(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     exchange: &Exchange,
     chains: &Chains<'_>,
 ) -> Result<(), Failure> {
@@ -110,7 +110,7 @@ pub(super) async fn select<S: DownstreamStream>(
 
 /// One request's search for a place.
 struct Search<'s> {
-    run: &'s Run<'s>,
+    run: &'s PipelineRun<'s>,
     upstream: &'s Upstream,
     protection: &'s Arc<Protection>,
     wanted: &'s WantedNode,
@@ -238,7 +238,7 @@ async fn wait<S: DownstreamStream>(
 }
 
 /// The wait is no latency of the upstream, which the limit by latency measures.
-fn restart_permit(run: &Run<'_>) {
+fn restart_permit(run: &PipelineRun<'_>) {
     if let Some(mut permit) = run.permit.take() {
         permit.restart(run.local().recent_ns() / 1_000);
         run.permit.set(Some(permit));

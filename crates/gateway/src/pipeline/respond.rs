@@ -14,7 +14,7 @@ use super::grpc;
 use super::journey::Journey;
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::phases;
-use super::run::{PipelineOutcome, Run};
+use super::run::{PipelineOutcome, PipelineRun};
 use super::wait::Wait;
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
@@ -66,7 +66,7 @@ pub(super) async fn fail<S: DownstreamStream>(journey: &mut Journey<'_, S>, fail
 }
 
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
-fn overdue(run: &Run<'_>, exchange: &Exchange, failure: Failure) -> Failure {
+fn overdue(run: &PipelineRun<'_>, exchange: &Exchange, failure: Failure) -> Failure {
     if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
         return failure;
     }
@@ -161,7 +161,7 @@ pub(super) async fn reply<S: DownstreamStream>(journey: &mut Journey<'_, S>, mut
 
 /// Makes the response's head that of a reply.
 pub(super) fn set_head(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     exchange: &mut Exchange,
     status: u16,
     fields: &[(Cow<'static, str>, String)],
@@ -185,7 +185,7 @@ pub(super) fn set_head(
 /// Puts a response in place of a reply with undecided or abandoned edits, because text that they would have removed must
 /// not be sent; returns its body. If the reply was for a failure, it names that failure.
 #[cold]
-fn set_bare_failure(run: &Run<'_>, exchange: &mut Exchange, undecided: Option<GaveUp>) -> Vec<u8> {
+fn set_bare_failure(run: &PipelineRun<'_>, exchange: &mut Exchange, undecided: Option<GaveUp>) -> Vec<u8> {
     let failure = exchange.failure.get_or_insert_with(|| match undecided {
         Some(reason) => Failure::new(Cause::PatternLimit, reason.to_string()),
         None => Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"),

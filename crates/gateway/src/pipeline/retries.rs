@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::active_attempt::FailedAttempt;
 use super::journey::Journey;
 use super::retry::{self, Next, RetryInput};
-use super::run::Run;
+use super::run::PipelineRun;
 use super::upload::Upload;
 use crate::body::{AttemptProgress, DownstreamStream};
 use crate::upstream::Upstream;
@@ -140,7 +140,7 @@ impl Retries {
     #[cold]
     pub(super) fn on_failure(
         &mut self,
-        run: &Run<'_>,
+        run: &PipelineRun<'_>,
         upstream: &Upstream,
         exchange: &mut Exchange,
         failed: FailedAttempt,
@@ -230,7 +230,7 @@ impl Retries {
     fn grant(
         &mut self,
         policy: &RetryPolicy,
-        run: &Run<'_>,
+        run: &PipelineRun<'_>,
         upstream: &Upstream,
         exchange: &mut Exchange,
     ) -> Option<u64> {
@@ -254,7 +254,7 @@ impl Retries {
     }
 
     /// The failure of an exchange that gets no further attempt from its policy.
-    fn last_word(&self, failure: Failure, run: &Run<'_>, upstream: &Upstream) -> Failure {
+    fn last_word(&self, failure: Failure, run: &PipelineRun<'_>, upstream: &Upstream) -> Failure {
         if self.is_past_retry_timeout(0, run, upstream) {
             return failure.because(Cause::RetryDeadline);
         }
@@ -262,7 +262,7 @@ impl Retries {
     }
 
     /// Takes a retry from the budget, or counts that there was none.
-    pub(super) fn withdraw(&self, policy: &RetryPolicy, run: &Run<'_>) -> bool {
+    pub(super) fn withdraw(&self, policy: &RetryPolicy, run: &PipelineRun<'_>) -> bool {
         let is_granted = policy.budget.withdraw(run.local().now_ms());
         if !is_granted {
             run.context.status.retries.refused_by_budget();
@@ -271,13 +271,13 @@ impl Retries {
     }
 
     /// Whether an attempt may begin after `wait_ms`.
-    fn has_time_for(&self, wait_ms: u64, run: &Run<'_>, upstream: &Upstream) -> bool {
+    fn has_time_for(&self, wait_ms: u64, run: &PipelineRun<'_>, upstream: &Upstream) -> bool {
         let begins_ms = run.local().now_ms().saturating_add(wait_ms);
         let is_before_cap = run.deadline.cap_ms().is_none_or(|cap_ms| begins_ms < cap_ms);
         is_before_cap && !self.is_past_retry_timeout(wait_ms, run, upstream)
     }
 
-    fn is_past_retry_timeout(&self, wait_ms: u64, run: &Run<'_>, upstream: &Upstream) -> bool {
+    fn is_past_retry_timeout(&self, wait_ms: u64, run: &PipelineRun<'_>, upstream: &Upstream) -> bool {
         let passed_ms = run.local().clock_ns().saturating_sub(self.started_ns) / 1_000_000;
         upstream.retry_timeout_ms != 0 && passed_ms.saturating_add(wait_ms) >= upstream.retry_timeout_ms
     }
@@ -286,7 +286,7 @@ impl Retries {
     /// again.
     fn commit(
         &mut self,
-        run: &Run<'_>,
+        run: &PipelineRun<'_>,
         upstream: &Upstream,
         selected: Selection,
         reason: RetryReason,

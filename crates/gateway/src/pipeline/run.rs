@@ -30,7 +30,7 @@ pub(crate) enum PipelineOutcome {
 }
 
 /// The state that the steps of one exchange share.
-pub(crate) struct Run<'a> {
+pub(crate) struct PipelineRun<'a> {
     pub(super) context: &'a WorkerContext,
     pub(super) generation: &'a Generation,
     pub(super) deadline: &'a Deadline,
@@ -52,13 +52,13 @@ pub(crate) struct Run<'a> {
     pub(super) ends_ns: Cell<u64>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> PipelineRun<'a> {
     pub(super) fn new(
         context: &'a WorkerContext,
         generation: &'a Generation,
         deadline: &'a Deadline,
-    ) -> Run<'a> {
-        Run {
+    ) -> PipelineRun<'a> {
+        PipelineRun {
             context,
             generation,
             deadline,

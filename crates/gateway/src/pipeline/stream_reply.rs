@@ -10,7 +10,7 @@ use super::journey::Journey;
 use super::min_rate::MinRateGuard;
 use super::phases;
 use super::respond;
-use super::run::{Run, refuse_undecided};
+use super::run::{PipelineRun, refuse_undecided};
 use super::turn::TaskTurn;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyLength, DownstreamStream};
@@ -73,7 +73,7 @@ pub(super) async fn send_whole<S: DownstreamStream>(
 
 /// Reads all of a body that a plugin has to edit whole.
 async fn collect(
-    run: &Run<'_>,
+    run: &PipelineRun<'_>,
     wait: &mut Wait<'_, '_>,
     stream: &mut dyn ReplyStream,
     limit_bytes: usize,

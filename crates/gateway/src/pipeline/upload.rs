@@ -9,7 +9,7 @@ use super::kept_body::KeptBody;
 use super::phases;
 use super::replay::ReplayedBody;
 use super::request_failure::too_large;
-use super::run::{Run, refuse_undecided};
+use super::run::{PipelineRun, refuse_undecided};
 use super::turn::TaskTurn;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, UpstreamStream};
 use exchange::Exchange;
@@ -68,7 +68,7 @@ pub(super) enum Progress {
 
 impl Upload {
     /// The upload of the body of `exchange`; a prefix that was read already is sent first.
-    pub(super) fn new(run: &Run<'_>, exchange: &mut Exchange) -> Upload {
+    pub(super) fn new(run: &PipelineRun<'_>, exchange: &mut Exchange) -> Upload {
         Upload {
             edited: run.edits_request_body.get().then(Box::default),
             body: ReplayedBody::new(&mut exchange.body),

@@ -5,7 +5,7 @@
 use std::task::Context;
 
 use super::min_rate::{MinRateGuard, TooSlow};
-use super::run::Run;
+use super::run::PipelineRun;
 use exchange::deadline::{Expired, StepTimer};
 use exchange::failure::{Cause, Failure};
 
@@ -28,14 +28,14 @@ pub(super) enum WaitsFor {
 
 /// A wait that continues over many polls of one task.
 pub(super) struct Wait<'r, 'w> {
-    pub(super) run: &'r Run<'w>,
+    pub(super) run: &'r PipelineRun<'w>,
     guard: MinRateGuard,
     timer: StepTimer<WaitsFor>,
 }
 
 impl<'r, 'w> Wait<'r, 'w> {
     /// A wait in which the client must keep the minimum rate of `guard`.
-    pub(super) fn new(run: &'r Run<'w>, guard: MinRateGuard) -> Wait<'r, 'w> {
+    pub(super) fn new(run: &'r PipelineRun<'w>, guard: MinRateGuard) -> Wait<'r, 'w> {
         Wait { run, guard, timer: StepTimer::default() }
     }
 

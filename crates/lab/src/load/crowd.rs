@@ -18,7 +18,7 @@ use super::connection::{LoadJob, nanoseconds};
 use super::expect::{Comparison, ComparisonResult};
 use super::reading::Reading;
 use super::schedule::Schedule;
-use super::tally::{FailureKind, Run, Tally};
+use super::tally::{FailureKind, RunFacts, Tally};
 use super::{Plan, race::cpu_time, socket};
 use crate::result::LoadOutcome;
 
@@ -157,7 +157,7 @@ impl<'a> Crowd<'a> {
             }
         }
         let open = self.clients.iter().filter(|client| client.stage == CrowdStage::Open).count();
-        let run = Run {
+        let run = RunFacts {
             asked: self.clock.elapsed(),
             cpu: cpu_time().saturating_sub(cpu_before),
             from_due_time: false,

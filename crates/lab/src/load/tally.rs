@@ -203,7 +203,7 @@ impl Tally {
 
     /// The outcome of the run. `asked` is how long requests were sent; later responses make the run longer. 500s beyond
     /// the allowed number become failures here.
-    pub(super) fn outcome(mut self, run: &Run) -> LoadOutcome {
+    pub(super) fn outcome(mut self, run: &RunFacts) -> LoadOutcome {
         let allowed = allowed_failing(self.requests, run.failing_one_in);
         for _ in allowed..self.failing {
             self.fail(FailureKind::Status, || {
@@ -238,7 +238,7 @@ impl Tally {
 
 /// The facts of a run that the tally does not count.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct RunFacts {
     /// How long requests were sent.
     pub(super) asked: Duration,
     /// CPU time of the load generator.

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::number;
 use super::statistics::RatioSignificance;
-use crate::result::Run;
+use crate::result::MeasuredRun;
 
 /// One figure of a run.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -52,7 +52,7 @@ impl Figure {
     ];
 
     /// Reads the figure from one run; `None` if the run does not have it, or has an impossible value.
-    pub fn of(self, run: &Run) -> Option<f64> {
+    pub fn of(self, run: &MeasuredRun) -> Option<f64> {
         let (load, usage) = (&run.load, &run.usage);
         // A process tree without any CPU was not accounted: the origin alone has none. Without responses there is no
         // CPU per response either.
@@ -131,19 +131,19 @@ mod tests {
 
     #[test]
     fn missing_figure_is_not_zero() {
-        let bare = Run { round: 0, load: LoadOutcome::default(), usage: Usage::default(), turn_ms: None };
+        let bare = MeasuredRun { round: 0, load: LoadOutcome::default(), usage: Usage::default(), turn_ms: None };
         for figure in Figure::ALL {
             let expected = (figure == Figure::RequestsPerSecond).then_some(0.0);
             assert_eq!(figure.of(&bare), expected, "{figure:?}");
         }
         // A run in turns reports nothing that a clock measures.
-        assert_eq!(Figure::RequestsPerSecond.of(&Run { turn_ms: Some(20), ..bare.clone() }), None);
+        assert_eq!(Figure::RequestsPerSecond.of(&MeasuredRun { turn_ms: Some(20), ..bare.clone() }), None);
         let latency = Latency { p99_ms: Some(f64::NAN), p50_ms: Some(-1.0), ..Latency::default() };
-        let broken = Run { load: LoadOutcome { latency, ..LoadOutcome::default() }, ..bare };
+        let broken = MeasuredRun { load: LoadOutcome { latency, ..LoadOutcome::default() }, ..bare };
         assert_eq!((Figure::P99Ms.of(&broken), Figure::P50Ms.of(&broken)), (None, None));
         // A contender that used CPU and answered nothing has no CPU per request.
         let usage = Usage { user_us_per_request: 580_000.0, ..Usage::default() };
-        let mute = Run { round: 0, load: LoadOutcome::default(), usage, turn_ms: None };
+        let mute = MeasuredRun { round: 0, load: LoadOutcome::default(), usage, turn_ms: None };
         assert_eq!((Figure::CpuUs.of(&mute), Figure::UserUs.of(&mute)), (None, None));
     }
 

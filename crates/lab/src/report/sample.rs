@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::contender::Definition;
 use crate::result::{
-    ContenderFacts, ContenderResult, FORMAT, Failures, Latency, LoadOutcome, Machine, Report, Run,
+    ContenderFacts, ContenderResult, FORMAT, Failures, Latency, LoadOutcome, Machine, Report, MeasuredRun,
     ScenarioResult, Usage, WarmUp,
 };
 use crate::scenario::Scenario;
@@ -266,7 +266,7 @@ fn contender(
     ContenderResult { name: name.to_owned(), absent: None, warm_up: Some(warm_up), runs }
 }
 
-fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fastrand::Rng) -> Run {
+fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fastrand::Rng) -> MeasuredRun {
     // About 2 % of scatter.
     let mut scatter = || 1.0 + 0.07 * ((0..4).map(|_| random.f64()).sum::<f64>() / 4.0 - 0.5);
     let paced = scenario.load.rate_share.is_some();
@@ -274,7 +274,7 @@ fn run(round: u32, cpu_us: f64, bytes: u64, scenario: &Scenario, random: &mut fa
     let p50_ms = f64::from(scenario.load.connections) / per_second * 1000.0 * scatter();
     let busy = if cpu_us > 0.0 { 99.3 } else { 40.0 };
     let told = scenario.load.tool == crate::scenario::Tool::Weir;
-    Run {
+    MeasuredRun {
         round,
         load: LoadOutcome {
             seconds: 10.0,

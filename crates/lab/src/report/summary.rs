@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::figure::Figure;
 use super::statistics::{self, Ratio, Spread};
-use crate::result::{ContenderResult, Failures, Run, ScenarioResult};
+use crate::result::{ContenderResult, Failures, MeasuredRun, ScenarioResult};
 
 /// The origin without a gateway, the reference for losses.
 pub const DIRECT: &str = "direct";
@@ -122,9 +122,9 @@ fn of_contender<'a>(
 }
 
 /// A figure over another contender's of the same round, for the rounds that both have.
-pub fn within_rounds(runs: &[Run], others: &[Run], figure: Figure) -> Vec<f64> {
+pub fn within_rounds(runs: &[MeasuredRun], others: &[MeasuredRun], figure: Figure) -> Vec<f64> {
     let mut seen = BTreeSet::new();
-    let ratio = |run: &Run| {
+    let ratio = |run: &MeasuredRun| {
         let other = others.iter().find(|other| other.round == run.round)?;
         let below = figure.of(other).filter(|below| *below > 0.0)?;
         let ratio = figure.of(run)? / below;
@@ -133,13 +133,13 @@ pub fn within_rounds(runs: &[Run], others: &[Run], figure: Figure) -> Vec<f64> {
     runs.iter().filter_map(ratio).collect()
 }
 
-fn failures(runs: &[Run]) -> Failures {
+fn failures(runs: &[MeasuredRun]) -> Failures {
     let mut sum = Failures::default();
     runs.iter().for_each(|run| sum.add(run.load.failures));
     sum
 }
 
-fn notes(runs: &[Run]) -> Vec<&str> {
+fn notes(runs: &[MeasuredRun]) -> Vec<&str> {
     let mut notes = Vec::new();
     for note in runs.iter().flat_map(|run| &run.load.notes) {
         if notes.len() < MOST_NOTES && !notes.contains(&note.as_str()) {

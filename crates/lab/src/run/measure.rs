@@ -11,7 +11,7 @@ use super::stage::{RunningContender, RunningPrograms};
 use crate::load::tools::{self, ToolRun};
 use crate::process::cores::Ticks;
 use crate::process::{Cpu, ProcessGroup, Memory, Start, Switches, Tree};
-use crate::result::{LoadOutcome, Run, Usage};
+use crate::result::{LoadOutcome, MeasuredRun, Usage};
 use crate::scenario::Scenario;
 
 /// The beginning and the end of a run, when connections are opened and closed, are left out of the busy share.
@@ -91,7 +91,7 @@ impl Measurement {
     }
 
     /// Checks it; returns its result once the load has ended. To be called every few hundredths of a second.
-    pub(super) fn look(&mut self, running: &mut RunningContender, round: u32) -> anyhow::Result<Option<Run>> {
+    pub(super) fn look(&mut self, running: &mut RunningContender, round: u32) -> anyhow::Result<Option<MeasuredRun>> {
         let at = self.began.elapsed().as_secs_f64();
         self.ticks.push((at, Ticks::read(&self.cores)));
         if self.memory.is_none() && at >= self.seconds - EDGE_SECONDS {
@@ -125,7 +125,7 @@ impl Measurement {
             load.cpu_us_per_request = ended.cpu.seconds() * 1e6 / load.requests.max(1) as f64;
         }
         let usage = self.usage(cpu, switches, &load, at);
-        Ok(Some(Run { round, load, usage, turn_ms: self.turn_ms }))
+        Ok(Some(MeasuredRun { round, load, usage, turn_ms: self.turn_ms }))
     }
 
     /// Notes for the user about the activity beside it; once it has ended.

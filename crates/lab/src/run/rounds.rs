@@ -9,7 +9,7 @@ use super::measure::{LOOK_EVERY, Measurement};
 use super::plan::PlannedScenario;
 use super::progress::Progress;
 use super::stage::{Setup, RunningPrograms};
-use crate::result::{ContenderResult, Run, ScenarioResult};
+use crate::result::{ContenderResult, MeasuredRun, ScenarioResult};
 use crate::scenario::Scenario;
 
 /// Measures a step; `result` has its contenders already, in the step's order.
@@ -125,7 +125,7 @@ fn one(
     round: u32,
     result: &mut ScenarioResult,
     interrupt: &Interrupt,
-) -> anyhow::Result<Run> {
+) -> anyhow::Result<MeasuredRun> {
     interrupt.check()?;
     let mut measurement = Measurement::begin(stage, scenario, name, seconds)?;
     loop {
@@ -143,7 +143,7 @@ pub(super) fn keep(
     stage: &mut RunningPrograms,
     name: &str,
     contender: &mut ContenderResult,
-    run: anyhow::Result<Run>,
+    run: anyhow::Result<MeasuredRun>,
 ) -> anyhow::Result<()> {
     match run {
         Ok(run) => {

@@ -11,7 +11,7 @@ use super::Adder;
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::Engine;
 use crate::runtime::limits::{DELAY_MAX_SECONDS, TIMER_RUN_MS, TIMERS_MAX};
-use crate::runtime::run::Run;
+use crate::runtime::run::RunningCall;
 use crate::runtime::state::{Reach, InterpreterState};
 
 const _: () = assert!(TIMER_RUN_MS <= PHASE_WAIT_MS);
@@ -69,7 +69,7 @@ async fn run(engine: &Rc<Engine>, call: &Rc<ProgramCall>, function: &Function, m
         call.instance.program.outside.count_timer_error();
         tracing::error!(plugin = call.instance.name, phase = "timer", "a timer failed: {reason}");
     };
-    let mut run = match Run::begin(engine, call, function, values, &mut Reach::None) {
+    let mut run = match RunningCall::begin(engine, call, function, values, &mut Reach::None) {
         Ok(run) => run,
         Err(reason) => return failed(reason),
     };

@@ -11,7 +11,7 @@ use super::state::{Operation, Reach};
 use crate::describe;
 
 /// A call on its way. Dropping it ends its coroutines.
-pub(crate) struct Run {
+pub(crate) struct RunningCall {
     engine: Rc<Engine>,
     call: Rc<ProgramCall>,
     main: Option<Task>,
@@ -33,7 +33,7 @@ enum CoroutineTurn {
     Ended(Result<MultiValue, String>),
 }
 
-impl Run {
+impl RunningCall {
     /// Begins to call `function` with `values`.
     ///
     /// # Errors
@@ -44,9 +44,9 @@ impl Run {
         function: &Function,
         values: impl IntoLuaMulti,
         reach: &mut Reach<'_>,
-    ) -> Result<Run, String> {
+    ) -> Result<RunningCall, String> {
         let mut run =
-            Run { engine: engine.clone(), call: call.clone(), main: None, others: Vec::new(), result: None };
+            RunningCall { engine: engine.clone(), call: call.clone(), main: None, others: Vec::new(), result: None };
         let thread = engine.coroutine().map_err(|error| describe(&error))?;
         // A tuple goes to the stack of the interpreter as it is, without a list in between.
         run.advance(Task { number: 0, thread, waits_for: None }, (function, values), reach);

@@ -4,8 +4,8 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-fn run(seconds: u64) -> Run {
-    Run {
+fn run(seconds: u64) -> RunFacts {
+    RunFacts {
         asked: Duration::from_secs(seconds),
         cpu: Duration::from_millis(3),
         from_due_time: true,
@@ -77,7 +77,7 @@ fn failing_on_purpose_is_allowed_up_to_its_share() {
 
 #[test]
 fn nothing_at_all() {
-    let outcome = Tally::new(0.0).outcome(&Run { asked: Duration::ZERO, ..run(0) });
+    let outcome = Tally::new(0.0).outcome(&RunFacts { asked: Duration::ZERO, ..run(0) });
     assert_eq!((outcome.requests_per_second, outcome.latency.p50_ms), (0.0, None));
     assert!(summary(&outcome).contains("50 % -"));
 }

@@ -11,7 +11,7 @@ use crate::report::number;
 use crate::report::statistics::Spread;
 use crate::report::summary::{self, Summary};
 use crate::report::table::{Cell, TextTable, Tone};
-use crate::result::{Report, Run, ScenarioResult};
+use crate::result::{Report, MeasuredRun, ScenarioResult};
 
 /// The whole section with the anchor `anchor`.
 pub(super) fn section(report: &Report, result: &ScenarioResult, people: &People<'_>, anchor: &str) -> String {
@@ -329,7 +329,7 @@ fn told(of: Figure, spread: &Spread) -> String {
     )
 }
 
-fn median_series(runs: &[Run]) -> Vec<f64> {
+fn median_series(runs: &[MeasuredRun]) -> Vec<f64> {
     let longest = runs.iter().map(|run| run.load.requests_per_second_series.len()).max().unwrap_or_default();
     let at = |step: usize| {
         let values = runs.iter().filter_map(|run| run.load.requests_per_second_series.get(step).copied());

@@ -116,7 +116,7 @@ fn open_loop_sends_the_same_rate_to_all() {
     let report = laboratory.report();
     let scenario = &report.scenarios[0];
     assert!(scenario.notes[0].contains("requests are due in a second: 50 % of what"), "{:?}", scenario.notes);
-    let due = |run: &lab::result::Run| {
+    let due = |run: &lab::result::MeasuredRun| {
         assert!(run.load.latency.from_due_time, "{run:?}");
         run.load.requests + run.load.unsent + run.load.failures.connect + run.load.failures.broken
     };
