@@ -46,7 +46,7 @@ use serde_json::Value;
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::reply_fields::ReplyFields;
-use breakers::{Breakers, Rules};
+use breakers::{Breakers, BreakerThresholds};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -112,7 +112,7 @@ struct ApiBreaker {
     headers: ReplyFields,
     unhealthy: Box<[u16]>,
     healthy: Box<[u16]>,
-    rules: Rules,
+    rules: BreakerThresholds,
     breakers: Arc<Breakers>,
     opened: EventCounter,
     answered: EventCounter,
@@ -138,7 +138,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         headers,
         unhealthy: config.unhealthy.http_statuses.into(),
         healthy: config.healthy.http_statuses.into(),
-        rules: Rules {
+        rules: BreakerThresholds {
             failures: config.unhealthy.failures,
             successes: config.healthy.successes,
             max_break_ms: config.max_breaker_sec.saturating_mul(1_000),

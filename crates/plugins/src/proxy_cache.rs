@@ -122,7 +122,7 @@ use serde_json::Value;
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
 use key::{Flag, KeyTemplate};
-use rules::{Lifetime, Rules};
+use rules::{Lifetime, CacheRules};
 use visit::Visit;
 use zone::Zone;
 
@@ -210,7 +210,7 @@ words! {
 struct ProxyCache {
     zone: Arc<Zone>,
     key: KeyTemplate,
-    rules: Rules,
+    rules: CacheRules,
     methods: Box<[Method]>,
     bypass: Option<Flag>,
     no_cache: Option<Flag>,
@@ -265,7 +265,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let flag = |entries: Option<Vec<String>>| entries.map(|entries| Flag::compile(&entries)).transpose();
     Ok(Arc::new(ProxyCache {
         key: KeyTemplate::compile(&config.cache_key, config.consumer_isolation)?,
-        rules: Rules {
+        rules: CacheRules {
             statuses: config.cache_http_status.into(),
             lifetime,
             stores_cookies: config.cache_set_cookie && in_memory,

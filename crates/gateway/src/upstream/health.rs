@@ -31,7 +31,7 @@ use stdx::published::Published;
 use counts::{HealthCounts, CheckSource};
 pub(crate) use probe::{Probe, ProbeHost, ProbeKind};
 pub(crate) use request::HttpRequest;
-use rules::{Observation, Rules};
+use rules::{Observation, HealthRules};
 
 /// The compiled health checks of one upstream.
 pub(crate) struct Health {
@@ -40,7 +40,7 @@ pub(crate) struct Health {
     /// The nodes that are checked.
     nodes: Arc<Published<NodeSet>>,
     active: Active,
-    passive: Option<Rules>,
+    passive: Option<HealthRules>,
     /// As they are written: another text begins anew.
     written: Box<HealthChecks>,
     counts: Arc<HealthCounts>,
@@ -52,7 +52,7 @@ pub(crate) struct Health {
 
 /// Checks that ask the nodes.
 pub(crate) struct Active {
-    rules: Rules,
+    rules: HealthRules,
     /// Time between two checks of a node that is up, and of one that is down; 0 makes none.
     up_interval_ms: u64,
     down_interval_ms: u64,
@@ -75,13 +75,13 @@ impl Health {
             identity: identity.clone(),
             nodes: nodes.clone(),
             active: Active {
-                rules: Rules::new(&active.healthy, &active.unhealthy),
+                rules: HealthRules::new(&active.healthy, &active.unhealthy),
                 up_interval_ms: milliseconds(active.healthy.interval),
                 down_interval_ms: milliseconds(active.unhealthy.interval),
                 concurrency: active.concurrency,
                 probe,
             },
-            passive: written.passive.as_ref().map(|passive| Rules::new(&passive.healthy, &passive.unhealthy)),
+            passive: written.passive.as_ref().map(|passive| HealthRules::new(&passive.healthy, &passive.unhealthy)),
             written: Box::new(written.clone()),
             counts,
             is_over: AtomicBool::new(false),
@@ -128,7 +128,7 @@ impl Health {
         &self,
         node: &ResolvedNode,
         source: CheckSource,
-        rules: &Rules,
+        rules: &HealthRules,
         observation: Observation,
         detail: impl FnOnce() -> Cow<'static, str>,
     ) {

@@ -16,7 +16,7 @@ const UNIT_MS: u64 = 1_000;
 
 /// How many responses change the state, and how long it lasts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct BreakerThresholds {
     /// Failures that break; at least 1.
     pub(super) failures: u64,
     /// Successes in a row that end the state of failure; at least 1.
@@ -58,7 +58,7 @@ impl Breakers {
     }
 
     /// Whether requests are answered in place of the upstream.
-    pub(super) fn is_open(&self, host: &[u8], path: &[u8], rules: &Rules, now_ms: u64) -> bool {
+    pub(super) fn is_open(&self, host: &[u8], path: &[u8], rules: &BreakerThresholds, now_ms: u64) -> bool {
         if self.keys.load(Ordering::Relaxed) == 0 {
             return false;
         }
@@ -67,7 +67,7 @@ impl Breakers {
     }
 
     /// Counts a failure; the time of the break in milliseconds if one begins.
-    pub(super) fn note_failure(&self, host: &[u8], path: &[u8], rules: &Rules, now_ms: u64) -> Option<u64> {
+    pub(super) fn note_failure(&self, host: &[u8], path: &[u8], rules: &BreakerThresholds, now_ms: u64) -> Option<u64> {
         let key = self.key(host, path);
         let mut shard = self.shard(key).lock();
         let before = shard.len();
@@ -81,7 +81,7 @@ impl Breakers {
     }
 
     /// Counts a success.
-    pub(super) fn note_success(&self, host: &[u8], path: &[u8], rules: &Rules) {
+    pub(super) fn note_success(&self, host: &[u8], path: &[u8], rules: &BreakerThresholds) {
         if self.keys.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -113,16 +113,16 @@ impl Breakers {
 
 impl Breaker {
     /// The time of a break after so many failures: 2, 4, 8 … seconds.
-    fn break_ms(&self, rules: &Rules) -> u64 {
+    fn break_ms(&self, rules: &BreakerThresholds) -> u64 {
         let breaks = (self.failures / rules.failures).clamp(1, 63);
         UNIT_MS.saturating_mul(1 << breaks).min(rules.max_break_ms)
     }
 
-    fn is_open(&self, rules: &Rules, now_ms: u64) -> bool {
+    fn is_open(&self, rules: &BreakerThresholds, now_ms: u64) -> bool {
         self.broken_at_ms.is_some_and(|broken_ms| now_ms < broken_ms.saturating_add(self.break_ms(rules)))
     }
 
-    fn note_failure(&mut self, rules: &Rules, now_ms: u64) -> Option<u64> {
+    fn note_failure(&mut self, rules: &BreakerThresholds, now_ms: u64) -> Option<u64> {
         self.failures = self.failures.saturating_add(1);
         (self.successes, self.failed_at_ms) = (0, now_ms);
         if !self.failures.is_multiple_of(rules.failures) {
@@ -133,7 +133,7 @@ impl Breaker {
     }
 
     /// Whether it is healthy again.
-    fn note_success(&mut self, rules: &Rules) -> bool {
+    fn note_success(&mut self, rules: &BreakerThresholds) -> bool {
         self.successes += 1;
         self.successes >= rules.successes
     }
@@ -143,7 +143,7 @@ impl Breaker {
 mod tests {
     use super::*;
 
-    const RULES: Rules = Rules { failures: 3, successes: 2, max_break_ms: 10_000 };
+    const RULES: BreakerThresholds = BreakerThresholds { failures: 3, successes: 2, max_break_ms: 10_000 };
 
     #[test]
     fn breaks_double_up_to_their_limit() {
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn hosts_and_paths_are_counted_apart() {
         let breakers = Breakers::new();
-        let rules = Rules { failures: 1, ..RULES };
+        let rules = BreakerThresholds { failures: 1, ..RULES };
         breakers.note_failure(b"h", b"/a", &rules, 0);
         let open = |host: &str, path: &str| breakers.is_open(host.as_bytes(), path.as_bytes(), &rules, 0);
         assert!(open("h", "/a"));
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn table_is_limited_and_forgets_the_oldest() {
         let breakers = Breakers::new();
-        let rules = Rules { failures: 1, ..RULES };
+        let rules = BreakerThresholds { failures: 1, ..RULES };
         let many = KEYS_MAX * 2;
         for number in 0..many {
             breakers.note_failure(b"h", &number.to_be_bytes(), &rules, number as u64);

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::counters::CacheStatus;
 use super::key::{GivenKey, KeyTemplate, framed};
-use super::rules::{Lifetime, Rules};
+use super::rules::{Lifetime, CacheRules};
 use super::visit::Visit;
 use super::zone::Zone;
 use super::zones::Zones;
@@ -68,7 +68,7 @@ impl KeyedCache {
         caches.add(build.owner, &purgeable);
         let cache = ProxyCache {
             key: KeyTemplate::given(),
-            rules: Rules {
+            rules: CacheRules {
                 statuses: [200].into(),
                 lifetime: match in_memory {
                     true => Lifetime::Fixed(settings.ttl_s),

@@ -28,7 +28,7 @@ pub(super) enum Lifetime {
 
 /// The rules of one instance.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
+pub(super) struct CacheRules {
     pub(super) statuses: Box<[u16]>,
     pub(super) lifetime: Lifetime,
     pub(super) stores_cookies: bool,
@@ -54,7 +54,7 @@ pub(super) enum StorageRefusal {
     Unbounded,
 }
 
-impl Rules {
+impl CacheRules {
     /// How long the response with this head may be used, of which `has_end` says whether its length or its last chunk bounds
     /// it.
     ///

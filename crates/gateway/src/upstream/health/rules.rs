@@ -20,7 +20,7 @@ pub(crate) enum Observation {
 
 /// The rules of active or of passive checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rules {
+pub(crate) struct HealthRules {
     good: StatusSet,
     bad: StatusSet,
     successes: u8,
@@ -29,11 +29,11 @@ pub(crate) struct Rules {
     timeouts: u8,
 }
 
-impl Rules {
-    pub(crate) fn new(healthy: &Healthy, unhealthy: &Unhealthy) -> Rules {
+impl HealthRules {
+    pub(crate) fn new(healthy: &Healthy, unhealthy: &Unhealthy) -> HealthRules {
         // The schema allows 254 at most.
         let limit = |count: u16| u8::try_from(count).unwrap_or(u8::MAX);
-        Rules {
+        HealthRules {
             good: StatusSet::new(&healthy.http_statuses),
             bad: StatusSet::new(&unhealthy.http_statuses),
             successes: limit(healthy.successes),
@@ -112,7 +112,7 @@ mod tests {
             timeouts: 0,
             http_statuses: vec![404, 500],
         };
-        let rules = Rules::new(&healthy, &unhealthy);
+        let rules = HealthRules::new(&healthy, &unhealthy);
         let cases = [
             (Observation::Status(200), Some((CheckResult::Success, 2))),
             (Observation::Status(599), Some((CheckResult::Success, 2))),

@@ -5,8 +5,8 @@ use exchange::testing::headers_of;
 
 const NOW_S: u64 = 784_111_777;
 
-fn rules(lifetime: Lifetime) -> Rules {
-    Rules {
+fn rules(lifetime: Lifetime) -> CacheRules {
+    CacheRules {
         statuses: [200, 301, 404].into(),
         lifetime,
         stores_cookies: false,
@@ -65,14 +65,14 @@ fn refused_responses_say_why() {
 
 #[test]
 fn cookies_are_stored_where_asked() {
-    let rules = Rules { stores_cookies: true, ..rules(Lifetime::Fixed(300)) };
+    let rules = CacheRules { stores_cookies: true, ..rules(Lifetime::Fixed(300)) };
     assert!(rules.judge(200, &headers_of(&[("Set-Cookie", "a=b")]), true, NOW_S).is_ok());
 }
 
 #[test]
 fn stale_use_is_what_response_or_user_allow() {
     let check = |lifetime: Lifetime, value: &str, expected: (u64, u64, bool)| {
-        let rules = Rules { while_revalidate_s: 1, if_error_s: 2, ..rules(lifetime) };
+        let rules = CacheRules { while_revalidate_s: 1, if_error_s: 2, ..rules(lifetime) };
         let got = rules.judge(200, &headers_of(&[("Cache-Control", value)]), true, NOW_S).unwrap();
         let got = (got.while_revalidate_s, got.if_error_s, got.must_revalidate);
         assert_eq!(got, expected, "{value}");

@@ -8,17 +8,17 @@ use exchange::plugin::{BodyEncoder, Plugin};
 use super::encoder::{Compressor, Encoder};
 use super::fields;
 use super::pool::Pool;
-use super::rules::{Rules, content_length};
+use super::rules::{EncodingRules, content_length};
 
 /// The compiled plugin of a coding.
 pub(crate) struct Compression<C: Compressor> {
-    rules: Rules,
+    rules: EncodingRules,
     settings: C::Settings,
 }
 
 impl<C: Compressor> Compression<C> {
     /// The plugin that codes responses that `rules` hold for.
-    pub(crate) fn plugin(rules: Rules, settings: C::Settings) -> Arc<dyn Plugin> {
+    pub(crate) fn plugin(rules: EncodingRules, settings: C::Settings) -> Arc<dyn Plugin> {
         Arc::new(Compression::<C> { rules, settings })
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::encoder::Compressor;
 use super::plugin::Compression;
-use super::rules::Rules;
+use super::rules::EncodingRules;
 use crate::shared::attributes::Attribute;
 use crate::shared::config;
 
@@ -21,7 +21,7 @@ pub(crate) trait CodingConfig: Attribute + 'static {
     ///
     /// # Errors
     /// The misfit, a sentence.
-    fn compile_coding(self) -> Result<(<Self::Coding as Compressor>::Settings, Rules), String>;
+    fn compile_coding(self) -> Result<(<Self::Coding as Compressor>::Settings, EncodingRules), String>;
 }
 
 /// The kind of the plugin `name`, which runs at `priority` and of which `page` is the source text.

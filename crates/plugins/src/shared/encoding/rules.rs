@@ -84,7 +84,7 @@ impl Attribute for HttpVersion {
 }
 
 /// See the module.
-pub(crate) struct Rules {
+pub(crate) struct EncodingRules {
     /// The media types of bodies that are coded.
     pub(crate) types: Types,
     /// The shortest body that is coded, in bytes, where the response tells its length.
@@ -95,7 +95,7 @@ pub(crate) struct Rules {
     pub(crate) vary: bool,
 }
 
-impl Rules {
+impl EncodingRules {
     /// How much the response is to be sent in `coding`: the client's weight in thousandths, 0 for not at all. `Vary` is
     /// written to every response that another client would get coded.
     pub(super) fn weigh(&self, exchange: &mut Exchange, coding: &str) -> u16 {
