@@ -21,7 +21,7 @@ use crate::fault::GuestFault;
 use crate::fields::Head;
 use crate::language::RequestPhase;
 use crate::module::Compiled;
-use crate::pool::Pool;
+use crate::pool::InstancePool;
 use crate::vm::GuestAction;
 
 pub(crate) use body::BodyMode;
@@ -67,7 +67,7 @@ impl WasmPlugin {
             return Err(GuestFault::new("instance_gone", "it has failed for this request before"));
         }
         let local = exchange.local().clone();
-        let pool = local.resource(Pool::default);
+        let pool = local.resource(InstancePool::default);
         let (cell, root) = pool.instance(&local, &self.configured)?;
         let context = cell.enter(None, 0, |vm| vm.open(root, false))?;
         exchange.state::<RequestState>().held = Some(Held { cell: cell.clone(), context });
@@ -100,7 +100,7 @@ impl WasmPlugin {
                 (None, _) => Headed::Pause,
             })
         })?;
-        exchange.local().resource(Pool::default).succeeded(self.configured.module.number);
+        exchange.local().resource(InstancePool::default).succeeded(self.configured.module.number);
         Ok(headed)
     }
 

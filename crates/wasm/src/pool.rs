@@ -20,7 +20,7 @@ use crate::vm::Vm;
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Pool {
+pub(crate) struct InstancePool {
     entries: RefCell<FastMap<u64, InstancePoolEntry>>,
     is_swept: Cell<bool>,
 }
@@ -41,7 +41,7 @@ struct Configuration {
     root: Result<u32, GuestFault>,
 }
 
-impl Pool {
+impl InstancePool {
     /// The instance of a plugin, and its context of the configuration.
     pub(crate) fn instance(
         &self,
@@ -87,7 +87,7 @@ impl Pool {
             loop {
                 env::sleep_ms(SWEEP_MS).await;
                 let Some(local) = local.upgrade() else { return };
-                let pool = local.resource(Pool::default);
+                let pool = local.resource(InstancePool::default);
                 if !pool.sweep() {
                     pool.is_swept.set(false);
                     return;

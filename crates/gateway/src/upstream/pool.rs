@@ -10,7 +10,7 @@ use super::stream::PooledStream;
 /// The connections of one worker.
 #[derive(Default)]
 pub(crate) struct Pools {
-    idle: FastMap<u64, Pool>,
+    idle: FastMap<u64, EndpointPool>,
     /// Connections that carry many streams at once, played by tests.
     #[cfg(test)]
     scripted: FastMap<u64, Script>,
@@ -18,7 +18,7 @@ pub(crate) struct Pools {
 
 /// The idle connections to one endpoint.
 #[derive(Default)]
-struct Pool {
+struct EndpointPool {
     connections: Vec<UpstreamConnection>,
     /// When a connection was last checked in, in milliseconds of the worker's clock.
     given_ms: u64,

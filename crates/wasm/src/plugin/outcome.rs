@@ -12,7 +12,7 @@ use exchange::plugin::services::Services;
 use super::WasmPlugin;
 use super::state::RequestState;
 use crate::fault::GuestFault;
-use crate::pool::Pool;
+use crate::pool::InstancePool;
 
 /// The message of the reply to a request that a guest's fault has ended.
 const MESSAGE: &str = "a plugin of this route failed";
@@ -50,7 +50,7 @@ impl WasmPlugin {
         let plugin = self.configured.module.identity.name;
         self.counters.of(fault.code).fetch_add(1, Ordering::Relaxed);
         if fault.ends_instance {
-            exchange.local().resource(Pool::default).failed(self.configured.module.number);
+            exchange.local().resource(InstancePool::default).failed(self.configured.module.number);
             tracing::error!(target: "wasm", plugin, cause = fault.code, "the instance is ended: {}", fault.text);
         } else {
             // The access log has the cause of each request.

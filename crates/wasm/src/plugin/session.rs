@@ -13,7 +13,7 @@ use super::state::Held;
 use super::{Configured, Counters};
 use crate::cell::{SessionResumed, Subject, VmCell};
 use crate::fault::GuestFault;
-use crate::pool::Pool;
+use crate::pool::InstancePool;
 use crate::vm::GuestAction;
 
 /// The peer that has closed a session, as guests are told it.
@@ -73,7 +73,7 @@ impl WasmStreamPlugin {
         let gone = || GuestFault::new("instance_gone", "the session has no worker");
         let state = self.state(session).ok_or_else(gone)?;
         let local = session.find_held::<Local>().ok_or_else(gone)?;
-        let (cell, root) = local.resource(Pool::default).instance(&local, &self.configured)?;
+        let (cell, root) = local.resource(InstancePool::default).instance(&local, &self.configured)?;
         let context = cell.enter(None, 0, |vm| vm.open(root, true))?;
         *state.held.borrow_mut() = Some(Held { cell, context });
         Ok(state)
@@ -148,7 +148,7 @@ impl WasmStreamPlugin {
         self.counters.of(fault.code).fetch_add(1, Ordering::Relaxed);
         if fault.ends_instance {
             if let Some(local) = session.find_held::<Local>() {
-                local.resource(Pool::default).failed(self.configured.module.number);
+                local.resource(InstancePool::default).failed(self.configured.module.number);
             }
             tracing::error!(target: "wasm", plugin, cause = fault.code, "the instance is ended: {}", fault.text);
         } else {
@@ -166,7 +166,7 @@ impl StreamPlugin for WasmStreamPlugin {
             match self.decide(session).await {
                 Ok(flow) => {
                     if let Some(local) = session.find_held::<Local>() {
-                        local.resource(Pool::default).succeeded(self.configured.module.number);
+                        local.resource(InstancePool::default).succeeded(self.configured.module.number);
                     }
                     flow
                 }

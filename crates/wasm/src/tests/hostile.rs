@@ -6,7 +6,7 @@ use exchange::testing::Scene;
 
 use super::{conf, detail, end, load, module, plugin, run};
 use crate::limits::{BACKOFF_FIRST_MS, FAILURES_MAX, MEMORY_BYTES_MAX};
-use crate::pool::Pool;
+use crate::pool::InstancePool;
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -231,7 +231,7 @@ fn guest_that_fails_again_and_again_is_left_alone() {
         let mut ask = async |head: &[u8]| {
             let mut exchange = scene.exchange(head);
             let reply = end(plugin.access(&mut exchange)).await;
-            let instances = exchange.local().resource(Pool::default).instances();
+            let instances = exchange.local().resource(InstancePool::default).instances();
             (reply.map(|reply| reply.status), detail(&exchange), instances)
         };
         let bad = b"GET / HTTP/1.1\r\nHost: a\r\nX: 1\r\n\r\n";
@@ -266,7 +266,7 @@ fn instances_end_with_their_last_configuration() {
             assert!(end(plugin.access(&mut scene.exchange(GET))).await.is_none());
         }
         let exchange = scene.exchange(GET);
-        let pool = exchange.local().resource(Pool::default);
+        let pool = exchange.local().resource(InstancePool::default);
         assert_eq!(pool.instances(), 1, "one for the module");
         drop(first);
         assert!(pool.sweep());

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use exchange::plugin::{BodyEncoder, EncoderFailed};
 
-use super::pool::{Pool, PooledCompressor};
+use super::pool::{CompressorPool, PooledCompressor};
 
 /// The state of a coding while it compresses one body.
 pub(crate) trait Compressor: Sized + 'static {
@@ -51,7 +51,7 @@ pub(super) struct Encoder<C: Compressor> {
     /// There is one until the encoder is dropped.
     state: Option<PooledCompressor<C>>,
     settings: C::Settings,
-    pool: Rc<Pool<C>>,
+    pool: Rc<CompressorPool<C>>,
     /// The body is a stream, of which the client shall have each piece soon.
     is_stream: bool,
     has_unflushed: bool,
@@ -64,7 +64,7 @@ impl<C: Compressor> Encoder<C> {
     /// # Errors
     /// Why there is none: also if memory is too short for a state.
     pub(super) fn new(
-        pool: Rc<Pool<C>>,
+        pool: Rc<CompressorPool<C>>,
         settings: &C::Settings,
         length: Option<u64>,
     ) -> Result<Self, EncoderFailed> {

@@ -7,7 +7,7 @@ use exchange::plugin::{BodyEncoder, Plugin};
 
 use super::encoder::{Compressor, Encoder};
 use super::fields;
-use super::pool::Pool;
+use super::pool::CompressorPool;
 use super::rules::{EncodingRules, content_length};
 
 /// The compiled plugin of a coding.
@@ -30,7 +30,7 @@ impl<C: Compressor> Plugin for Compression<C> {
 
     fn encoder(&self, exchange: &mut Exchange) -> Option<Box<dyn BodyEncoder>> {
         let local = exchange.local();
-        let pool = local.resource(|| Pool::<C>::new(local.shared.clone()));
+        let pool = local.resource(|| CompressorPool::<C>::new(local.shared.clone()));
         let length = content_length(&exchange.response.headers);
         // When memory is too short for a state, responses are sent as they are: that costs bandwidth only.
         let encoder = Encoder::new(pool, &self.settings, length).ok()?;

@@ -21,15 +21,15 @@ pub(super) struct PooledCompressor<C> {
 }
 
 /// See the module.
-pub(super) struct Pool<C: Compressor> {
+pub(super) struct CompressorPool<C: Compressor> {
     shared: Arc<OverloadState>,
     idle: RefCell<Vec<(C::Settings, PooledCompressor<C>)>>,
 }
 
-impl<C: Compressor> Pool<C> {
+impl<C: Compressor> CompressorPool<C> {
     /// An empty pool. Its states reserve their memory in `shared`.
     pub(super) fn new(shared: Arc<OverloadState>) -> Self {
-        Pool { shared, idle: RefCell::default() }
+        CompressorPool { shared, idle: RefCell::default() }
     }
 
     /// A compressor with these settings, ready for a body. Memory is reserved only for a new one, and for an idle one that

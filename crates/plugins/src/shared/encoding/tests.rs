@@ -11,7 +11,7 @@ use super::brotli::{Brotli, BrotliMode, BrotliSettings};
 use super::decode::{self, DecodeError};
 use super::encoder::{Compressor, Encoder};
 use super::gzip::{Gzip, GzipLevel};
-use super::pool::Pool;
+use super::pool::CompressorPool;
 use super::zstd::{Zstd, ZstdLevel};
 
 const LIMIT: usize = 64 * 1024 * 1024;
@@ -27,13 +27,13 @@ fn brotli(quality: u32) -> BrotliSettings {
 }
 
 /// A pool without a limit of memory.
-fn pool<C: Compressor>() -> Rc<Pool<C>> {
-    Rc::new(Pool::new(Arc::default()))
+fn pool<C: Compressor>() -> Rc<CompressorPool<C>> {
+    Rc::new(CompressorPool::new(Arc::default()))
 }
 
 /// Codes `pieces`, with a flush behind each of them if `is_stream`.
 fn code<C: Compressor>(
-    pool: &Rc<Pool<C>>,
+    pool: &Rc<CompressorPool<C>>,
     settings: &C::Settings,
     pieces: &[&[u8]],
     is_stream: bool,
@@ -219,7 +219,7 @@ const MIB: u64 = 1024 * 1024;
 fn reused_and_freed_states_take_no_room() {
     fn check<C: Compressor>(settings: &C::Settings) {
         let shared = Arc::new(OverloadState::default());
-        let pool = Rc::new(Pool::<C>::new(shared.clone()));
+        let pool = Rc::new(CompressorPool::<C>::new(shared.clone()));
         shared.memory.update(0, 20 * MIB);
         for _ in 0..100 {
             assert!(!code(&pool, settings, &[b"abc"], true).is_empty(), "{}", C::CODING);
@@ -234,7 +234,7 @@ fn reused_and_freed_states_take_no_room() {
 #[test]
 fn state_that_memory_is_too_short_for_is_refused() {
     let shared = Arc::new(OverloadState::default());
-    let pool = Rc::new(Pool::<Zstd>::new(shared.clone()));
+    let pool = Rc::new(CompressorPool::<Zstd>::new(shared.clone()));
     shared.memory.update(0, 4 * MIB);
     let level = ZstdLevel(3);
     let first = Encoder::new(pool.clone(), &level, None).unwrap();

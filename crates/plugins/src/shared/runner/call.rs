@@ -14,7 +14,7 @@ use super::error::CallError;
 use super::flat::FlatWriter;
 use super::frame::{self, HEAD_BYTES};
 use super::messages::{self, RunnerQuestion, prepare_conf};
-use super::pool::{CallPlace, Pool};
+use super::pool::{CallPlace, RunnerPool};
 use super::settings::Caller;
 
 /// Tries of a call of which the runner does not know the token, as in APISIX.
@@ -45,7 +45,7 @@ pub(super) struct RunnerCall {
     pub(super) id: u32,
     token: u32,
     questions: usize,
-    pool: Rc<Pool>,
+    pool: Rc<RunnerPool>,
     _place: CallPlace,
 }
 
@@ -65,7 +65,7 @@ impl RunnerCall {
         kind: CallKind,
         write: impl FnOnce(&mut FlatWriter<'_>, u32, u32) -> Result<(), CallError>,
     ) -> Result<RunnerCall, CallError> {
-        let pool = Pool::of(worker);
+        let pool = RunnerPool::of(worker);
         let place = pool.place()?;
         let (mut connection, mut buffer) = pool.checkout(&caller.runner, worker.now_ms()).await?;
         let token = token(caller, worker, &pool, connection.process, &mut buffer).await?;
@@ -125,7 +125,7 @@ impl RunnerCall {
 async fn token(
     caller: &Caller,
     worker: &Local,
-    pool: &Pool,
+    pool: &RunnerPool,
     process: u32,
     buffer: &mut Vec<u8>,
 ) -> Result<u32, CallError> {

@@ -10,7 +10,7 @@ use net::env::{self, LocalStream};
 use super::error::CallError;
 use super::frame::{self, HEAD_BYTES};
 use super::place::Runner;
-use super::pool::Pool;
+use super::pool::RunnerPool;
 
 /// Bytes that one read takes at most.
 const READ_BYTES: usize = 16 * 1024;
@@ -87,7 +87,7 @@ impl RunnerConnection {
     pub(super) async fn receive(
         &mut self,
         worker: &Local,
-        pool: &Pool,
+        pool: &RunnerPool,
         buffer: &mut Vec<u8>,
         step: &'static str,
     ) -> Result<u8, CallError> {

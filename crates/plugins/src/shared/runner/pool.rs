@@ -21,7 +21,7 @@ const BUFFER_KEPT_BYTES: usize = 64 * 1024;
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Pool {
+pub(super) struct RunnerPool {
     idle: RefCell<Vec<Idle>>,
     calls: Cell<usize>,
     count: Cell<u32>,
@@ -36,7 +36,7 @@ struct Idle {
 }
 
 /// A place among the calls of a worker, given back when it is dropped.
-pub(super) struct CallPlace(Rc<Pool>);
+pub(super) struct CallPlace(Rc<RunnerPool>);
 
 impl Drop for CallPlace {
     fn drop(&mut self) {
@@ -44,17 +44,17 @@ impl Drop for CallPlace {
     }
 }
 
-impl Pool {
+impl RunnerPool {
     /// The pool of the worker.
-    pub(super) fn of(worker: &Local) -> Rc<Pool> {
-        worker.resource(Pool::default)
+    pub(super) fn of(worker: &Local) -> Rc<RunnerPool> {
+        worker.resource(RunnerPool::default)
     }
 
     /// A place for one more call.
     ///
     /// # Errors
     /// There are [`CALLS_MAX`] calls.
-    pub(super) fn place(self: &Rc<Pool>) -> Result<CallPlace, CallError> {
+    pub(super) fn place(self: &Rc<RunnerPool>) -> Result<CallPlace, CallError> {
         if self.calls.get() >= CALLS_MAX {
             return Err(CallError::Busy);
         }
