@@ -14,7 +14,7 @@ use super::protection::admission::NodeAdmission;
 use super::protection::hold::NodeHold;
 use super::protection::result::AttemptResult;
 use super::protection::{Protection, ejection};
-use super::select::plan::Request;
+use super::select::plan::SelectionRequest;
 use super::server_name;
 use super::state::{Selection, UpstreamState};
 use super::stream::PooledStream;
@@ -83,7 +83,7 @@ impl Upstreams {
         state.refresh(upstream, self.local.index, now_ms);
         let WantedNode { key_hash, subset, sticky } = *wanted;
         let failed = tried.last().copied();
-        let request = Request { key_hash, random, now_ms, tried, failed, subset, sticky };
+        let request = SelectionRequest { key_hash, random, now_ms, tried, failed, subset, sticky };
         state.choose(upstream, self.local.index, request).ok_or_else(|| {
             let note = match (&state.nodes().note, &upstream.policies.subsets) {
                 (Some(note), _) => note.clone(),
@@ -111,7 +111,7 @@ impl Upstreams {
         state.refresh(upstream, self.local.index, now_ms);
         let WantedNode { key_hash, subset, sticky } = *wanted;
         let failed = tried.last().copied();
-        let request = Request { key_hash, random, now_ms, tried, failed, subset, sticky };
+        let request = SelectionRequest { key_hash, random, now_ms, tried, failed, subset, sticky };
         state.choose_admitted(upstream, self.local.index, request, admission)
     }
 

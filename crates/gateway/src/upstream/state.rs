@@ -15,7 +15,7 @@ use super::balance::Uses;
 use super::loads::Loads;
 use super::protection::admission::NodeAdmission;
 use super::select::Policies;
-use super::select::plan::Request;
+use super::select::plan::SelectionRequest;
 use super::select::plans::{Basis, Plans};
 use super::select::sticky::NodeTags;
 use super::select::subset::Scope;
@@ -143,7 +143,7 @@ impl UpstreamState {
         &mut self,
         upstream: &Upstream,
         stagger: usize,
-        request: Request<'_>,
+        request: SelectionRequest<'_>,
     ) -> Option<Selection> {
         let index = self.pick(upstream, stagger, request)?;
         Some(self.take(index))
@@ -154,12 +154,12 @@ impl UpstreamState {
         &mut self,
         upstream: &Upstream,
         stagger: usize,
-        request: Request<'_>,
+        request: SelectionRequest<'_>,
         admission: &NodeAdmission<'_>,
     ) -> Option<Selection> {
         let mut tried: SmallVec<[u64; 8]> = SmallVec::from_slice(request.tried);
         for _ in 0..FULL_NODES_MAX {
-            let index = self.pick(upstream, stagger, Request { tried: &tried, ..request })?;
+            let index = self.pick(upstream, stagger, SelectionRequest { tried: &tried, ..request })?;
             let node = &self.nodes.get().nodes[index];
             if admission.admits(node) {
                 return Some(self.take(index));
@@ -175,7 +175,7 @@ impl UpstreamState {
     fn spare(
         &self,
         upstream: &Upstream,
-        request: &Request<'_>,
+        request: &SelectionRequest<'_>,
         tried: &[u64],
         admission: &NodeAdmission<'_>,
     ) -> Option<usize> {
@@ -194,7 +194,7 @@ impl UpstreamState {
 
     /// The index of the node for a request.
     #[inline]
-    fn pick(&mut self, upstream: &Upstream, stagger: usize, request: Request<'_>) -> Option<usize> {
+    fn pick(&mut self, upstream: &Upstream, stagger: usize, request: SelectionRequest<'_>) -> Option<usize> {
         let set: &NodeSet = self.nodes.get();
         let scope = self.plans.scope(upstream, request.subset);
         let (loads, availability) = (&self.loads, &self.availability);

@@ -221,7 +221,7 @@ pub(super) mod decoded;
 
 #[cfg(test)]
 mod tests {
-    use super::decoded::Request;
+    use super::decoded::DecodedExportRequest;
     use super::*;
     use prost::Message;
 
@@ -252,7 +252,7 @@ mod tests {
         let frame = Frame::new([("service.name", Value::from("s"))].into_iter(), "weir", "1");
         let request = frame.request(&[entry(&body), entry(&body)]);
 
-        let request = Request::decode(&*request).unwrap();
+        let request = DecodedExportRequest::decode(&*request).unwrap();
         assert_eq!(request.spans().len(), 2);
         assert_eq!(request.resource("service.name"), "\"s\"");
         let span = request.spans()[1];

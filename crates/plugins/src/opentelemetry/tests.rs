@@ -11,7 +11,7 @@ use router::vars::{Variable, VariableSource};
 use serde_json::json;
 use testkit::{Origin, wait_for};
 
-use super::otlp::decoded::Request;
+use super::otlp::decoded::DecodedExportRequest;
 use super::*;
 
 #[test]
@@ -84,9 +84,9 @@ impl Stage {
     }
 
     /// The spans of all batches, once there are so many.
-    fn received(&self, count: usize) -> Request {
+    fn received(&self, count: usize) -> DecodedExportRequest {
         wait_for("the spans have come", || {
-            let mut whole = Request::default();
+            let mut whole = DecodedExportRequest::default();
             for request in self.collector.requests() {
                 assert_eq!((&*request.method, &*request.target), ("POST", "/v1/traces"));
                 assert_eq!(request.header("content-type"), Some("application/x-protobuf"));

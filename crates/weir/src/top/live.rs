@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::data::{Overview, Top};
 use super::screen::screen;
-use super::state::{Request, TopState};
+use super::state::{KeyEffect, TopState};
 use super::table::{Tab, Tone};
 
 /// The answers about one kind of rows, or why there are none.
@@ -83,9 +83,9 @@ fn show(
             && key.kind == KeyEventKind::Press
         {
             match state.press(key) {
-                Request::Quit => return Ok(()),
-                Request::Ask => next_ask = Instant::now(),
-                Request::Nothing => {}
+                KeyEffect::Quit => return Ok(()),
+                KeyEffect::Ask => next_ask = Instant::now(),
+                KeyEffect::Nothing => {}
             }
         }
         while let Ok((tab, answers)) = asking.answered.try_recv() {

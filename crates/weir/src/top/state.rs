@@ -31,7 +31,7 @@ pub(crate) struct TopState {
 
 /// The effect of a key on the terminal loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Request {
+pub(crate) enum KeyEffect {
     Nothing,
     /// Another kind of rows is wanted at once.
     Ask,
@@ -81,16 +81,16 @@ impl TopState {
     }
 
     /// Changes the state by a key.
-    pub(crate) fn press(&mut self, key: KeyEvent) -> Request {
+    pub(crate) fn press(&mut self, key: KeyEvent) -> KeyEffect {
         if key.modifiers.contains(KeyModifiers::CONTROL) {
-            return if key.code == KeyCode::Char('c') { Request::Quit } else { Request::Nothing };
+            return if key.code == KeyCode::Char('c') { KeyEffect::Quit } else { KeyEffect::Nothing };
         }
         if self.is_filtering {
             self.write(key.code);
-            return Request::Nothing;
+            return KeyEffect::Nothing;
         }
         match key.code {
-            KeyCode::Char('q') => return Request::Quit,
+            KeyCode::Char('q') => return KeyEffect::Quit,
             KeyCode::Esc if self.shows_details => self.shows_details = false,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Enter => self.shows_details = !self.shows_details,
@@ -108,7 +108,7 @@ impl TopState {
             KeyCode::Char(digit @ '1'..='5') => return self.show(digit as usize - '1' as usize),
             _ => {}
         }
-        Request::Nothing
+        KeyEffect::Nothing
     }
 
     fn write(&mut self, key: KeyCode) {
@@ -135,14 +135,14 @@ impl TopState {
         Tab::ALL.iter().position(|tab| *tab == self.tab).unwrap_or_default()
     }
 
-    fn show(&mut self, place: usize) -> Request {
+    fn show(&mut self, place: usize) -> KeyEffect {
         let tab = Tab::ALL[place % Tab::ALL.len()];
         if tab == self.tab {
-            return Request::Nothing;
+            return KeyEffect::Nothing;
         }
         (self.tab, self.selected, self.shows_details) = (tab, 0, false);
         (self.is_paused, self.has_answer, self.top) = (false, false, Top::default());
-        Request::Ask
+        KeyEffect::Ask
     }
 }
 
@@ -171,8 +171,8 @@ mod tests {
         state
     }
 
-    fn press(state: &mut TopState, keys: &str) -> Request {
-        keys.chars().fold(Request::Nothing, |_, key| {
+    fn press(state: &mut TopState, keys: &str) -> KeyEffect {
+        keys.chars().fold(KeyEffect::Nothing, |_, key| {
             let code = match key {
                 '\n' => KeyCode::Enter,
                 '\t' => KeyCode::Tab,
@@ -204,16 +204,16 @@ mod tests {
     #[test]
     fn tabs_ask_for_their_rows() {
         let mut state = state();
-        assert_eq!(press(&mut state, "3"), Request::Ask);
+        assert_eq!(press(&mut state, "3"), KeyEffect::Ask);
         assert_eq!((state.tab, state.top.list.len()), (Tab::Endpoints, 0));
         state.take(
             Tab::Routes,
             Ok((Overview::default(), Top { list: vec![TopRow::default()], ..Top::default() })),
         );
         assert_eq!(state.top.list.len(), 0, "an answer about other rows came late");
-        assert_eq!(press(&mut state, "\t\t\t"), Request::Ask);
+        assert_eq!(press(&mut state, "\t\t\t"), KeyEffect::Ask);
         assert_eq!(state.tab, Tab::Routes);
-        assert_eq!(press(&mut state, "1"), Request::Nothing);
+        assert_eq!(press(&mut state, "1"), KeyEffect::Nothing);
     }
 
     #[test]
@@ -230,9 +230,9 @@ mod tests {
     #[test]
     fn keys_that_end_the_view() {
         let mut state = state();
-        assert_eq!(press(&mut state, "q"), Request::Quit);
+        assert_eq!(press(&mut state, "q"), KeyEffect::Quit);
         let interrupt = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
         state.is_filtering = true;
-        assert_eq!(state.press(interrupt), Request::Quit);
+        assert_eq!(state.press(interrupt), KeyEffect::Quit);
     }
 }

@@ -13,7 +13,7 @@ use crate::upstream::loads::Loads;
 
 /// The facts of one choice.
 #[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
+pub(crate) struct SelectionRequest<'a> {
     /// The hash of the request's key, for methods that use one.
     pub(crate) key_hash: u32,
     /// A random number.
@@ -80,9 +80,9 @@ impl Plan {
 
     /// The chosen node; none if all were tried.
     #[inline]
-    pub(crate) fn choose(&mut self, set: &NodeSet, loads: &Loads, request: Request<'_>) -> Option<usize> {
+    pub(crate) fn choose(&mut self, set: &NodeSet, loads: &Loads, request: SelectionRequest<'_>) -> Option<usize> {
         let first = if self.is_shared { self.drawn(&request) } else { 0 };
-        let Request { key_hash, random, now_ms, tried, failed, .. } = request;
+        let SelectionRequest { key_hash, random, now_ms, tried, failed, .. } = request;
         let mut in_group = |Planned { group, balancer, .. }: &mut Planned| {
             let choice = Choice { set, group, loads, key_hash, random, now_ms, tried, failed };
             balancer.choose(&choice).map(|member| group.node(member))
@@ -95,7 +95,7 @@ impl Plan {
     }
 
     /// The group of a request's first attempt.
-    fn drawn(&self, request: &Request<'_>) -> usize {
+    fn drawn(&self, request: &SelectionRequest<'_>) -> usize {
         let mut state = if self.is_keyed { u64::from(request.key_hash) } else { request.random };
         // The high half of the product is evenly spread below `WHOLE`.
         let drawn = (((next_random(&mut state) >> 32) * u64::from(WHOLE)) >> 32) as u32;
@@ -153,7 +153,7 @@ mod tests {
         let mut choose = |number: u32| {
             let (key_hash, random) = (number / 2, u64::from(number));
             let request =
-                Request { key_hash, random, now_ms: 0, tried: &[], failed: None, subset: 0, sticky: None };
+                SelectionRequest { key_hash, random, now_ms: 0, tried: &[], failed: None, subset: 0, sticky: None };
             plan.choose(&set, &loads, request).unwrap()
         };
         (0..10_000).map(&mut choose).collect()

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use net::nodes::NodeSet;
 
 use super::divide::divide;
-use super::plan::{Before, Plan, Request};
+use super::plan::{Before, Plan, SelectionRequest};
 use super::subset::{Scope, SubsetIndex};
 use crate::upstream::Upstream;
 use crate::upstream::availability::Availability;
@@ -114,7 +114,7 @@ impl Plans {
 
     /// The chosen node of `scope`, which was [prepared](Plans::prepare); none if all were tried.
     #[inline]
-    pub(crate) fn choose(&mut self, basis: &Basis<'_>, scope: Scope, request: Request<'_>) -> Option<usize> {
+    pub(crate) fn choose(&mut self, basis: &Basis<'_>, scope: Scope, request: SelectionRequest<'_>) -> Option<usize> {
         let plan = match scope {
             Scope::Whole => self.whole.as_mut(),
             Scope::Default => self.default.as_mut(),

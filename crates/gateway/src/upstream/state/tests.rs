@@ -35,7 +35,7 @@ fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
 }
 
 fn choose(state: &mut UpstreamState, upstream: &Upstream, tried: &[u64]) -> Option<Selection> {
-    let request = Request {
+    let request = SelectionRequest {
         key_hash: 0,
         random: 0,
         now_ms: 0,
@@ -113,7 +113,7 @@ fn chosen(state: &mut UpstreamState, upstream: &Upstream, count: u64) -> Vec<usi
     let mut choose = |number: u64| {
         let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let request =
-            Request { key_hash: 0, random, now_ms: 0, tried: &[], failed: None, subset: 0, sticky: None };
+            SelectionRequest { key_hash: 0, random, now_ms: 0, tried: &[], failed: None, subset: 0, sticky: None };
         let selected = state.choose(upstream, 0, request).unwrap();
         state.finished(selected, 1, 0, false);
         selected.index
@@ -215,7 +215,7 @@ fn session_stays_unless_its_node_is_unusable() {
     let mut choose = |sticky: Option<u64>, tried: &[u64]| {
         state.refresh(&upstream, 0, 0);
         let sticky = sticky.and_then(std::num::NonZeroU64::new);
-        let request = Request {
+        let request = SelectionRequest {
             key_hash: 0,
             random: 0,
             now_ms: 0,
@@ -267,7 +267,7 @@ fn versioned(
     let tag = session.map(|node| sticky::tag("/upstreams/1", address(node)));
     let sticky = tag.and_then(std::num::NonZeroU64::new);
     let subset = name_hash(version);
-    let request = Request { key_hash: 0, random: 0, now_ms: 0, tried: &[], failed: None, subset, sticky };
+    let request = SelectionRequest { key_hash: 0, random: 0, now_ms: 0, tried: &[], failed: None, subset, sticky };
     (0..count).map(|_| state.choose(upstream, 0, request).unwrap().index).collect()
 }
 

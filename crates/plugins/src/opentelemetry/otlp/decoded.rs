@@ -2,7 +2,7 @@
 
 /// An `ExportTraceServiceRequest`.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(in crate::opentelemetry) struct Request {
+pub(in crate::opentelemetry) struct DecodedExportRequest {
     #[prost(message, repeated, tag = "1")]
     resource_spans: Vec<ResourceSpans>,
 }
@@ -97,7 +97,7 @@ enum Any {
     Double(f64),
 }
 
-impl Request {
+impl DecodedExportRequest {
     /// All spans.
     pub(in crate::opentelemetry) fn spans(&self) -> Vec<&DecodedSpan> {
         let scopes = self.resource_spans.iter().flat_map(|resource| &resource.scope_spans);

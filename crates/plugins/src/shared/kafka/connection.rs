@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 
 use super::sasl::{self, ScramLogin};
 use super::settings::{Mechanism, SaslConfig};
-use super::wire::{self, KafkaRefusal, ReplyFault, Request};
+use super::wire::{self, KafkaRefusal, ReplyFault, KafkaRequest};
 use crate::shared::side_thread;
 
 /// The longest reply that is read: the metadata of a topic with tens of thousands of partitions.
@@ -59,7 +59,7 @@ impl KafkaBroker {
     /// take turns.
     pub(super) async fn call<T>(
         &self,
-        request: &Request,
+        request: &KafkaRequest,
         has_reply: bool,
         read: impl FnOnce(&[u8]) -> Result<T, ReplyFault>,
     ) -> Result<T, BrokerFault> {
@@ -102,7 +102,7 @@ impl KafkaBroker {
     }
 
     async fn log_in(&self, connection: &mut KafkaConnection, sasl: &SaslConfig) -> Result<(), BrokerFault> {
-        let handshake = Request::sasl_handshake(sasl.mechanism.word());
+        let handshake = KafkaRequest::sasl_handshake(sasl.mechanism.word());
         let reply = self.ask(connection, &handshake, true).await?;
         self.read(wire::read_sasl_handshake(&reply))?;
         if sasl.mechanism == Mechanism::Plain {
@@ -121,14 +121,14 @@ impl KafkaBroker {
         connection: &mut KafkaConnection,
         token: Vec<u8>,
     ) -> Result<Vec<u8>, BrokerFault> {
-        let reply = self.ask(connection, &Request::sasl_authenticate(token), true).await?;
+        let reply = self.ask(connection, &KafkaRequest::sasl_authenticate(token), true).await?;
         self.read(wire::read_sasl_authenticate(&reply))
     }
 
     async fn ask(
         &self,
         connection: &mut KafkaConnection,
-        request: &Request,
+        request: &KafkaRequest,
         has_reply: bool,
     ) -> Result<Vec<u8>, BrokerFault> {
         connection.correlation = connection.correlation.wrapping_add(1);

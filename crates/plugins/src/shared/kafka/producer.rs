@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use super::connection::{BrokerFault, KafkaBroker};
 use super::settings::{ClusterSettings, TopicSettings};
-use super::wire::{self, KafkaMetadata, Request};
+use super::wire::{self, KafkaMetadata, KafkaRequest};
 use crate::shared::redis::settings::place;
 
 /// How often messages that a broker did not take are sent again, with fresh metadata, before the batch has failed.
@@ -176,7 +176,7 @@ impl Producer {
         let partitions: Vec<_> = partitions.into_iter().collect();
         let now_ms = i64::try_from(env::wall_clock().as_millis()).unwrap_or_default();
         let request =
-            Request::produce(topic, *required_acks, self.timeout_ms, &partitions, self.key.as_ref(), now_ms);
+            KafkaRequest::produce(topic, *required_acks, self.timeout_ms, &partitions, self.key.as_ref(), now_ms);
         let read =
             |reply: &[u8]| if *required_acks == 0 { Ok(BTreeMap::new()) } else { wire::read_produced(reply) };
         let mut refused = match node.call(&request, *required_acks != 0, read).await {
@@ -242,7 +242,7 @@ impl Producer {
 
     /// Metadata from the first broker of the configuration that gives it.
     async fn metadata(&self) -> Result<(Arc<KafkaBroker>, KafkaMetadata), Failed> {
-        let request = Request::metadata(&self.topic.topic);
+        let request = KafkaRequest::metadata(&self.topic.topic);
         let first = self.next_seed.load(Ordering::Relaxed);
         let mut failed = None;
         for turn in 0..self.seeds.len() {

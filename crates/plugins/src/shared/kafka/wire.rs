@@ -18,7 +18,7 @@ use kafka_protocol::records::{
 };
 
 /// A request that can be written.
-pub(super) struct Request {
+pub(super) struct KafkaRequest {
     api: ApiKey,
     /// The version of the request and of its reply.
     version: i16,
@@ -64,20 +64,20 @@ impl KafkaRefusal {
     }
 }
 
-impl Request {
-    fn new(api: ApiKey, version: i16, message: &impl Encodable) -> Request {
+impl KafkaRequest {
+    fn new(api: ApiKey, version: i16, message: &impl Encodable) -> KafkaRequest {
         let mut body = BytesMut::new();
         // It fails only for fields that the version does not have, and for lengths beyond 2 GiB.
         message.encode(&mut body, version).expect("the version has these fields");
-        Request { api, version, body }
+        KafkaRequest { api, version, body }
     }
 
     /// Asks which brokers lead the partitions of `topic`; a broker that makes topics on demand makes it.
-    pub(super) fn metadata(topic: &str) -> Request {
+    pub(super) fn metadata(topic: &str) -> KafkaRequest {
         let topic = MetadataRequestTopic::default().with_name(Some(topic_name(topic)));
         let message =
             MetadataRequest::default().with_topics(Some(vec![topic])).with_allow_auto_topic_creation(true);
-        Request::new(ApiKey::Metadata, 4, &message)
+        KafkaRequest::new(ApiKey::Metadata, 4, &message)
     }
 
     /// Writes messages to partitions.
@@ -88,7 +88,7 @@ impl Request {
         partitions: &[(i32, Vec<(usize, Bytes)>)],
         key: Option<&Bytes>,
         now_ms: i64,
-    ) -> Request {
+    ) -> KafkaRequest {
         let data = partitions.iter().map(|(partition, values)| {
             PartitionProduceData::default()
                 .with_index(*partition)
@@ -100,19 +100,19 @@ impl Request {
             .with_acks(acks)
             .with_timeout_ms(i32::try_from(timeout_ms).unwrap_or(i32::MAX))
             .with_topic_data(vec![topic]);
-        Request::new(ApiKey::Produce, 3, &message)
+        KafkaRequest::new(ApiKey::Produce, 3, &message)
     }
 
     /// Names the mechanism of the login that follows.
-    pub(super) fn sasl_handshake(mechanism: &'static str) -> Request {
+    pub(super) fn sasl_handshake(mechanism: &'static str) -> KafkaRequest {
         let message = SaslHandshakeRequest::default().with_mechanism(StrBytes::from_static_str(mechanism));
-        Request::new(ApiKey::SaslHandshake, 1, &message)
+        KafkaRequest::new(ApiKey::SaslHandshake, 1, &message)
     }
 
     /// A message of a login.
-    pub(super) fn sasl_authenticate(token: Vec<u8>) -> Request {
+    pub(super) fn sasl_authenticate(token: Vec<u8>) -> KafkaRequest {
         let message = SaslAuthenticateRequest::default().with_auth_bytes(token.into());
-        Request::new(ApiKey::SaslAuthenticate, 0, &message)
+        KafkaRequest::new(ApiKey::SaslAuthenticate, 0, &message)
     }
 
     /// The frame, with its length in front.
@@ -163,7 +163,7 @@ fn record_batch(values: &[(usize, Bytes)], key: Option<&Bytes>, now_ms: i64) -> 
     batch.freeze()
 }
 
-/// The reply to [`Request::metadata`].
+/// The reply to [`KafkaRequest::metadata`].
 pub(super) fn read_metadata(reply: &[u8], topic: &str) -> Result<KafkaMetadata, ReplyFault> {
     let mut fields = KafkaReplyReader(reply);
     fields.i32()?;
@@ -208,7 +208,7 @@ fn leaders(fields: &mut KafkaReplyReader<'_>) -> Result<BTreeMap<i32, Option<i32
     Ok(leaders)
 }
 
-/// The reply to [`Request::produce`]: the partitions that refused, with why.
+/// The reply to [`KafkaRequest::produce`]: the partitions that refused, with why.
 pub(super) fn read_produced(reply: &[u8]) -> Result<BTreeMap<i32, KafkaRefusal>, ReplyFault> {
     let mut fields = KafkaReplyReader(reply);
     let mut refused = BTreeMap::new();
@@ -226,7 +226,7 @@ pub(super) fn read_produced(reply: &[u8]) -> Result<BTreeMap<i32, KafkaRefusal>,
     Ok(refused)
 }
 
-/// The reply to [`Request::sasl_handshake`].
+/// The reply to [`KafkaRequest::sasl_handshake`].
 pub(super) fn read_sasl_handshake(reply: &[u8]) -> Result<(), ReplyFault> {
     match KafkaRefusal::of(KafkaReplyReader(reply).i16()?, None) {
         Some(refusal) => Err(ReplyFault::Refused(refusal)),
@@ -234,7 +234,7 @@ pub(super) fn read_sasl_handshake(reply: &[u8]) -> Result<(), ReplyFault> {
     }
 }
 
-/// The reply to [`Request::sasl_authenticate`]: the server's message.
+/// The reply to [`KafkaRequest::sasl_authenticate`]: the server's message.
 pub(super) fn read_sasl_authenticate(reply: &[u8]) -> Result<Vec<u8>, ReplyFault> {
     let mut fields = KafkaReplyReader(reply);
     let code = fields.i16()?;
