@@ -54,7 +54,7 @@ pub(crate) use tls::client_hello;
 
 /// One run of the load generator.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct LoadPlan {
     /// The server and path.
     pub target: LoadTarget,
     /// The behaviour of the clients.
@@ -109,7 +109,7 @@ pub enum Manner {
 
 /// Carries out the plan, until its end or until `stop` is set; `ready` is called when the connections of a crowd stand.
 /// Fails if the plan is impossible or the machine lacks a resource; failures of the server are in the outcome.
-pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Result<LoadOutcome> {
+pub fn run(plan: &LoadPlan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Result<LoadOutcome> {
     plan.check()?;
     grant_descriptors(u64::from(plan.connections))?;
     let job = Arc::new(plan.job()?);
@@ -127,7 +127,7 @@ pub fn run(plan: &Plan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::Resu
 /// requests are due and should return by the last end, because the outcome waits for it. Fails as [`run`], and if there
 /// is no rate; failures of the server are in the outcome.
 pub fn run_in_periods(
-    plan: &Plan,
+    plan: &LoadPlan,
     ends: &[Duration],
     stop: &AtomicBool,
     during: impl FnOnce(Instant),
@@ -146,7 +146,7 @@ pub fn run_in_periods(
 
 /// Sends all requests; returns the sum of the tallies, how long it took, and the CPU time of it.
 fn send(
-    plan: &Plan,
+    plan: &LoadPlan,
     job: &Arc<LoadJob>,
     ends: Option<&[Duration]>,
     stop: &AtomicBool,
@@ -179,7 +179,7 @@ fn send(
     Ok((sum, elapsed, cpu))
 }
 
-impl Plan {
+impl LoadPlan {
     fn check(&self) -> anyhow::Result<()> {
         if self.connections == 0 || self.threads == 0 || u32::from(self.threads) > self.connections {
             bail!("connections and threads are at least 1, and threads no more than connections");

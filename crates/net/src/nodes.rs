@@ -33,7 +33,7 @@ impl std::fmt::Debug for AddressRule {
 pub struct NodeSet {
     /// The nodes in their written order.
     pub nodes: Vec<ResolvedNode>,
-    /// The value that [`Plan::derive`] computed from `nodes`.
+    /// The value that [`NodePlan::derive`] computed from `nodes`.
     pub derived: Option<Arc<dyn Any + Send + Sync>>,
     /// Why there are fewer nodes than were written, a sentence for the log.
     pub note: Option<String>,
@@ -78,7 +78,7 @@ pub struct PlannedNode {
 
 /// The nodes of an upstream as they are written.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct NodePlan {
     /// The nodes in order.
     pub nodes: Vec<PlannedNode>,
     /// With which TLS identity they are reached; without one, in cleartext.

@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 
 use crate::endpoint::Endpoints;
 use crate::env;
-use crate::nodes::{NodeSet, Plan};
+use crate::nodes::{NodeSet, NodePlan};
 use node_sets::{names, publish_nodes};
 
 pub use system::{LookupOptions, SystemLookup};
@@ -125,7 +125,7 @@ struct Payer {
 /// A node set with names in it.
 struct Follower {
     cell: Weak<Published<NodeSet>>,
-    plan: Plan,
+    plan: NodePlan,
     number: u64,
 }
 
@@ -145,7 +145,7 @@ impl Resolver {
 
     /// Fills `cell` with the nodes of `plan`, now as far as they are known, and from now on whenever a name in it gets
     /// another address. Nodes that are in the cell stay until every name was asked for once.
-    pub fn follow(&self, cell: &Arc<Published<NodeSet>>, plan: Plan) {
+    pub fn follow(&self, cell: &Arc<Published<NodeSet>>, plan: NodePlan) {
         let mut table = self.shared.lock();
         // The same cell may have followed another plan.
         let mut number = table.next_number;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use model::discovery::{Instance, ServiceDirectory, ServiceKey, ServiceNodes};
 use model::resource::Discovery;
-use net::nodes::{NodeSet, Plan, PlannedNode};
+use net::nodes::{NodeSet, NodePlan, PlannedNode};
 use parking_lot::Mutex;
 use stdx::published::Published;
 
@@ -27,7 +27,7 @@ impl Compiler {
         &self,
         discovery: Option<&Discovery>,
         cell: &Arc<Published<NodeSet>>,
-        plan: Plan,
+        plan: NodePlan,
         default_port: u16,
         before: Option<&Discovered>,
     ) -> Option<Discovered> {
@@ -45,7 +45,7 @@ impl Compiler {
         let key =
             ServiceKey::of_upstream(discovery, directory.has_ports_by_scheme(&discovery.discovery_type));
         // A registry is not the configuration: its nodes are judged by their addresses, those of names too.
-        let plan = Plan { refuses: Some(self.services.address_rule()), ..plan };
+        let plan = NodePlan { refuses: Some(self.services.address_rule()), ..plan };
         let follower = Follower {
             cell: Arc::downgrade(cell),
             services: Arc::clone(&self.services),
@@ -64,7 +64,7 @@ struct Follower {
     cell: Weak<Published<NodeSet>>,
     services: Arc<Services>,
     /// The plan without nodes.
-    plan: Plan,
+    plan: NodePlan,
     default_port: u16,
     round: Arc<Mutex<u64>>,
     /// The round in which this follower fills the cell.
@@ -84,7 +84,7 @@ impl Follower {
         }
         let planned = nodes.instances.iter().map(|instance| planned(instance, self.default_port));
         let note = nodes.note.clone();
-        let plan = Plan { nodes: planned.collect(), note, ..self.plan.clone() };
+        let plan = NodePlan { nodes: planned.collect(), note, ..self.plan.clone() };
         self.services.resolver().follow(&cell, plan);
     }
 }

@@ -18,7 +18,7 @@ use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::original::OriginalPolicy;
 use crate::upstream::{HashKey, PassHost, Upstream};
 use net::endpoint::{KeepAlive, Protocol};
-use net::nodes::{NodeMetadata, NodeSet, Plan, PlannedNode};
+use net::nodes::{NodeMetadata, NodeSet, NodePlan, PlannedNode};
 use serde_json::Value;
 
 impl Compiler {
@@ -128,7 +128,7 @@ impl Compiler {
             .original_dst
             .as_deref()
             .map(|original| Box::new(OriginalPolicy::new(original, tls.clone())));
-        let plan = Plan {
+        let plan = NodePlan {
             nodes: written.nodes.iter().map(planned).collect(),
             tls,
             protocol: protocol(written),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{self, Check, Expectation, Habit, Manner, Plan, Talk, LoadTarget, Tls, Transport};
+use crate::load::{self, Check, Expectation, Habit, Manner, LoadPlan, Talk, LoadTarget, Tls, Transport};
 use crate::scenario::TlsVersion;
 
 /// Arguments of `weir lab load`.
@@ -143,7 +143,7 @@ pub fn run(arguments: &LoadArguments) -> anyhow::Result<ExitCode> {
 }
 
 impl LoadArguments {
-    fn plan(&self) -> anyhow::Result<Plan> {
+    fn plan(&self) -> anyhow::Result<LoadPlan> {
         let every = Duration::from_millis(self.slow_interval_ms);
         let mut target = LoadTarget::parse(&self.url)?;
         let is_layer4 = target.transport != Transport::Http;
@@ -188,7 +188,7 @@ impl LoadArguments {
             Manner::Websocket | Manner::Udp { .. } | Manner::Tcp(Talk::Messages) => USUAL_MESSAGE_BYTES,
             _ => 0,
         };
-        Ok(Plan {
+        Ok(LoadPlan {
             target,
             manner,
             connections: self.connections,
@@ -253,11 +253,11 @@ mod tests {
         load: LoadArguments,
     }
 
-    fn plan(line: &str) -> anyhow::Result<Plan> {
+    fn plan(line: &str) -> anyhow::Result<LoadPlan> {
         plan_for("http://127.0.0.1:9/x", line)
     }
 
-    fn plan_for(url: &str, line: &str) -> anyhow::Result<Plan> {
+    fn plan_for(url: &str, line: &str) -> anyhow::Result<LoadPlan> {
         let words = format!("load {url} {line}");
         Line::try_parse_from(words.split_whitespace())?.load.plan()
     }
@@ -289,7 +289,7 @@ mod tests {
     fn arguments_become_a_plan() {
         let usual = plan("").unwrap();
         assert_eq!((usual.connections, usual.threads, usual.seconds), (64, 1, Some(10.0)));
-        let check = |line: &str, test: fn(&Plan) -> bool| assert!(test(&plan(line).unwrap()), "{line}");
+        let check = |line: &str, test: fn(&LoadPlan) -> bool| assert!(test(&plan(line).unwrap()), "{line}");
         check("", |plan| plan.expect.status == 200 && plan.expect.check == Check::Bytes);
         check("-n 100", |plan| plan.seconds.is_none() && plan.requests == Some(100));
         check("-n 100 -s 5", |plan| plan.seconds == Some(5.0));

@@ -13,7 +13,7 @@ use super::endpoint::Endpoints;
 use super::plan::{EndpointFault, Phases, Switch};
 use super::refused::Refused;
 use crate::contender::Definition;
-use crate::load::{self, Check, Expectation, Manner, Plan, LoadTarget, Tls, Transport};
+use crate::load::{self, Check, Expectation, Manner, LoadPlan, LoadTarget, Tls, Transport};
 use crate::result::{FaultRun, FaultyTraffic, LoadOutcome, Protection};
 use crate::run::{Interrupt, RunningPrograms};
 
@@ -163,8 +163,8 @@ fn share(endpoints: &Endpoints, refused: Option<&Refused>, from: Instant, until:
 }
 
 /// A load on this gateway: at a rate, or as fast as it answers.
-fn plan(address: SocketAddr, seconds: f64, rate: Option<f64>) -> Plan {
-    Plan {
+fn plan(address: SocketAddr, seconds: f64, rate: Option<f64>) -> LoadPlan {
+    LoadPlan {
         target: LoadTarget {
             address,
             host: address.to_string(),

@@ -19,7 +19,7 @@ use super::expect::{Comparison, ComparisonResult};
 use super::reading::Reading;
 use super::schedule::Schedule;
 use super::tally::{FailureKind, RunFacts, Tally};
-use super::{Plan, race::cpu_time, socket};
+use super::{LoadPlan, race::cpu_time, socket};
 use crate::result::LoadOutcome;
 
 /// The behaviour of these clients.
@@ -90,7 +90,7 @@ enum CrowdStage {
 }
 
 impl<'a> Crowd<'a> {
-    pub(super) fn new(job: &'a LoadJob, habit: Habit, plan: &Plan) -> anyhow::Result<Self> {
+    pub(super) fn new(job: &'a LoadJob, habit: Habit, plan: &LoadPlan) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
         let (quick, slow) = said(job, habit);
         let client = || Client {

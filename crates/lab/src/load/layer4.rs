@@ -7,13 +7,13 @@ use anyhow::bail;
 
 use super::race::{Raced, race};
 use super::tally::Tally;
-use super::{LARGEST_BODY_BYTES, Manner, Plan, Talk, Transport, byte_streams, datagrams, pattern, tls};
+use super::{LARGEST_BODY_BYTES, Manner, LoadPlan, Talk, Transport, byte_streams, datagrams, pattern, tls};
 use crate::echo::BUFFER_BYTES;
 use crate::echo::language::{self, REQUEST_BYTES};
 use datagrams::NUMBER_BYTES;
 
 /// Checks the rules of bytes and datagrams; `None` if the plan is about HTTP.
-pub(super) fn check(plan: &Plan) -> Option<anyhow::Result<()>> {
+pub(super) fn check(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
     match (plan.manner, plan.target.transport) {
         (Manner::Tcp(_), Transport::Tcp) | (Manner::Udp { .. }, Transport::Udp) => Some(plan.check_layer4()),
         (Manner::Tcp(_) | Manner::Udp { .. }, _) | (_, Transport::Tcp | Transport::Udp) => {
@@ -24,7 +24,7 @@ pub(super) fn check(plan: &Plan) -> Option<anyhow::Result<()>> {
 }
 
 /// Sends all messages; returns the tallies of the threads.
-pub(super) fn send(plan: &Plan, stop: &AtomicBool, during: impl FnOnce(Instant)) -> anyhow::Result<Raced> {
+pub(super) fn send(plan: &LoadPlan, stop: &AtomicBool, during: impl FnOnce(Instant)) -> anyhow::Result<Raced> {
     let threads = usize::from(plan.threads);
     let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
     Ok(match plan.manner {
@@ -41,7 +41,7 @@ pub(super) fn send(plan: &Plan, stop: &AtomicBool, during: impl FnOnce(Instant))
     })
 }
 
-impl Plan {
+impl LoadPlan {
     fn check_layer4(&self) -> anyhow::Result<()> {
         let closes = self.per_connection.is_some();
         let length = match self.manner {

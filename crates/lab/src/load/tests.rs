@@ -64,8 +64,8 @@ fn good(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
 }
 
-fn plan(address: SocketAddr) -> Plan {
-    Plan {
+fn plan(address: SocketAddr) -> LoadPlan {
+    LoadPlan {
         target: LoadTarget {
             address,
             host: address.to_string(),
@@ -89,7 +89,7 @@ fn plan(address: SocketAddr) -> Plan {
     }
 }
 
-fn go(plan: &Plan) -> LoadOutcome {
+fn go(plan: &LoadPlan) -> LoadOutcome {
     run(plan, &AtomicBool::new(false), || {}).unwrap()
 }
 
@@ -97,20 +97,20 @@ fn go(plan: &Plan) -> LoadOutcome {
 fn every_answer_is_asked_for_and_counted() {
     let address = answering(|_| good("hello"));
     let usual = plan(address);
-    let check = |plan: Plan, wanted: u64| {
+    let check = |plan: LoadPlan, wanted: u64| {
         let outcome = go(&plan);
         let had = (outcome.requests, outcome.failures, outcome.unsent);
         assert_eq!(had, (wanted, Failures::default(), 0), "{plan:?}: {:?}", outcome.notes);
         assert!(outcome.latency.p50_ms.is_some() && outcome.cpu_us_per_request > 0.0);
     };
     check(usual.clone(), 60);
-    check(Plan { threads: 3, requests: Some(61), ..usual.clone() }, 61);
-    check(Plan { connections: 1, ..usual.clone() }, 60);
-    check(Plan { per_connection: Some(1), ..usual.clone() }, 60);
-    check(Plan { per_connection: Some(7), threads: 2, ..usual.clone() }, 60);
-    check(Plan { rate: Some(10_000.0), threads: 2, ..usual.clone() }, 60);
-    check(Plan { rate: Some(10_000.0), per_connection: Some(1), ..usual.clone() }, 60);
-    check(Plan { body_bytes: 300_000, requests: Some(9), ..usual }, 9);
+    check(LoadPlan { threads: 3, requests: Some(61), ..usual.clone() }, 61);
+    check(LoadPlan { connections: 1, ..usual.clone() }, 60);
+    check(LoadPlan { per_connection: Some(1), ..usual.clone() }, 60);
+    check(LoadPlan { per_connection: Some(7), threads: 2, ..usual.clone() }, 60);
+    check(LoadPlan { rate: Some(10_000.0), threads: 2, ..usual.clone() }, 60);
+    check(LoadPlan { rate: Some(10_000.0), per_connection: Some(1), ..usual.clone() }, 60);
+    check(LoadPlan { body_bytes: 300_000, requests: Some(9), ..usual }, 9);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn each_failure_is_counted_under_its_kind() {
     // Every tenth response is a wrong one.
     let check = |bad: &'static str, kind: fn(&Failures) -> u64, note: &str| {
         let address = answering(move |number| if number % 10 == 9 { bad.to_owned() } else { good("hello") });
-        let outcome = go(&Plan { connections: 1, ..plan(address) });
+        let outcome = go(&LoadPlan { connections: 1, ..plan(address) });
         let failures = outcome.failures;
         assert_eq!((kind(&failures), failures.all()), (6, 6), "{bad:?}: {failures:?} {:?}", outcome.notes);
         assert!(outcome.notes.iter().any(|said| said.contains(note)), "{bad:?}: {:?}", outcome.notes);
@@ -170,7 +170,7 @@ fn a_cut_answer_is_a_broken_connection() {
             }
         }
     });
-    let outcome = go(&Plan { connections: 2, requests: Some(20), ..plan(address) });
+    let outcome = go(&LoadPlan { connections: 2, requests: Some(20), ..plan(address) });
     assert_eq!(outcome.requests + outcome.failures.broken, 20);
     assert!(outcome.failures.broken > 0 && outcome.failures.broken == outcome.failures.all(), "{outcome:?}");
     assert!(outcome.notes.concat().contains("in the middle of an answer"), "{:?}", outcome.notes);
@@ -178,7 +178,7 @@ fn a_cut_answer_is_a_broken_connection() {
 
 #[test]
 fn immediate_hangup_is_a_broken_connection() {
-    let outcome = go(&Plan { requests: Some(6), ..plan(server(|_, stream| drop(request(stream)))) });
+    let outcome = go(&LoadPlan { requests: Some(6), ..plan(server(|_, stream| drop(request(stream)))) });
     let broken = Failures { broken: 6, ..Failures::default() };
     assert_eq!((outcome.requests, outcome.failures), (0, broken), "{:?}", outcome.notes);
     assert!(outcome.notes.concat().contains("without an answer"), "{:?}", outcome.notes);
@@ -187,7 +187,7 @@ fn immediate_hangup_is_a_broken_connection() {
 #[test]
 fn closed_port_is_a_failure_to_connect() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let outcome = go(&Plan { connections: 2, requests: Some(4), ..plan(address) });
+    let outcome = go(&LoadPlan { connections: 2, requests: Some(4), ..plan(address) });
     assert_eq!(outcome.requests, 0);
     // Two are tried before the run, four with a request each.
     assert_eq!(outcome.failures, Failures { connect: 6, ..Failures::default() }, "{:?}", outcome.notes);
@@ -197,14 +197,14 @@ fn closed_port_is_a_failure_to_connect() {
 #[test]
 fn a_stalled_server_is_a_timeout() {
     let address = answering(|number| if number < 3 { good("hello") } else { String::new() });
-    let stalled = Plan { requests: Some(6), timeout: Duration::from_millis(300), ..plan(address) };
+    let stalled = LoadPlan { requests: Some(6), timeout: Duration::from_millis(300), ..plan(address) };
     let outcome = go(&stalled);
     let three = Failures { timeout: 3, ..Failures::default() };
     assert_eq!((outcome.requests, outcome.failures), (3, three), "{:?}", outcome.notes);
     // In an open loop every due request is answered, timed out, or unsent.
     let address = answering(|number| if number < 3 { good("hello") } else { String::new() });
-    let due = Plan { requests: None, seconds: Some(0.2), rate: Some(500.0), ..stalled };
-    let outcome = go(&Plan { target: plan(address).target, ..due });
+    let due = LoadPlan { requests: None, seconds: Some(0.2), rate: Some(500.0), ..stalled };
+    let outcome = go(&LoadPlan { target: plan(address).target, ..due });
     assert_eq!(outcome.requests + outcome.failures.all() + outcome.unsent, 100, "{outcome:?}");
     assert!(outcome.unsent > 0 && outcome.failures.timeout > 0 && outcome.latency.from_due_time);
 }
@@ -214,10 +214,10 @@ fn intended_500s_are_no_failure() {
     let failing = "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\nfail";
     let address = answering(move |number| if number % 10 == 9 { failing.to_owned() } else { good("hello") });
     let expect = Expectation { failing_one_in: 10, ..plan(address).expect };
-    let outcome = go(&Plan { expect, ..plan(address) });
+    let outcome = go(&LoadPlan { expect, ..plan(address) });
     assert_eq!((outcome.requests, outcome.failures.all()), (60, 0), "{:?}", outcome.notes);
     let expect = Expectation { failing_one_in: 1000, ..plan(address).expect };
-    let outcome = go(&Plan { expect, ..plan(address) });
+    let outcome = go(&LoadPlan { expect, ..plan(address) });
     assert_eq!(outcome.failures, Failures { status: 4, ..Failures::default() }, "6 of 60, and 2 are allowed");
 }
 
@@ -235,31 +235,31 @@ fn bodies_arrive_as_they_were_sent() {
             let _ = stream.write_all(good("hello").as_bytes());
         }
     });
-    let outcome = go(&Plan { body_bytes: 100_000, requests: Some(12), ..plan(address) });
+    let outcome = go(&LoadPlan { body_bytes: 100_000, requests: Some(12), ..plan(address) });
     assert_eq!((outcome.requests, outcome.failures.all(), seen.load(Ordering::SeqCst)), (12, 0, 12));
 }
 
 #[test]
 fn a_plan_that_cannot_be_is_refused() {
     let usual = plan("127.0.0.1:9".parse().unwrap());
-    let check = |plan: Plan, reason: &str| {
+    let check = |plan: LoadPlan, reason: &str| {
         let error = format!("{:#}", run(&plan, &AtomicBool::new(true), || {}).unwrap_err());
         assert!(error.contains(reason), "{error}");
     };
-    check(Plan { connections: 0, ..usual.clone() }, "at least 1");
-    check(Plan { threads: 4, ..usual.clone() }, "no more than connections");
-    check(Plan { seconds: Some(0.0), ..usual.clone() }, "seconds are more than 0");
-    check(Plan { seconds: Some(f64::NAN), ..usual.clone() }, "seconds are more than 0");
-    check(Plan { rate: Some(-1.0), ..usual.clone() }, "rate is more than 0");
-    check(Plan { ramp_up: Duration::from_secs(1), ..usual.clone() }, "leave out the ramp");
-    check(Plan { requests: Some(0), ..usual.clone() }, "at least 1");
-    check(Plan { timeout: Duration::ZERO, ..usual.clone() }, "timeout");
-    check(Plan { manner: Manner::Websocket, per_connection: Some(1), ..usual.clone() }, "are kept");
-    check(Plan { manner: Manner::Crowd(Habit::Idle), ..usual.clone() }, "pace of their own");
+    check(LoadPlan { connections: 0, ..usual.clone() }, "at least 1");
+    check(LoadPlan { threads: 4, ..usual.clone() }, "no more than connections");
+    check(LoadPlan { seconds: Some(0.0), ..usual.clone() }, "seconds are more than 0");
+    check(LoadPlan { seconds: Some(f64::NAN), ..usual.clone() }, "seconds are more than 0");
+    check(LoadPlan { rate: Some(-1.0), ..usual.clone() }, "rate is more than 0");
+    check(LoadPlan { ramp_up: Duration::from_secs(1), ..usual.clone() }, "leave out the ramp");
+    check(LoadPlan { requests: Some(0), ..usual.clone() }, "at least 1");
+    check(LoadPlan { timeout: Duration::ZERO, ..usual.clone() }, "timeout");
+    check(LoadPlan { manner: Manner::Websocket, per_connection: Some(1), ..usual.clone() }, "are kept");
+    check(LoadPlan { manner: Manner::Crowd(Habit::Idle), ..usual.clone() }, "pace of their own");
     let every = Duration::from_secs(1);
     let bodies = Manner::Crowd(Habit::Bodies { every });
-    check(Plan { manner: bodies, requests: None, ..usual.clone() }, "--body-bytes");
-    check(Plan { connections: u32::MAX, ..usual }, "ulimit");
+    check(LoadPlan { manner: bodies, requests: None, ..usual.clone() }, "--body-bytes");
+    check(LoadPlan { connections: u32::MAX, ..usual }, "ulimit");
 }
 
 #[test]
@@ -286,8 +286,8 @@ fn reference_is_fetched_whole_or_fails() {
 #[test]
 fn every_due_request_is_in_one_period() {
     let ends = [Duration::from_millis(200), Duration::from_millis(500)];
-    let go = |plan: &Plan| run_in_periods(plan, &ends, &AtomicBool::new(false), |_| {}).unwrap();
-    let usual = |address| Plan {
+    let go = |plan: &LoadPlan| run_in_periods(plan, &ends, &AtomicBool::new(false), |_| {}).unwrap();
+    let usual = |address| LoadPlan {
         requests: None,
         rate: Some(200.0),
         seconds: Some(0.5),
@@ -302,7 +302,7 @@ fn every_due_request_is_in_one_period() {
         request(stream);
         let _ = stream.read(&mut [0]);
     });
-    let (periods, outcome) = go(&Plan { timeout: Duration::from_millis(300), ..usual(silent) });
+    let (periods, outcome) = go(&LoadPlan { timeout: Duration::from_millis(300), ..usual(silent) });
     let timeouts: Vec<u64> = periods.iter().map(|period| period.failures.timeout).collect();
     assert_eq!((timeouts, outcome.unsent), (vec![40, 60], 0), "{:?}", outcome.notes);
 }

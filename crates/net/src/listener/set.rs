@@ -57,7 +57,7 @@ impl std::error::Error for ListenFault {
 
 /// How a new set comes about.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ListenerSetPlan {
     /// The new set: those that are kept, and those that were bound for it.
     pub set: ListenerSet,
     /// Those of the old set that are not in the new one.
@@ -71,7 +71,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// The first that cannot be bound; what was bound before it is closed again, and `current` is untouched.
-pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Result<Plan, ListenFault> {
+pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Result<ListenerSetPlan, ListenFault> {
     let mut left: ListenerSet = current.to_vec();
     let mut take = |found: &dyn Fn(&Listener) -> bool| {
         let index = left.iter().position(|listener| found(listener))?;
@@ -104,7 +104,7 @@ pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Res
         }
     }
     change.removed = left.iter().map(|listener| listener.address).collect();
-    Ok(Plan { set, removed: left, change })
+    Ok(ListenerSetPlan { set, removed: left, change })
 }
 
 /// Whether a listener serves the wanted protocols, but for facts that change without another socket.

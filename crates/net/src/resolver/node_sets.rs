@@ -10,17 +10,17 @@ use stdx::weight_share::weights_of_addresses;
 use super::Name;
 use crate::endpoint::{EndpointKey, Endpoints};
 use crate::node_state::NodeStates;
-use crate::nodes::{ResolvedNode, NodeSet, Plan, PlannedNode};
+use crate::nodes::{ResolvedNode, NodeSet, NodePlan, PlannedNode};
 
 /// The hosts of a plan that are no addresses.
-pub(super) fn names(plan: &Plan) -> impl Iterator<Item = &str> {
+pub(super) fn names(plan: &NodePlan) -> impl Iterator<Item = &str> {
     plan.nodes.iter().map(|node| &*node.host).filter(|host| host.parse::<IpAddr>().is_err())
 }
 
 /// The nodes of a plan with what is known of their names: every address of a name is a node, with its share
 /// of the weight.
 fn node_set(
-    plan: &Plan,
+    plan: &NodePlan,
     known: &BTreeMap<Box<str>, Name>,
     endpoints: &Endpoints,
     states: &Arc<NodeStates>,
@@ -55,7 +55,7 @@ fn node_set(
 
 /// The addresses of one node that may be connected to; `note` says why there are none, or fewer.
 fn addresses_of(
-    plan: &Plan,
+    plan: &NodePlan,
     planned: &PlannedNode,
     known: &BTreeMap<Box<str>, Name>,
     note: &mut Option<String>,
@@ -89,7 +89,7 @@ fn addresses_of(
 /// without nodes for as long as its first lookup takes.
 pub(super) fn publish_nodes(
     cell: &Published<NodeSet>,
-    plan: &Plan,
+    plan: &NodePlan,
     known: &BTreeMap<Box<str>, Name>,
     endpoints: &Endpoints,
 ) {

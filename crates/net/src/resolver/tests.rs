@@ -22,7 +22,7 @@ fn answer(addresses: &[&str]) -> Result<LookupAnswer, String> {
     Ok(LookupAnswer { addresses, ..LookupAnswer::default() })
 }
 
-fn plan(hosts: &[&str]) -> Plan {
+fn plan(hosts: &[&str]) -> NodePlan {
     let node = |host: &&str| PlannedNode {
         host: (*host).into(),
         port: 80,
@@ -31,7 +31,7 @@ fn plan(hosts: &[&str]) -> Plan {
         priority: 0,
         metadata: None,
     };
-    Plan {
+    NodePlan {
         nodes: hosts.iter().map(node).collect(),
         tls: None,
         protocol: Protocol::Http1,
@@ -251,7 +251,7 @@ fn refused_address_is_no_node_after_any_lookup() {
     table.names.insert("node.test".into(), unknown());
     let refuses =
         |address: IpAddr| address.to_canonical().to_string().starts_with("169.254.").then_some("link-local");
-    let guarded = Plan { refuses: Some(AddressRule(Arc::new(refuses))), ..plan(&["node.test"]) };
+    let guarded = NodePlan { refuses: Some(AddressRule(Arc::new(refuses))), ..plan(&["node.test"]) };
     table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: guarded.clone(), number: 1 });
     let mut check = |given: &[&str], want: &[&str]| {
         take_in(&mut table, &endpoints, "node.test", answer(given));
@@ -263,7 +263,7 @@ fn refused_address_is_no_node_after_any_lookup() {
     check(&["10.0.0.1"], &["10.0.0.1"]);
     check(&["10.0.0.1", "169.254.1.1"], &["10.0.0.1"]);
     check(&["::ffff:169.254.169.254"], &[]);
-    let literal = Plan { nodes: plan(&["169.254.169.254"]).nodes, ..guarded };
+    let literal = NodePlan { nodes: plan(&["169.254.169.254"]).nodes, ..guarded };
     let resolver = resolver(vec![answer(&[])]);
     resolver.follow(&cell, literal);
     assert!(addresses(&cell).is_empty());

@@ -9,7 +9,7 @@ use stdx::published::Published;
 use super::error::{OutboundCause, OutboundError};
 use net::endpoint::{KeepAlive, Protocol};
 use net::env;
-use net::nodes::{NodeSet, Plan, PlannedNode};
+use net::nodes::{NodeSet, NodePlan, PlannedNode};
 use net::resolver::Resolver;
 use net::tls::client::ClientTls;
 
@@ -53,7 +53,7 @@ impl Addresses {
         let nodes = Arc::new(Published::new(Arc::new(NodeSet::default())));
         // The policy is asked with each call, so that a failure can say which address it is.
         let plan =
-            Plan { nodes: vec![node], tls, protocol, keep_alive, derive: None, note: None, refuses: None };
+            NodePlan { nodes: vec![node], tls, protocol, keep_alive, derive: None, note: None, refuses: None };
         resolver.follow(&nodes, plan);
         Addresses { place: place.into(), nodes, policy }
     }

@@ -40,7 +40,7 @@ struct Planned {
 }
 
 /// The groups of one worker.
-pub(crate) struct Plan {
+pub(crate) struct SelectionPlan {
     groups: Vec<Planned>,
     /// Whether the first group has not all requests.
     is_shared: bool,
@@ -50,12 +50,12 @@ pub(crate) struct Plan {
 
 /// The plan before, from which balancers continue.
 pub(crate) struct Before<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: &'a SelectionPlan,
     /// By node, its index when that plan was made; empty if the set is the same.
     pub(crate) indices: &'a [Option<u32>],
 }
 
-impl Plan {
+impl SelectionPlan {
     /// The plan of these parts.
     pub(crate) fn new(
         kind: &BalancerKind,
@@ -64,7 +64,7 @@ impl Plan {
         stagger: usize,
         parts: Vec<GroupShare>,
         before: Option<&Before<'_>>,
-    ) -> Plan {
+    ) -> SelectionPlan {
         let mut share_up_to = 0;
         let planned = |GroupShare { group, is_remote, share }: GroupShare| {
             let turns = before.map_or_else(Vec::new, |before| before.turns(&group, is_remote));
@@ -75,7 +75,7 @@ impl Plan {
         };
         let groups: Vec<Planned> = parts.into_iter().map(planned).collect();
         let is_shared = groups.first().is_some_and(|first| first.share_up_to < WHOLE);
-        Plan { groups, is_shared, is_keyed: kind.derive.is_some() }
+        SelectionPlan { groups, is_shared, is_keyed: kind.derive.is_some() }
     }
 
     /// The chosen node; none if all were tried.
@@ -149,7 +149,7 @@ mod tests {
         };
         let parts = shares.iter().enumerate().map(part).collect();
         let loads = Loads::new(shares.len());
-        let mut plan = Plan::new(kind, &set, &loads, 0, parts, None);
+        let mut plan = SelectionPlan::new(kind, &set, &loads, 0, parts, None);
         let mut choose = |number: u32| {
             let (key_hash, random) = (number / 2, u64::from(number));
             let request =

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use net::nodes::NodeSet;
 
 use super::divide::divide;
-use super::plan::{Before, Plan, SelectionRequest};
+use super::plan::{Before, SelectionPlan, SelectionRequest};
 use super::subset::{Scope, SubsetIndex};
 use crate::upstream::Upstream;
 use crate::upstream::availability::Availability;
@@ -24,7 +24,7 @@ pub(crate) struct Basis<'a> {
 
 /// The plan of one scope.
 struct ScopePlan {
-    plan: Plan,
+    plan: SelectionPlan,
     /// Whether all nodes of the scope are used, because too few are usable.
     is_in_panic: bool,
     /// Whether the state of a node has changed since: the plan is kept for its turns only.
@@ -70,7 +70,7 @@ impl Plans {
         let Basis { upstream, set, loads, availability, stagger } = *basis;
         let division = divide(set, availability, &upstream.policies, &|node| self.is_in(scope, node));
         let before = before.map(|before| Before { plan: &before.plan, indices });
-        let plan = Plan::new(upstream.balancer, set, loads, stagger, division.parts, before.as_ref());
+        let plan = SelectionPlan::new(upstream.balancer, set, loads, stagger, division.parts, before.as_ref());
         ScopePlan { plan, is_in_panic: division.is_in_panic, is_stale: false }
     }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Runs such a crowd until its server has counted `wanted`.
-fn crowd(plan: &Plan, seen: &AtomicU64, wanted: u64) -> LoadOutcome {
+fn crowd(plan: &LoadPlan, seen: &AtomicU64, wanted: u64) -> LoadOutcome {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let running = scope.spawn(|| run(plan, &stop, || {}).unwrap());
@@ -29,10 +29,10 @@ fn slow_clients_get_through_in_the_end() {
         }
     });
     let every = Duration::from_millis(1);
-    let heads = Plan { manner: Manner::Crowd(Habit::Heads { every }), requests: None, ..plan(address) };
+    let heads = LoadPlan { manner: Manner::Crowd(Habit::Heads { every }), requests: None, ..plan(address) };
     let outcome = crowd(&heads, &seen, 5);
     assert_eq!((outcome.failures.all(), outcome.notes.len()), (0, 1), "{:?}", outcome.notes);
-    let bodies = Plan { manner: Manner::Crowd(Habit::Bodies { every }), body_bytes: 9, ..heads };
+    let bodies = LoadPlan { manner: Manner::Crowd(Habit::Bodies { every }), body_bytes: 9, ..heads };
     let outcome = crowd(&bodies, &seen, 50);
     assert_eq!((outcome.failures.all(), outcome.notes.len()), (0, 1), "{:?}", outcome.notes);
 }
@@ -51,7 +51,7 @@ fn idle_clients_request_once_and_reconnect() {
             }
         }
     });
-    let idle = Plan {
+    let idle = LoadPlan {
         manner: Manner::Crowd(Habit::Idle),
         connections: 5,
         requests: None,

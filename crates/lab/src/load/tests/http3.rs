@@ -75,10 +75,10 @@ async fn give(answer: Answer, mut stream: Stream, quic: &quinn::Connection) {
     }
 }
 
-fn quic_plan(address: SocketAddr, streams: u16) -> Plan {
+fn quic_plan(address: SocketAddr, streams: u16) -> LoadPlan {
     let usual = plan(address);
     let target = LoadTarget { is_tls: true, path: "/x?a=b".to_owned(), ..usual.target.clone() };
-    Plan { target, manner: Manner::Http3 { streams }, ..usual }
+    LoadPlan { target, manner: Manner::Http3 { streams }, ..usual }
 }
 
 fn hello() -> Answer {
@@ -90,7 +90,7 @@ fn http3_requests_are_answered_and_compared() {
     let check = |streams, body: usize| {
         let body = "x".repeat(body);
         let plan = quic_plan(quic(move |_| Answer::Body(body.clone())), streams);
-        let outcome = go(&Plan { threads: 2, ..plan });
+        let outcome = go(&LoadPlan { threads: 2, ..plan });
         assert_eq!((outcome.requests, outcome.failures.all()), (60, 0), "{streams} {:?}", outcome.notes);
         assert_eq!(outcome.handshakes, Some(Handshakes { full: 3, resumed: 0 }));
         assert!(outcome.bytes_per_second > 0.0 && outcome.latency.p50_ms.is_some(), "{outcome:?}");
@@ -105,7 +105,7 @@ fn http3_requests_are_answered_and_compared() {
 fn http3_failures_count_under_their_kind() {
     let check = |bad: Answer, kind: fn(&Failures) -> u64, note: &str| {
         let answer = move |number| if number % 10 == 9 { bad.clone() } else { hello() };
-        let outcome = go(&Plan { connections: 1, ..quic_plan(quic(answer), 1) });
+        let outcome = go(&LoadPlan { connections: 1, ..quic_plan(quic(answer), 1) });
         let failures = outcome.failures;
         assert_eq!((kind(&failures), failures.all()), (6, 6), "{failures:?} {:?}", outcome.notes);
         assert!(outcome.notes.iter().any(|said| said.contains(note)), "{:?}", outcome.notes);
@@ -122,7 +122,7 @@ fn http3_failures_count_under_their_kind() {
 fn silent_http3_server_is_a_timeout() {
     let address = quic(|number| if number < 3 { hello() } else { Answer::Silence });
     let timeout = Duration::from_millis(300);
-    let outcome = go(&Plan { connections: 1, requests: Some(5), timeout, ..quic_plan(address, 1) });
+    let outcome = go(&LoadPlan { connections: 1, requests: Some(5), timeout, ..quic_plan(address, 1) });
     assert_eq!(outcome.requests, 3);
     assert_eq!(outcome.failures, Failures { timeout: 2, ..Failures::default() }, "{outcome:?}");
 }
@@ -132,7 +132,7 @@ fn http3_without_server_fails_to_connect() {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let (timeout, seconds) = (Duration::from_millis(200), Some(0.5));
     let plan = quic_plan(socket.local_addr().unwrap(), 1);
-    let outcome = go(&Plan { connections: 2, requests: None, seconds, timeout, ..plan });
+    let outcome = go(&LoadPlan { connections: 2, requests: None, seconds, timeout, ..plan });
     assert_eq!(outcome.requests, 0);
     assert!(
         outcome.failures.connect >= 2 && outcome.failures.all() == outcome.failures.connect,
@@ -143,13 +143,13 @@ fn http3_without_server_fails_to_connect() {
 #[test]
 fn impossible_http3_plan_is_refused() {
     let usual = quic_plan("127.0.0.1:9".parse().unwrap(), 1);
-    let check = |plan: Plan, reason: &str| {
+    let check = |plan: LoadPlan, reason: &str| {
         let error = format!("{:#}", run(&plan, &AtomicBool::new(true), || {}).unwrap_err());
         assert!(error.contains(reason), "{error}");
     };
-    check(Plan { manner: Manner::Http3 { streams: 0 }, ..usual.clone() }, "at least one request");
+    check(LoadPlan { manner: Manner::Http3 { streams: 0 }, ..usual.clone() }, "at least one request");
     let target = LoadTarget { is_tls: false, ..usual.target.clone() };
-    check(Plan { target, ..usual.clone() }, "write https://");
-    check(Plan { rate: Some(5.0), ..usual.clone() }, "leave out rates");
-    check(Plan { per_connection: Some(1), ..usual }, "leave out rates");
+    check(LoadPlan { target, ..usual.clone() }, "write https://");
+    check(LoadPlan { rate: Some(5.0), ..usual.clone() }, "leave out rates");
+    check(LoadPlan { per_connection: Some(1), ..usual }, "leave out rates");
 }

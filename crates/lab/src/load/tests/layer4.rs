@@ -6,36 +6,36 @@ use super::*;
 use crate::echo;
 use crate::echo::language;
 
-fn plan_to(address: SocketAddr, transport: Transport, manner: Manner) -> Plan {
+fn plan_to(address: SocketAddr, transport: Transport, manner: Manner) -> LoadPlan {
     let usual = plan(address);
     let body_bytes = if manner == Manner::Tcp(Talk::Messages) { 100 } else { 0 };
-    Plan { target: LoadTarget { transport, ..usual.target.clone() }, manner, body_bytes, ..usual }
+    LoadPlan { target: LoadTarget { transport, ..usual.target.clone() }, manner, body_bytes, ..usual }
 }
 
-fn bytes(address: SocketAddr, talk: Talk) -> Plan {
+fn bytes(address: SocketAddr, talk: Talk) -> LoadPlan {
     plan_to(address, Transport::Tcp, Manner::Tcp(talk))
 }
 
-fn datagrams(address: SocketAddr) -> Plan {
+fn datagrams(address: SocketAddr) -> LoadPlan {
     let plan = plan_to(address, Transport::Udp, Manner::Udp { at_once: 2 });
-    Plan { body_bytes: 64, ..plan }
+    LoadPlan { body_bytes: 64, ..plan }
 }
 
 #[test]
 fn everything_comes_back_from_the_origin() {
     let address = echo::start("127.0.0.1:0".parse().unwrap()).unwrap().address;
-    let named = Plan {
+    let named = LoadPlan {
         target: LoadTarget { host: "one.lab.example".to_owned(), ..bytes(address, Talk::Hello).target },
         ..bytes(address, Talk::Hello)
     };
     let rows = [
         bytes(address, Talk::Messages),
-        Plan { body_bytes: 300_000, ..bytes(address, Talk::Messages) },
-        Plan { threads: 3, ..bytes(address, Talk::Messages) },
-        Plan { per_connection: Some(1), ..bytes(address, Talk::Messages) },
+        LoadPlan { body_bytes: 300_000, ..bytes(address, Talk::Messages) },
+        LoadPlan { threads: 3, ..bytes(address, Talk::Messages) },
+        LoadPlan { per_connection: Some(1), ..bytes(address, Talk::Messages) },
         named,
         datagrams(address),
-        Plan { connections: 100, threads: 2, ..datagrams(address) },
+        LoadPlan { connections: 100, threads: 2, ..datagrams(address) },
     ];
     for plan in rows {
         let outcome = go(&plan);
@@ -66,7 +66,7 @@ fn wrong_bytes_are_failures_of_content() {
     });
     let longer = echo(|bytes| bytes.len());
     for address in [changed, longer] {
-        let plan = Plan { connections: 1, requests: Some(3), ..bytes(address, Talk::Messages) };
+        let plan = LoadPlan { connections: 1, requests: Some(3), ..bytes(address, Talk::Messages) };
         let outcome = go(&plan);
         assert_eq!(outcome.failures.content, 3, "{outcome:?}");
     }
@@ -75,7 +75,7 @@ fn wrong_bytes_are_failures_of_content() {
         block[999_999] ^= 1;
         while stream.write_all(&block).is_ok() {}
     });
-    let outcome = go(&Plan { connections: 1, requests: Some(3), ..bytes(other_block, Talk::Bulk) });
+    let outcome = go(&LoadPlan { connections: 1, requests: Some(3), ..bytes(other_block, Talk::Bulk) });
     assert!(outcome.requests >= 3 && outcome.failures.content == outcome.requests, "{outcome:?}");
 }
 
@@ -87,9 +87,9 @@ fn connection_that_ends_early_is_broken() {
         let _ = stream.write_all(&buffer);
     });
     for plan in
-        [bytes(address, Talk::Messages), Plan { per_connection: Some(1), ..bytes(address, Talk::Messages) }]
+        [bytes(address, Talk::Messages), LoadPlan { per_connection: Some(1), ..bytes(address, Talk::Messages) }]
     {
-        let outcome = go(&Plan { connections: 1, requests: Some(2), ..plan });
+        let outcome = go(&LoadPlan { connections: 1, requests: Some(2), ..plan });
         assert_eq!((outcome.requests, outcome.failures.broken), (0, 2), "{outcome:?}");
     }
 }
@@ -104,7 +104,7 @@ fn connection_that_does_not_end_is_a_timeout() {
     });
     let plan = bytes(address, Talk::Messages);
     let timeout = Duration::from_millis(200);
-    let outcome = go(&Plan { connections: 1, requests: Some(1), per_connection: Some(1), timeout, ..plan });
+    let outcome = go(&LoadPlan { connections: 1, requests: Some(1), per_connection: Some(1), timeout, ..plan });
     assert_eq!((outcome.requests, outcome.failures.timeout), (0, 1), "{outcome:?}");
     assert!(outcome.notes[0].contains("did not end in time"), "{:?}", outcome.notes);
 }
@@ -126,7 +126,7 @@ fn lost_and_changed_datagrams_are_failures() {
         }
     });
     let timeout = Duration::from_millis(200);
-    let plan = Plan { requests: Some(20), timeout, ..datagrams(address) };
+    let plan = LoadPlan { requests: Some(20), timeout, ..datagrams(address) };
     let outcome = go(&plan);
     let failures = outcome.failures;
     assert_eq!((outcome.requests, failures.timeout, failures.content), (15, 5, 5), "{outcome:?}");
@@ -135,17 +135,17 @@ fn lost_and_changed_datagrams_are_failures() {
 #[test]
 fn impossible_plans_of_layer_4_are_refused() {
     let address = "127.0.0.1:9".parse().unwrap();
-    let check = |plan: Plan, reason: &str| {
+    let check = |plan: LoadPlan, reason: &str| {
         let error = run(&plan, &AtomicBool::new(false), || {}).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     };
     let messages = bytes(address, Talk::Messages);
-    check(Plan { body_bytes: 0, ..messages.clone() }, "from 1 to");
-    check(Plan { body_bytes: 19, per_connection: Some(1), ..messages.clone() }, "from 20 to 32768");
-    check(Plan { rate: Some(5.0), ..messages.clone() }, "leave out rate");
-    check(Plan { per_connection: Some(2), ..messages.clone() }, "ends after one message");
-    check(Plan { manner: Manner::Http, ..messages }, "need a URL with tcp://");
-    check(Plan { body_bytes: 7, ..datagrams(address) }, "from 8 to 65507");
+    check(LoadPlan { body_bytes: 0, ..messages.clone() }, "from 1 to");
+    check(LoadPlan { body_bytes: 19, per_connection: Some(1), ..messages.clone() }, "from 20 to 32768");
+    check(LoadPlan { rate: Some(5.0), ..messages.clone() }, "leave out rate");
+    check(LoadPlan { per_connection: Some(2), ..messages.clone() }, "ends after one message");
+    check(LoadPlan { manner: Manner::Http, ..messages }, "need a URL with tcp://");
+    check(LoadPlan { body_bytes: 7, ..datagrams(address) }, "from 8 to 65507");
     let many = Manner::Udp { at_once: 4 };
-    check(Plan { manner: many, ..datagrams(address) }, "no more than the sources");
+    check(LoadPlan { manner: many, ..datagrams(address) }, "no more than the sources");
 }

@@ -57,9 +57,9 @@ fn secure(has_tickets: bool, answer: impl Fn(u64) -> String + Send + Sync + 'sta
     })
 }
 
-fn secure_plan(address: SocketAddr) -> Plan {
+fn secure_plan(address: SocketAddr) -> LoadPlan {
     let usual = plan(address);
-    Plan { target: LoadTarget { is_tls: true, ..usual.target.clone() }, ..usual }
+    LoadPlan { target: LoadTarget { is_tls: true, ..usual.target.clone() }, ..usual }
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn kept_connections_shake_hands_once() {
 fn new_connections_shake_hands_as_asked() {
     let check = |resume: bool, version: TlsVersion, wanted: Handshakes| {
         let tls = Tls { resume, version: Some(version) };
-        let plan = Plan { per_connection: Some(1), tls, ..secure_plan(secure(true, |_| good("hello"))) };
+        let plan = LoadPlan { per_connection: Some(1), tls, ..secure_plan(secure(true, |_| good("hello"))) };
         let outcome = go(&plan);
         assert_eq!((outcome.requests, outcome.failures.all()), (60, 0), "{tls:?} {:?}", outcome.notes);
         assert_eq!(outcome.handshakes, Some(wanted), "{tls:?}");
@@ -90,7 +90,7 @@ fn new_connections_shake_hands_as_asked() {
 #[test]
 fn full_handshake_in_place_of_resumed_one_fails() {
     let tls = Tls { resume: true, version: Some(TlsVersion::V1_3) };
-    let plan = Plan { per_connection: Some(1), tls, ..secure_plan(secure(false, |_| good("hello"))) };
+    let plan = LoadPlan { per_connection: Some(1), tls, ..secure_plan(secure(false, |_| good("hello"))) };
     let outcome = go(&plan);
     assert_eq!(outcome.handshakes, Some(Handshakes { full: 60, resumed: 0 }));
     assert_eq!((outcome.requests, outcome.failures.connect), (60, 57), "{:?}", outcome.notes);
@@ -100,7 +100,7 @@ fn full_handshake_in_place_of_resumed_one_fails() {
 #[test]
 fn tls_bodies_are_compared() {
     let answer = |number| good(if number % 10 == 9 { "hallo" } else { "hello" });
-    let outcome = go(&Plan { connections: 1, ..secure_plan(secure(true, answer)) });
+    let outcome = go(&LoadPlan { connections: 1, ..secure_plan(secure(true, answer)) });
     assert_eq!((outcome.requests, outcome.failures.content, outcome.failures.all()), (60, 6, 6));
 }
 
@@ -123,7 +123,7 @@ fn large_request_body_crosses_tls() {
             }
         }
     });
-    let outcome = go(&Plan { body_bytes: 300_000, requests: Some(6), ..secure_plan(address) });
+    let outcome = go(&LoadPlan { body_bytes: 300_000, requests: Some(6), ..secure_plan(address) });
     assert_eq!((outcome.requests, outcome.failures.all()), (6, 0), "{:?}", outcome.notes);
     assert_eq!(seen.load(Ordering::SeqCst), 6);
 }
@@ -134,7 +134,7 @@ fn server_without_tls_is_a_failure() {
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         let _ = stream.read(&mut [0; 1024]);
     });
-    let outcome = go(&Plan { requests: Some(6), ..secure_plan(address) });
+    let outcome = go(&LoadPlan { requests: Some(6), ..secure_plan(address) });
     assert_eq!(outcome.requests, 0);
     assert!(outcome.failures.broken > 0, "{outcome:?}");
     assert_eq!(outcome.handshakes, None);
@@ -144,12 +144,12 @@ fn server_without_tls_is_a_failure() {
 fn tls_choices_need_a_url_with_https() {
     let usual = plan("127.0.0.1:9".parse().unwrap());
     let secure = secure_plan("127.0.0.1:9".parse().unwrap());
-    let check = |plan: Plan, reason: &str| {
+    let check = |plan: LoadPlan, reason: &str| {
         let error = format!("{:#}", run(&plan, &AtomicBool::new(true), || {}).unwrap_err());
         assert!(error.contains(reason), "{error}");
     };
     let tls = Tls { resume: true, version: None };
-    check(Plan { tls, ..usual }, "need a URL with https");
-    check(Plan { manner: Manner::Websocket, ..secure.clone() }, "clear text");
-    check(Plan { manner: Manner::Crowd(Habit::Idle), requests: None, ..secure }, "clear text");
+    check(LoadPlan { tls, ..usual }, "need a URL with https");
+    check(LoadPlan { manner: Manner::Websocket, ..secure.clone() }, "clear text");
+    check(LoadPlan { manner: Manner::Crowd(Habit::Idle), requests: None, ..secure }, "clear text");
 }
