@@ -29,7 +29,7 @@ use course::{CONNECTIONS, Course, TIMEOUT};
 
 /// The arguments of the command line, parsed and checked.
 #[derive(Debug)]
-pub struct Settings {
+pub struct FaultRunSettings {
     /// The files of the contenders.
     pub files: Files,
     /// The contenders.
@@ -61,7 +61,7 @@ const BESIDE_S: f64 = 2.0;
 
 /// Runs the measurement. The report is stored after every fault, so that an interrupted run keeps its finished part.
 /// The exit code is 1 if a contender that is installed has no result.
-pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
+pub fn run(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     raise_descriptor_limit();
     tools::need("curl", "curl", settings.installs)?;
@@ -116,7 +116,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<ExitCode> {
 }
 
 fn measure(
-    settings: &Settings,
+    settings: &FaultRunSettings,
     stage: &mut RunningPrograms,
     report: &mut Report,
     interrupt: &Interrupt,
@@ -177,7 +177,7 @@ fn one(
 /// The rate of all runs, and the contender that it was made from: half of the lowest capacity with default settings.
 /// Fails if no contender could be measured.
 fn rate(
-    settings: &Settings,
+    settings: &FaultRunSettings,
     course: &mut Course<'_>,
     present: &[Definition],
 ) -> anyhow::Result<(f64, Option<String>)> {
@@ -203,7 +203,7 @@ fn rate(
 }
 
 /// Announces the runs, and how long they will take.
-fn announce(settings: &Settings, report: &Report, phases: &Phases, present: usize) {
+fn announce(settings: &FaultRunSettings, report: &Report, phases: &Phases, present: usize) {
     let runs = settings.faults.len() * present * settings.protections.len();
     print(format_args!(
         "{} faults of {} s, {present} contenders, {runs} runs: about {}",

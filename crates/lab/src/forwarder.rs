@@ -21,7 +21,7 @@ pub use loops::start;
 
 /// The form of a forwarder.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct ForwarderSettings {
     /// The layer at which it forwards.
     pub layer: Layer,
     /// The event loop of the upstream's connection.

@@ -35,7 +35,7 @@ pub use stage::RunningPrograms;
 
 /// The arguments of the command line, parsed and checked.
 #[derive(Debug)]
-pub struct Settings {
+pub struct RunSettings {
     /// The files of scenarios and contenders.
     pub files: Files,
     /// The scenarios, in this order as far as setups allow.
@@ -70,7 +70,7 @@ const VERSION_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const INTERRUPTED: u8 = 130;
 
 /// Runs the measurement. The report is stored after every scenario, so that an interrupted run keeps its finished part.
-pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
+pub fn run(settings: RunSettings) -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::listen()?;
     raise_descriptor_limit();
     let program = std::env::current_exe()?;
@@ -135,7 +135,7 @@ pub fn run(settings: Settings) -> anyhow::Result<ExitCode> {
 }
 
 fn measure_all(
-    settings: &Settings,
+    settings: &RunSettings,
     stage: &mut RunningPrograms,
     report: &mut Report,
     interrupt: &Interrupt,
@@ -176,7 +176,7 @@ fn measure_all(
 
 /// Measures one scenario; if it cannot be measured, a note says why, and the run continues.
 fn measure_step(
-    settings: &Settings,
+    settings: &RunSettings,
     stage: &mut RunningPrograms,
     step: &PlannedScenario,
     result: &mut ScenarioResult,
@@ -264,7 +264,7 @@ fn announce(steps: &[PlannedScenario], report: &Report) {
     }
 }
 
-impl Settings {
+impl RunSettings {
     fn empty_result(&self, step: &PlannedScenario) -> ScenarioResult {
         let missing = |definition: &Definition| ContenderResult {
             name: definition.name.clone(),

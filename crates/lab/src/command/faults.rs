@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use super::run::{program, unused_name};
 use crate::contender::Definition;
-use crate::faults::{self, EndpointFault, Settings};
+use crate::faults::{self, EndpointFault, FaultRunSettings};
 use crate::files::{Files, FilesArguments, select};
 use crate::result::Protection;
 use crate::run::Binaries;
@@ -65,7 +65,7 @@ pub fn run(arguments: &FaultsArguments) -> anyhow::Result<ExitCode> {
 }
 
 impl FaultsArguments {
-    fn settings(&self) -> anyhow::Result<Settings> {
+    fn settings(&self) -> anyhow::Result<FaultRunSettings> {
         let usual_seconds = if self.quick { QUICK_SECONDS } else { USUAL_SECONDS };
         let fault_seconds = self.seconds.unwrap_or(usual_seconds);
         if !SECONDS.contains(&fault_seconds) {
@@ -83,7 +83,7 @@ impl FaultsArguments {
         if let Some(path) = &self.weir {
             measured.insert("weir".to_owned(), program(path)?);
         }
-        Ok(Settings {
+        Ok(FaultRunSettings {
             files,
             contenders,
             protections: named(&self.protection, &[Protection::Default, Protection::Recommended]),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::anyhow;
 
-use crate::forwarder::{Buffers, Layer, Model, Settings, start};
+use crate::forwarder::{Buffers, Layer, Model, ForwarderSettings, start};
 use crate::terminal::print;
 
 /// Arguments of `weir lab forwarder`.
@@ -33,7 +33,7 @@ pub struct ForwarderArguments {
 
 /// Forwards until the process is stopped.
 pub fn run(arguments: &ForwarderArguments) -> anyhow::Result<ExitCode> {
-    let running = start(Settings {
+    let running = start(ForwarderSettings {
         layer: arguments.layer,
         model: arguments.model,
         workers: usize::from(arguments.workers),

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use crate::contender::Definition;
 use crate::files::{Files, FilesArguments, select};
-use crate::run::{Binaries, Settings, Wishes};
+use crate::run::{Binaries, RunSettings, Wishes};
 
 /// Arguments of `weir lab run`.
 #[derive(Clone, Debug, clap::Args)]
@@ -73,7 +73,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
 }
 
 impl RunArguments {
-    fn settings(&self) -> anyhow::Result<Settings> {
+    fn settings(&self) -> anyhow::Result<RunSettings> {
         if self.seconds.is_some_and(|seconds| !SECONDS.contains(&seconds)) {
             bail!("--seconds is between {} and {}", SECONDS.start(), SECONDS.end());
         }
@@ -108,7 +108,7 @@ impl RunArguments {
             select("contender", &contenders, std::slice::from_ref(baseline), |one| &one.name, |_| true)
                 .context("--baseline does not take part")?;
         }
-        Ok(Settings {
+        Ok(RunSettings {
             files,
             scenarios,
             contenders,

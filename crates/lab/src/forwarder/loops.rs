@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::layer7::Upstream;
 use super::link::{self, LinkReader, LinkWriter};
-use super::{Layer, Model, Settings, layer4, layer7};
+use super::{Layer, Model, ForwarderSettings, layer4, layer7};
 
 /// Connections that wait to be accepted; the kernel takes no more than its own limit.
 const BACKLOG: i32 = 4096;
@@ -46,7 +46,7 @@ type Halves = (LinkReader, LinkWriter);
 /// State that all loops share.
 #[derive(Debug)]
 pub(super) struct Loops {
-    pub(super) settings: Settings,
+    pub(super) settings: ForwarderSettings,
     /// Sends each carrying loop the request for a connection.
     carriers: Vec<mpsc::UnboundedSender<oneshot::Sender<io::Result<Halves>>>>,
     /// Idle connections on the loop of this number, which only that loop uses.
@@ -107,7 +107,7 @@ impl Loops {
 }
 
 /// Starts all threads. Fails when the address cannot be listened on.
-pub fn start(settings: Settings) -> anyhow::Result<RunningForwarder> {
+pub fn start(settings: ForwarderSettings) -> anyhow::Result<RunningForwarder> {
     let count = settings.workers;
     let mut listeners = vec![listen(settings.listen).context("choose another address with --listen")?];
     let address = listeners[0].local_addr()?;
@@ -163,7 +163,7 @@ fn listen(address: SocketAddr) -> anyhow::Result<std::net::TcpListener> {
 }
 
 /// Opens connections for other loops and carries them.
-async fn carry(mut orders: mpsc::UnboundedReceiver<oneshot::Sender<io::Result<Halves>>>, settings: Settings) {
+async fn carry(mut orders: mpsc::UnboundedReceiver<oneshot::Sender<io::Result<Halves>>>, settings: ForwarderSettings) {
     while let Some(reply) = orders.recv().await {
         tokio::spawn(async move {
             let halves = link::connect(settings.origin, settings.buffers).await.map(link::lend);

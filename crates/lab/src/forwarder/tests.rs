@@ -12,12 +12,12 @@ const LARGE_BYTES: usize = 26_650;
 const UPLOAD_BYTES: usize = 1_000_000;
 
 /// Calls `check` with every form, in front of this origin.
-fn with_every_form(origin: SocketAddr, layers: &[Layer], check: impl Fn(SocketAddr, Settings)) {
+fn with_every_form(origin: SocketAddr, layers: &[Layer], check: impl Fn(SocketAddr, ForwarderSettings)) {
     for &layer in layers {
         for model in [Model::SameLoop, Model::SharedPool, Model::SeparatePools] {
             for buffers in [Buffers::Pooled, Buffers::Fresh] {
                 let listen = "127.0.0.1:0".parse().unwrap();
-                let settings = Settings { layer, model, workers: 2, listen, origin, buffers };
+                let settings = ForwarderSettings { layer, model, workers: 2, listen, origin, buffers };
                 check(start(settings).unwrap().address, settings);
             }
         }
