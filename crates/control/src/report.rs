@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::instance::InstanceInfo;
 use model::report::{
-    Certificates, Endpoints, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, Traffic,
+    Certificates, EndpointResponder, Explain, Listening, LogLevel, MetricsText, NodeHealth, Readiness, Traffic,
     UpstreamNodes, WorkerRevisions,
 };
 
@@ -32,7 +32,7 @@ pub struct Reports {
     /// The router's decision on a request; none where that cannot be asked.
     pub explain: Option<Arc<dyn Explain>>,
     /// The endpoints of loaded code in the control API; none where no code runs.
-    pub endpoints: Option<Arc<dyn Endpoints>>,
+    pub endpoints: Option<Arc<dyn EndpointResponder>>,
     /// The level of the instance's own log; none where it cannot be changed.
     pub log_level: Option<Arc<dyn LogLevel>>,
     /// The rates of traffic; none where they are not measured.

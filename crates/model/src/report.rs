@@ -263,7 +263,7 @@ pub struct EndpointReply {
 pub type PendingReply = Pin<Box<dyn Future<Output = Result<EndpointReply, String>> + Send>>;
 
 /// Answers requests to endpoints of loaded code in the control API.
-pub trait Endpoints: Send + Sync {
+pub trait EndpointResponder: Send + Sync {
     /// The answer of `endpoint`.
     fn ask(&self, endpoint: LoadedEndpoint, request: EndpointRequest) -> PendingReply;
 }

@@ -166,12 +166,12 @@ impl Endpoint {
 
 /// All endpoints in use, so that the same place is always the same endpoint.
 #[derive(Default)]
-pub struct Endpoints {
+pub struct EndpointTable {
     next_id: AtomicU64,
     known: Mutex<HashMap<EndpointKey, Weak<Endpoint>>>,
 }
 
-impl Endpoints {
+impl EndpointTable {
     /// The endpoint for `key`, made if no holder has one.
     pub fn intern(&self, key: EndpointKey) -> Arc<Endpoint> {
         let mut known = self.known.lock();
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn same_address_is_same_endpoint_while_held() {
-        let endpoints = Endpoints::default();
+        let endpoints = EndpointTable::default();
         let key =
             |port| EndpointKey::cleartext(SocketAddr::from(([127, 0, 0, 1], port)), KeepAlive::default());
         let first = endpoints.intern(key(80));
@@ -213,7 +213,7 @@ mod tests {
     fn open_connections_are_limited_and_wanted_once() {
         let keep_alive = KeepAlive { max_connections: 2, ..KeepAlive::default() };
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
-        let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, keep_alive));
+        let endpoint = EndpointTable::default().intern(EndpointKey::cleartext(address, keep_alive));
         assert!(
             endpoint.try_open() && !endpoint.is_full() && endpoint.try_open() && !endpoint.takes_idle_away()
         );
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn tls_identity_and_protocol_separate_endpoints() {
-        let (endpoints, identities) = (Endpoints::default(), ClientIdentities::default());
+        let (endpoints, identities) = (EndpointTable::default(), ClientIdentities::default());
         let address = SocketAddr::from(([127, 0, 0, 1], 443));
         let alpn = |alpn| identities.intern(ClientIdentity { alpn, ..ClientIdentity::default() }).unwrap();
         let (one, other) = (alpn(&[]), alpn(ALPN_HTTP1));

@@ -20,7 +20,7 @@ use stdx::address_family::AddressFamily;
 use stdx::published::Published;
 use tokio::sync::Notify;
 
-use crate::endpoint::Endpoints;
+use crate::endpoint::EndpointTable;
 use crate::env;
 use crate::nodes::{NodeSet, NodePlan};
 use node_sets::{names, publish_nodes};
@@ -78,7 +78,7 @@ pub trait Lookup: Send + Sync + 'static {
 /// See the module. Dropping it ends the background work.
 pub struct Resolver {
     shared: Arc<ResolverState>,
-    endpoints: Arc<Endpoints>,
+    endpoints: Arc<EndpointTable>,
 }
 
 struct ResolverState {
@@ -137,7 +137,7 @@ impl Resolver {
     pub fn start(lookup: Arc<dyn Lookup>, ttl: TtlBounds) -> std::io::Result<Resolver> {
         let table = Mutex::new(NameTable { ttl, ..NameTable::default() });
         let shared = Arc::new(ResolverState { table, changed: Notify::new(), settled: Condvar::new() });
-        let endpoints = Arc::new(Endpoints::default());
+        let endpoints = Arc::new(EndpointTable::default());
         let (known, interned) = (shared.clone(), endpoints.clone());
         env::service("dns", move || resolve_loop(known.clone(), interned.clone(), lookup.clone()))?;
         Ok(Resolver { shared, endpoints })
@@ -226,7 +226,7 @@ struct PendingLookup {
 }
 
 /// The background loop: asks for what is due, takes answers in, sleeps until the next is due.
-async fn resolve_loop(shared: Arc<ResolverState>, endpoints: Arc<Endpoints>, lookup: Arc<dyn Lookup>) {
+async fn resolve_loop(shared: Arc<ResolverState>, endpoints: Arc<EndpointTable>, lookup: Arc<dyn Lookup>) {
     let mut asking: Vec<PendingLookup> = Vec::new();
     // Lookups of a run that has panicked ended with it.
     shared.lock().names.values_mut().for_each(|name| name.asking = false);
@@ -323,7 +323,7 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn take_in(table: &mut NameTable, endpoints: &Endpoints, name: &str, answer: Result<LookupAnswer, String>) {
+fn take_in(table: &mut NameTable, endpoints: &EndpointTable, name: &str, answer: Result<LookupAnswer, String>) {
     let ttl = table.ttl;
     let Some(state) = table.names.get_mut(name) else { return };
     let was_failing = state.error.is_some();

@@ -100,7 +100,7 @@ mod tests {
 
     use exchange::overload::Priority;
     use exchange::overload::wait_queue::Blocked;
-    use net::endpoint::{EndpointKey, Endpoints, KeepAlive};
+    use net::endpoint::{EndpointKey, EndpointTable, KeepAlive};
     use testkit::CountedTask;
 
     use super::*;
@@ -109,7 +109,7 @@ mod tests {
     fn closed_connection_wakes_a_waiting_request() {
         let keep_alive = KeepAlive { max_connections: 1, ..KeepAlive::default() };
         let address = ([127, 0, 0, 1], 80).into();
-        let endpoint = Endpoints::default().intern(EndpointKey::cleartext(address, keep_alive));
+        let endpoint = EndpointTable::default().intern(EndpointKey::cleartext(address, keep_alive));
         let (queue, task) = (Arc::<WaitQueue>::default(), Arc::<CountedTask>::default());
         let place = ConnectionPlace::new(&endpoint, Some(&queue)).unwrap();
         assert_eq!(ConnectionPlace::new(&endpoint, Some(&queue)).unwrap_err().cause, Cause::NodeConnections);

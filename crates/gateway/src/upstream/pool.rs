@@ -146,7 +146,7 @@ const ROOM_KEPT_MS: u64 = 60_000;
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
-    use net::endpoint::{EndpointKey, Endpoints, KeepAlive};
+    use net::endpoint::{EndpointKey, EndpointTable, KeepAlive};
     use net::env;
     use net::transport::Transport;
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use super::arrivals::{Arrivals, TrafficShare, WINDOW};
-use super::endpoint::Endpoints;
+use super::endpoint::EndpointSet;
 use super::plan::{EndpointFault, Phases, Switch};
 use super::refused::Refused;
 use crate::contender::Definition;
@@ -92,14 +92,14 @@ impl Course<'_> {
         })
     }
 
-    fn endpoints(&self, count: u8) -> anyhow::Result<Endpoints> {
-        Endpoints::start(count, self.phases.all() + BESIDE, &self.stage.placement().origin)
+    fn endpoints(&self, count: u8) -> anyhow::Result<EndpointSet> {
+        EndpointSet::start(count, self.phases.all() + BESIDE, &self.stage.placement().origin)
     }
 
     /// Switches the conditions at their times until the end of the load; ends the load after an interrupt.
     fn follow(
         &self,
-        endpoints: &Endpoints,
+        endpoints: &EndpointSet,
         switches: &[Switch],
         began: Instant,
         refused: &mut Refused,
@@ -122,7 +122,7 @@ impl Course<'_> {
     }
 
     /// The traffic of the first endpoint. Refused connections count as its own, if they are given.
-    fn traffic(&self, endpoints: &Endpoints, refused: Option<&Refused>, began: Instant) -> FaultyTraffic {
+    fn traffic(&self, endpoints: &EndpointSet, refused: Option<&Refused>, began: Instant) -> FaultyTraffic {
         let [begin, recovery, end] = self.phases.ends().map(|at| began + at);
         let with = share(endpoints, refused, begin, recovery);
         // After its return the endpoint counts its own requests.
@@ -148,7 +148,7 @@ fn capacity_of(outcome: &LoadOutcome) -> anyhow::Result<f64> {
 }
 
 /// The share of the first endpoint in the traffic of a time.
-fn share(endpoints: &Endpoints, refused: Option<&Refused>, from: Instant, until: Instant) -> TrafficShare {
+fn share(endpoints: &EndpointSet, refused: Option<&Refused>, from: Instant, until: Instant) -> TrafficShare {
     let received: Vec<Vec<u64>> =
         endpoints.arrivals().map(|one: &Arrivals| one.windows(from, until)).collect();
     let mut faulty = received.first().cloned().unwrap_or_default();

@@ -45,7 +45,7 @@ impl Condition {
 
 /// Running endpoints; they end when this is dropped.
 #[derive(Debug)]
-pub(super) struct Endpoints {
+pub(super) struct EndpointSet {
     endpoints: Vec<TestEndpoint>,
     /// Ends the thread when it is dropped.
     stop: Option<watch::Sender<()>>,
@@ -66,10 +66,10 @@ struct Service {
     arrivals: Arc<Arrivals>,
 }
 
-impl Endpoints {
+impl EndpointSet {
     /// Starts this many healthy endpoints, with room to record `length` from now on. They run on these cores, on all if
     /// none is named. Fails if an address cannot be bound.
-    pub(super) fn start(count: u8, length: Duration, on: &[usize]) -> anyhow::Result<Endpoints> {
+    pub(super) fn start(count: u8, length: Duration, on: &[usize]) -> anyhow::Result<EndpointSet> {
         let began = Instant::now();
         let (mut endpoints, mut services) = (Vec::new(), Vec::new());
         for number in 1..=count {
@@ -91,7 +91,7 @@ impl Endpoints {
             .name("endpoints".to_owned())
             .spawn(move || serve_all(services, stopped, &on))
             .context("the endpoints have no thread")?;
-        Ok(Endpoints { endpoints, stop: Some(stop), thread: Some(thread) })
+        Ok(EndpointSet { endpoints, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Their addresses.
@@ -110,7 +110,7 @@ impl Endpoints {
     }
 }
 
-impl Drop for Endpoints {
+impl Drop for EndpointSet {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.thread.take() {

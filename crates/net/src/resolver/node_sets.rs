@@ -8,7 +8,7 @@ use stdx::published::Published;
 use stdx::weight_share::weights_of_addresses;
 
 use super::Name;
-use crate::endpoint::{EndpointKey, Endpoints};
+use crate::endpoint::{EndpointKey, EndpointTable};
 use crate::node_state::NodeStates;
 use crate::nodes::{ResolvedNode, NodeSet, NodePlan, PlannedNode};
 
@@ -22,7 +22,7 @@ pub(super) fn names(plan: &NodePlan) -> impl Iterator<Item = &str> {
 fn node_set(
     plan: &NodePlan,
     known: &BTreeMap<Box<str>, Name>,
-    endpoints: &Endpoints,
+    endpoints: &EndpointTable,
     states: &Arc<NodeStates>,
 ) -> NodeSet {
     let mut note = plan.note.as_deref().map(str::to_owned);
@@ -91,7 +91,7 @@ pub(super) fn publish_nodes(
     cell: &Published<NodeSet>,
     plan: &NodePlan,
     known: &BTreeMap<Box<str>, Name>,
-    endpoints: &Endpoints,
+    endpoints: &EndpointTable,
 ) {
     let waits = names(plan).any(|host| known.get(host).is_none_or(|name| !name.tried));
     let held = cell.load();

@@ -102,7 +102,7 @@ fn an_equal_set_is_not_published_again() {
 #[test]
 fn the_last_good_answer_outlives_failures() {
     let mut table = NameTable::default();
-    let (cell, endpoints) = (cell(), Endpoints::default());
+    let (cell, endpoints) = (cell(), EndpointTable::default());
     table.names.insert("node.test".into(), unknown());
     table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
     let mut check = |given: Result<LookupAnswer, String>, want: &[&str], note: bool| {
@@ -139,7 +139,7 @@ fn an_answer_holds_for_its_time_within_bounds() {
         table.names.insert("node.test".into(), unknown());
         let before_ns = env::monotonic_ns();
         let given = LookupAnswer { ttl: Duration::from_secs(ttl_s), ..answer(&["10.0.0.1"]).unwrap() };
-        take_in(&mut table, &Endpoints::default(), "node.test", Ok(given));
+        take_in(&mut table, &EndpointTable::default(), "node.test", Ok(given));
         let due_ns = table.names["node.test"].due_ns;
         assert!(due_ns >= before_ns + least_s * 1_000_000_000, "{ttl_s}");
         assert!(due_ns <= env::monotonic_ns() + most_s * 1_000_000_000, "{ttl_s}");
@@ -229,7 +229,7 @@ fn addresses_of_a_name_share_its_weight() {
 #[test]
 fn half_an_answer_does_not_change_the_family() {
     let mut table = NameTable::default();
-    let (cell, endpoints) = (cell(), Endpoints::default());
+    let (cell, endpoints) = (cell(), EndpointTable::default());
     table.names.insert("node.test".into(), unknown());
     table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
     let half =
@@ -247,7 +247,7 @@ fn half_an_answer_does_not_change_the_family() {
 #[test]
 fn refused_address_is_no_node_after_any_lookup() {
     let mut table = NameTable::default();
-    let (cell, endpoints) = (cell(), Endpoints::default());
+    let (cell, endpoints) = (cell(), EndpointTable::default());
     table.names.insert("node.test".into(), unknown());
     let refuses =
         |address: IpAddr| address.to_canonical().to_string().starts_with("169.254.").then_some("link-local");

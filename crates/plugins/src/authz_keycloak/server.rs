@@ -44,11 +44,11 @@ pub(super) struct Server {
 /// The fetched endpoints and token; outlives configuration changes that do not concern it.
 #[derive(Default)]
 struct KeycloakCache {
-    endpoints: Fetched<Endpoints>,
+    endpoints: Fetched<KeycloakEndpoints>,
     token: Fetched<ClientToken>,
 }
 
-struct Endpoints {
+struct KeycloakEndpoints {
     token: Option<OutboundDestination>,
     registration: Option<OutboundDestination>,
 }
@@ -187,12 +187,12 @@ impl Server {
         })
     }
 
-    async fn endpoints(&self, local: &Local) -> Result<Arc<Endpoints>, String> {
+    async fn endpoints(&self, local: &Local) -> Result<Arc<KeycloakEndpoints>, String> {
         let discovery = self.discovery.as_ref().ok_or("there is no discovery document configured")?;
         let fetch = async {
             let answer = api_call::get(local, discovery, None, &self.calls, &[]).await?;
             let document: Value = api_call::json(&answer, discovery)?;
-            Ok(Endpoints {
+            Ok(KeycloakEndpoints {
                 token: self.open(&document["token_endpoint"]).await?,
                 registration: self.open(&document["resource_registration_endpoint"]).await?,
             })

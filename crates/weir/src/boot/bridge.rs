@@ -23,7 +23,7 @@ use model::acme::Challenges;
 use model::instance::{ConnectionCounts, Connections, InstanceInfo};
 use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{
-    Breakdown, CertificateReport, Certificates, EndpointRequest, Endpoints, Explain, ExplainQuestion,
+    Breakdown, CertificateReport, Certificates, EndpointRequest, EndpointResponder, Explain, ExplainQuestion,
     ExplainSession, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, OpenSessions, PendingReply,
     Rate, Readiness, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth,
     UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
@@ -355,7 +355,7 @@ impl Explain for Report {
 /// How long an answer of an endpoint is waited for: as long as a worker lets it run, and a while for a busy worker.
 const ENDPOINT_WAIT: Duration = Duration::from_millis(PHASE_WAIT_MS + 5_000);
 
-impl Endpoints for Report {
+impl EndpointResponder for Report {
     fn ask(&self, endpoint: LoadedEndpoint, request: EndpointRequest) -> PendingReply {
         let reply = self.gateway.engine().map(|engine| engine.ask_endpoint(endpoint, request));
         Box::pin(async move {

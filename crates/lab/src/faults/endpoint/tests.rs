@@ -27,7 +27,7 @@ fn until<T>(mut probe: impl FnMut() -> Option<T>) -> T {
 
 #[test]
 fn condition_changes_responses_and_time() {
-    let endpoints = Endpoints::start(2, Duration::from_secs(60), &[]).unwrap();
+    let endpoints = EndpointSet::start(2, Duration::from_secs(60), &[]).unwrap();
     let addresses = endpoints.addresses();
     assert_ne!(addresses[0].ip(), addresses[1].ip());
     let mut stream = TcpStream::connect(addresses[0]).unwrap();
@@ -44,7 +44,7 @@ fn condition_changes_responses_and_time() {
 
 #[test]
 fn hung_endpoint_answers_after_its_return() {
-    let endpoints = Endpoints::start(1, Duration::from_secs(60), &[]).unwrap();
+    let endpoints = EndpointSet::start(1, Duration::from_secs(60), &[]).unwrap();
     endpoints.switch(0, Condition::Hung);
     let mut stream = TcpStream::connect(endpoints.addresses()[0]).unwrap();
     write!(stream, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
@@ -60,7 +60,7 @@ fn hung_endpoint_answers_after_its_return() {
 
 #[test]
 fn dead_endpoint_resets_refuses_and_returns() {
-    let endpoints = Endpoints::start(1, Duration::from_secs(60), &[]).unwrap();
+    let endpoints = EndpointSet::start(1, Duration::from_secs(60), &[]).unwrap();
     let address = endpoints.addresses()[0];
     let mut stream = TcpStream::connect(address).unwrap();
     ask(&mut stream, "/").unwrap();
@@ -74,7 +74,7 @@ fn dead_endpoint_resets_refuses_and_returns() {
 
 #[test]
 fn stopped_endpoint_closes_in_order() {
-    let endpoints = Endpoints::start(1, Duration::from_secs(60), &[]).unwrap();
+    let endpoints = EndpointSet::start(1, Duration::from_secs(60), &[]).unwrap();
     let address = endpoints.addresses()[0];
     let mut idle = TcpStream::connect(address).unwrap();
     ask(&mut idle, "/").unwrap();
