@@ -129,7 +129,7 @@ enum Filled {
 
 /// Reads encrypted bytes once and decrypts them.
 fn fill(socket: &OwnedFd, tls: &mut ClientConnection) -> Result<Filled, WireError> {
-    match tls.read_tls(&mut Socket(socket)) {
+    match tls.read_tls(&mut TlsSocket(socket)) {
         Ok(0) => Ok(Filled::End),
         Ok(_) => {
             let processed = tls.process_new_packets();
@@ -147,7 +147,7 @@ fn fill(socket: &OwnedFd, tls: &mut ClientConnection) -> Result<Filled, WireErro
 /// Sends encrypted bytes; false if the kernel takes no more now.
 fn flush(socket: &OwnedFd, tls: &mut ClientConnection) -> Result<bool, WireError> {
     while tls.wants_write() {
-        match tls.write_tls(&mut Socket(socket)) {
+        match tls.write_tls(&mut TlsSocket(socket)) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(of_socket(&error)),
@@ -164,15 +164,15 @@ fn of_socket(error: &io::Error) -> WireError {
 }
 
 /// A socket as rustls wants it.
-struct Socket<'a>(&'a OwnedFd);
+struct TlsSocket<'a>(&'a OwnedFd);
 
-impl Read for Socket<'_> {
+impl Read for TlsSocket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         socket::receive(self.0, buffer)?.ok_or_else(|| ErrorKind::WouldBlock.into())
     }
 }
 
-impl Write for Socket<'_> {
+impl Write for TlsSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match socket::send(self.0, bytes)? {
             0 if !bytes.is_empty() => Err(ErrorKind::WouldBlock.into()),

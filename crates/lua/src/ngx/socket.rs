@@ -24,7 +24,7 @@ const READ_BYTES: usize = 16 * 1024;
 
 /// A socket of a script.
 #[derive(Default)]
-struct Socket {
+struct ScriptSocket {
     link: Option<SocketConnection>,
     /// Bytes that have arrived and were not received.
     buffer: Vec<u8>,
@@ -39,7 +39,7 @@ struct Socket {
 
 /// The handle that a script holds.
 #[derive(Clone, Default)]
-struct Tcp(Rc<RefCell<Socket>>);
+struct Tcp(Rc<RefCell<ScriptSocket>>);
 
 impl UserData for Tcp {}
 

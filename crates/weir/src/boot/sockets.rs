@@ -15,7 +15,7 @@ use net::listener::{self, Application, Interception, Listener, ListenerSet, Prot
 
 use super::lasting::Lasting;
 use super::occupant::listening_on;
-use super::upgrade::Socket;
+use super::upgrade::InheritedSocket;
 use crate::settings::Settings;
 
 /// Bound sockets, and their descriptions for the control side and a successor.
@@ -104,7 +104,7 @@ fn name_for(protocols: Protocols) -> &'static str {
 ///
 /// # Errors
 /// The listener's name, its address and the error of the system.
-pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::Result<Sockets> {
+pub(super) fn bind(settings: &Settings, mut inherited: Vec<InheritedSocket>) -> anyhow::Result<Sockets> {
     let adopted = adopt(&mut inherited, settings)?;
     let proxy = listener::bind_all(&adopted, &wanted(settings), settings.workers);
     let proxy = proxy.map_err(|fault| {
@@ -144,7 +144,7 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<Socket>) -> anyhow::R
 pub(super) const DATAGRAMS: &str = "proxy-tls-http3/udp";
 
 /// The proxy's listeners among the inherited sockets.
-fn adopt(inherited: &mut Vec<Socket>, settings: &Settings) -> anyhow::Result<ListenerSet> {
+fn adopt(inherited: &mut Vec<InheritedSocket>, settings: &Settings) -> anyhow::Result<ListenerSet> {
     let mut datagrams: Vec<(SocketAddr, UdpSocket)> = Vec::new();
     for socket in inherited.extract_if(.., |socket| socket.name == DATAGRAMS) {
         let socket = UdpSocket::from(OwnedFd::from(socket.listener));
@@ -184,8 +184,8 @@ fn adopt(inherited: &mut Vec<Socket>, settings: &Settings) -> anyhow::Result<Lis
 }
 
 /// The inherited socket of the setting `name`, if it has this address.
-fn take(inherited: &mut Vec<Socket>, name: &str, address: SocketAddr) -> Option<TcpListener> {
-    let is_it = |socket: &Socket| {
+fn take(inherited: &mut Vec<InheritedSocket>, name: &str, address: SocketAddr) -> Option<TcpListener> {
+    let is_it = |socket: &InheritedSocket| {
         let real = socket.listener.local_addr().ok();
         socket.name == name && (socket.asked == address || real == Some(address))
     };

@@ -30,6 +30,6 @@ pub(super) use changeover::OldSide;
 pub(super) use executable::Executable;
 pub(super) use go_between::stand_if_asked;
 pub(super) use outcome::{UpgradeOutcome, write as write_outcome};
-pub(super) use predecessor::{Predecessor, QUIC_LINE, Socket};
+pub(super) use predecessor::{Predecessor, QUIC_LINE, InheritedSocket};
 pub(crate) use request::request;
 pub(super) use successor::{Offer, Successor, start as start_successor};

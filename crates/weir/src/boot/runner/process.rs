@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::child::PARENT_VARIABLE;
 use super::output;
 use super::settings::RunnerSettings;
-use super::socket::Socket;
+use super::socket::RunnerSocket;
 
 /// How long a process gets to end by itself after TERM, as in APISIX; then it is killed.
 const END_LIMIT: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const COMMON_VARIABLES: [&str; 7] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TM
 /// See the module. Dropping it ends the process and waits for that.
 pub(super) struct Process {
     child: Child,
-    socket: Socket,
+    socket: RunnerSocket,
     started: Instant,
     status: Option<ExitStatus>,
 }
@@ -37,7 +37,7 @@ impl Process {
     /// # Errors
     /// The socket has no place, or the process cannot be started.
     pub(super) fn start(settings: &RunnerSettings, runner: &Arc<Runner>) -> Result<Process, String> {
-        let socket = Socket::make(settings)?;
+        let socket = RunnerSocket::make(settings)?;
         let mut command = Command::new(itself());
         command.args(&settings.command).env_clear().process_group(0).stdin(Stdio::null());
         let common = COMMON_VARIABLES.iter().map(|name| (*name).to_owned());

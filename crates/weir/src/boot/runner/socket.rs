@@ -16,27 +16,27 @@ const PATH_BYTES_MAX: usize = 107;
 const TRIES: usize = 100;
 
 /// See the module. Dropping it removes the folder.
-pub(super) struct Socket {
+pub(super) struct RunnerSocket {
     path: PathBuf,
     folder: Option<PathBuf>,
 }
 
-impl Socket {
+impl RunnerSocket {
     /// A place for the socket of a new runner. Folders are below that for temporary files, because paths of sockets are short.
     ///
     /// # Errors
     /// The folder cannot be made, or the path is too long.
-    pub(super) fn make(settings: &RunnerSettings) -> Result<Socket, String> {
+    pub(super) fn make(settings: &RunnerSettings) -> Result<RunnerSocket, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if let Some(path) = &settings.socket {
-            return Ok(Socket { path: checked(path.clone())?, folder: None });
+            return Ok(RunnerSocket { path: checked(path.clone())?, folder: None });
         }
         let mut failed = None;
         for _ in 0..TRIES {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let folder = std::env::temp_dir().join(format!("weir-runner-{}-{number}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&folder) {
-                Ok(()) => return Socket::within(folder, settings),
+                Ok(()) => return RunnerSocket::within(folder, settings),
                 // Another user may have made it: it is never used.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                     failed = Some((folder, error))
@@ -53,8 +53,8 @@ impl Socket {
         Err(format!("the folder {} of its socket cannot be made: {error}", folder.display()))
     }
 
-    fn within(folder: PathBuf, settings: &RunnerSettings) -> Result<Socket, String> {
-        let socket = Socket { path: folder.join(NAME), folder: Some(folder.clone()) };
+    fn within(folder: PathBuf, settings: &RunnerSettings) -> Result<RunnerSocket, String> {
+        let socket = RunnerSocket { path: folder.join(NAME), folder: Some(folder.clone()) };
         if let Some(user) = settings.user {
             std::os::unix::fs::chown(&folder, Some(user.uid), Some(user.gid)).map_err(|error| {
                 format!("the folder {} of its socket cannot be given to its user: {error}", folder.display())
@@ -70,7 +70,7 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for RunnerSocket {
     fn drop(&mut self) {
         if let Some(folder) = &self.folder {
             // The runner may have removed its socket.

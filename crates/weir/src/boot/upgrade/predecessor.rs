@@ -24,7 +24,7 @@ pub(in crate::boot) const QUIC_LINE: &str = "quic-line";
 
 /// A listening socket that was handed over.
 #[derive(Debug)]
-pub(in crate::boot) struct Socket {
+pub(in crate::boot) struct InheritedSocket {
     /// The setting it belongs to.
     pub(in crate::boot) name: String,
     /// The address in that setting.
@@ -37,7 +37,7 @@ pub(in crate::boot) struct Socket {
 #[derive(Debug)]
 pub(in crate::boot) struct Predecessor {
     channel: Channel,
-    sockets: Mutex<Vec<Socket>>,
+    sockets: Mutex<Vec<InheritedSocket>>,
     tickets: Mutex<Vec<TicketSecret>>,
     quic: Mutex<Option<QuicState>>,
     /// The line by which datagrams of its connections are passed back.
@@ -79,7 +79,7 @@ impl Predecessor {
         Ok(Some(predecessor))
     }
 
-    fn receive_sockets(&self) -> anyhow::Result<Vec<Socket>> {
+    fn receive_sockets(&self) -> anyhow::Result<Vec<InheritedSocket>> {
         let mut all = Vec::new();
         loop {
             let (UpgradeMessage::Sockets { protocol, sockets, more }, descriptors) = self.receive()? else {
@@ -95,7 +95,7 @@ impl Predecessor {
             }
             for (socket, descriptor) in sockets.into_iter().zip(descriptors) {
                 let listener = TcpListener::from(descriptor);
-                all.push(Socket { name: socket.name, asked: socket.asked, listener });
+                all.push(InheritedSocket { name: socket.name, asked: socket.asked, listener });
             }
             if !more {
                 return Ok(all);
@@ -104,7 +104,7 @@ impl Predecessor {
     }
 
     /// The sockets that were handed over; empty at the second call.
-    pub(in crate::boot) fn take_sockets(&self) -> Vec<Socket> {
+    pub(in crate::boot) fn take_sockets(&self) -> Vec<InheritedSocket> {
         std::mem::take(&mut *self.sockets.lock())
     }
 
