@@ -45,7 +45,7 @@ use deadline_policy::DeadlinePolicy;
 use exchange::exchange::Attempt;
 use exchange::options::Timeouts;
 use health::Health;
-use net::endpoint::Protocol;
+use net::endpoint::EndpointProtocol;
 use net::nodes::NodeSet;
 use original::OriginalPolicy;
 use protection::Protection;
@@ -77,7 +77,7 @@ pub struct Upstream {
     /// Its scheme, as users write it.
     pub scheme: &'static str,
     /// The protocol of connections to the nodes.
-    pub protocol: Protocol,
+    pub protocol: EndpointProtocol,
     /// Whether no request may use HTTP/1, because the scheme is one of gRPC.
     pub needs_http2: bool,
     /// Most retries; the number of nodes less one if not set.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scenario::Protocol;
+use crate::scenario::ScenarioProtocol;
 use crate::yaml;
 
 /// One gateway that can be asked, or the origin itself.
@@ -30,7 +30,7 @@ pub struct Definition {
     pub version: String,
     /// The protocols that its clients may use.
     #[serde(default = "plain")]
-    pub protocols: Vec<Protocol>,
+    pub protocols: Vec<ScenarioProtocol>,
     /// Whether it can be given many routes (`$ROUTES`).
     #[serde(default)]
     pub routes: bool,
@@ -57,8 +57,8 @@ pub struct Definition {
     pub usual: bool,
 }
 
-fn plain() -> Vec<Protocol> {
-    vec![Protocol::Http]
+fn plain() -> Vec<ScenarioProtocol> {
+    vec![ScenarioProtocol::Http]
 }
 
 fn yes() -> bool {

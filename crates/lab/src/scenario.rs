@@ -18,7 +18,7 @@ pub struct Scenario {
     pub about: String,
     /// The protocol of clients and gateway.
     #[serde(default)]
-    pub protocol: Protocol,
+    pub protocol: ScenarioProtocol,
     /// The key of the certificate that a gateway shows over TLS.
     #[serde(default, skip_serializing_if = "KeyKind::is_usual")]
     pub certificate: KeyKind,
@@ -63,7 +63,7 @@ pub struct Scenario {
 /// over HTTP/2 in clear text. At layer 4 it is `weir lab echo`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Protocol {
+pub enum ScenarioProtocol {
     /// HTTP/1.1 or 1.0 in clear text.
     #[default]
     Http,
@@ -88,7 +88,7 @@ pub enum Protocol {
     TlsByName,
 }
 
-impl Protocol {
+impl ScenarioProtocol {
     /// The name in files and start scripts.
     pub fn name(self) -> &'static str {
         match self {
@@ -317,7 +317,7 @@ impl Scenario {
         if load.accept_encoding.is_some() && load.tool != Tool::Wrk {
             bail!("`accept_encoding` needs `tool: wrk`: {:?} cannot", load.tool);
         }
-        if (load.rate_share.is_some() || (load.body_bytes > 0 && self.protocol != Protocol::Grpc)) && !is_own
+        if (load.rate_share.is_some() || (load.body_bytes > 0 && self.protocol != ScenarioProtocol::Grpc)) && !is_own
         {
             bail!("`rate_share` and `body_bytes` need `tool: weir`: {:?} cannot", load.tool);
         }
@@ -335,20 +335,20 @@ impl Scenario {
                 self.protocol.name()
             );
         }
-        if load.bulk && (self.protocol != Protocol::Tcp || !load.keep_alive || load.body_bytes > 0) {
+        if load.bulk && (self.protocol != ScenarioProtocol::Tcp || !load.keep_alive || load.body_bytes > 0) {
             bail!("`bulk` needs `protocol: tcp`, kept connections and no `body_bytes`");
         }
-        if load.at_once.is_some() && self.protocol != Protocol::Udp {
+        if load.at_once.is_some() && self.protocol != ScenarioProtocol::Udp {
             bail!("`at_once` needs `protocol: udp`");
         }
-        let has_one_generator = matches!(self.protocol, Protocol::Websocket | Protocol::Http3);
+        let has_one_generator = matches!(self.protocol, ScenarioProtocol::Websocket | ScenarioProtocol::Http3);
         if (has_one_generator || self.protocol.is_layer4()) && !is_own {
             bail!("`protocol: {}` needs `tool: weir`", self.protocol.name());
         }
         if load.window_bits.is_some_and(|bits| !WINDOW_BITS.contains(&bits) || load.tool != Tool::H2load) {
             bail!("`window_bits` is from 1 to 30, and needs `tool: h2load`");
         }
-        if (load.resume || load.tls_version.is_some()) && (self.protocol != Protocol::Https || !is_own) {
+        if (load.resume || load.tls_version.is_some()) && (self.protocol != ScenarioProtocol::Https || !is_own) {
             bail!("`resume` and `tls_version` need `protocol: https` and `tool: weir`");
         }
         if self.certificate != KeyKind::default() && !self.protocol.is_encrypted() {

@@ -18,14 +18,14 @@ pub struct EndpointKey {
     /// choose it: each connection holds the name that it was opened with, and serves requests for that name only.
     pub tls: Option<Arc<ClientTls>>,
     /// The protocol of its connections.
-    pub protocol: Protocol,
+    pub protocol: EndpointProtocol,
     /// How its idle connections are kept; upstreams with other settings keep connections of their own.
     pub keep_alive: KeepAlive,
 }
 
 /// The protocol of an endpoint's connections. An endpoint that is spoken to in two protocols is two endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Protocol {
+pub enum EndpointProtocol {
     /// HTTP/1.1; over TLS, `http/1.1` is offered by ALPN.
     #[default]
     Http1,
@@ -37,10 +37,10 @@ pub enum Protocol {
     Raw,
 }
 
-impl Protocol {
+impl EndpointProtocol {
     /// Whether connections may carry HTTP/2.
     pub fn is_http2(self) -> bool {
-        matches!(self, Protocol::Http2 | Protocol::Http2OrHttp1)
+        matches!(self, EndpointProtocol::Http2 | EndpointProtocol::Http2OrHttp1)
     }
 }
 
@@ -74,7 +74,7 @@ pub struct Endpoint {
     /// See [`EndpointKey::tls`].
     pub tls: Option<Arc<ClientTls>>,
     /// See [`EndpointKey::protocol`].
-    pub protocol: Protocol,
+    pub protocol: EndpointProtocol,
     /// How idle connections are kept.
     pub keep_alive: KeepAlive,
     /// Open connections over all workers, and whether one was refused since an idle one gave way; only with a limit.
@@ -90,7 +90,7 @@ struct OpenConnections {
 impl EndpointKey {
     /// An endpoint that is reached in cleartext with HTTP/1.1.
     pub fn cleartext(address: SocketAddr, keep_alive: KeepAlive) -> EndpointKey {
-        EndpointKey { address, tls: None, protocol: Protocol::Http1, keep_alive }
+        EndpointKey { address, tls: None, protocol: EndpointProtocol::Http1, keep_alive }
     }
 }
 
@@ -101,7 +101,7 @@ impl Endpoint {
             id,
             address,
             tls: None,
-            protocol: Protocol::Http1,
+            protocol: EndpointProtocol::Http1,
             keep_alive: KeepAlive::default(),
             open: OpenConnections::default(),
         }
@@ -114,7 +114,7 @@ impl Endpoint {
             id: u64::MAX,
             address,
             tls,
-            protocol: Protocol::Raw,
+            protocol: EndpointProtocol::Raw,
             keep_alive: KeepAlive::default(),
             open: OpenConnections::default(),
         }
@@ -236,10 +236,10 @@ mod tests {
             ..EndpointKey::cleartext(address, KeepAlive::default())
         };
         let keys = [
-            key(None, Protocol::Http1),
-            key(None, Protocol::Raw),
-            key(Some(&one), Protocol::Http1),
-            key(Some(&other), Protocol::Http1),
+            key(None, EndpointProtocol::Http1),
+            key(None, EndpointProtocol::Raw),
+            key(Some(&one), EndpointProtocol::Http1),
+            key(Some(&other), EndpointProtocol::Http1),
         ];
         let held: Vec<Arc<Endpoint>> = keys.iter().map(|key| endpoints.intern(key.clone())).collect();
         for (index, key) in keys.iter().enumerate() {

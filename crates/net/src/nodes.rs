@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::endpoint::{Endpoint, KeepAlive, Protocol};
+use crate::endpoint::{Endpoint, KeepAlive, EndpointProtocol};
 use crate::node_state::{NodeState, NodeStates};
 use crate::tls::client::ClientTls;
 
@@ -84,7 +84,7 @@ pub struct NodePlan {
     /// With which TLS identity they are reached; without one, in cleartext.
     pub tls: Option<Arc<ClientTls>>,
     /// The protocol of their connections.
-    pub protocol: Protocol,
+    pub protocol: EndpointProtocol,
     /// How their connections are kept.
     pub keep_alive: KeepAlive,
     /// Computes what the balancing method needs of a set, once per set and off the workers.

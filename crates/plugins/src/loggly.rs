@@ -48,7 +48,7 @@ const TAG_PATTERN: &str = "^(?!tag=)[ -~]*";
 
 words! {
     /// How entries are sent.
-    pub(crate) enum Protocol {
+    pub(crate) enum LogglyProtocol {
         /// RFC 5424 over UDP.
         Syslog = "syslog",
         /// The bulk endpoint.
@@ -85,7 +85,7 @@ attributes! {
         /// The port of the server, for syslog.
         port: u16 = 514;
         /// How entries are sent.
-        protocol: Protocol = Protocol::Syslog;
+        protocol: LogglyProtocol = LogglyProtocol::Syslog;
         /// Milliseconds until the server has to have answered.
         timeout: u64 = 5_000, { "minimum": 1 };
     }
@@ -110,7 +110,7 @@ impl LogPlugin for LogglyLogger {
 
     fn compile(config: &LogglyConfig, metadata: Option<&Value>) -> Result<LogglyLogger, String> {
         let metadata = fields_of::<LogglyMetadata>(metadata)?;
-        let is_syslog = metadata.protocol == Protocol::Syslog;
+        let is_syslog = metadata.protocol == LogglyProtocol::Syslog;
         let mut by_status = Vec::new();
         for (status, severity) in config.severity_map.iter().flatten() {
             let status = status.parse().map_err(|_| format!("severity_map: {status} is no status"))?;

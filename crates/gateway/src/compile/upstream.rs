@@ -17,7 +17,7 @@ use super::{CompileFault, Compiler, HeldUpstream, protection, retry, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::original::OriginalPolicy;
 use crate::upstream::{HashKey, PassHost, Upstream};
-use net::endpoint::{KeepAlive, Protocol};
+use net::endpoint::{KeepAlive, EndpointProtocol};
 use net::nodes::{NodeMetadata, NodeSet, NodePlan, PlannedNode};
 use serde_json::Value;
 
@@ -215,13 +215,13 @@ fn metadata(written: &Value) -> Option<Arc<NodeMetadata>> {
 }
 
 /// The protocol of connections to the nodes.
-fn protocol(written: &Written) -> Protocol {
+fn protocol(written: &Written) -> EndpointProtocol {
     match (written.scheme, written.http_version) {
-        (UpstreamScheme::Tcp | UpstreamScheme::Tls | UpstreamScheme::Udp, _) => Protocol::Raw,
-        (UpstreamScheme::Grpc | UpstreamScheme::Grpcs, _) => Protocol::Http2,
-        (UpstreamScheme::Https, HttpVersion::Http2) => Protocol::Http2OrHttp1,
-        (_, HttpVersion::Http2) => Protocol::Http2,
-        (_, HttpVersion::Http1) => Protocol::Http1,
+        (UpstreamScheme::Tcp | UpstreamScheme::Tls | UpstreamScheme::Udp, _) => EndpointProtocol::Raw,
+        (UpstreamScheme::Grpc | UpstreamScheme::Grpcs, _) => EndpointProtocol::Http2,
+        (UpstreamScheme::Https, HttpVersion::Http2) => EndpointProtocol::Http2OrHttp1,
+        (_, HttpVersion::Http2) => EndpointProtocol::Http2,
+        (_, HttpVersion::Http1) => EndpointProtocol::Http1,
     }
 }
 

@@ -9,7 +9,7 @@ use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
 use super::run::PipelineRun;
 use crate::body::DownstreamStream;
 use crate::upstream::Upstream;
-use net::endpoint::Protocol;
+use net::endpoint::EndpointProtocol;
 
 /// The longest body of a reply that becomes its message: plugins explain themselves in a line.
 const MESSAGE_BYTES_MAX: usize = 1024;
@@ -69,7 +69,7 @@ pub(super) fn note_status(exchange: &mut Exchange, trailers: Option<&Headers>) {
 /// Refuses a call of a client that speaks HTTP/1, which has no trailers that a gRPC client would read.
 pub(super) fn check_version(exchange: &Exchange, upstream: &Upstream) -> Result<(), Failure> {
     let is_call = || exchange.request.headers.get_known(FieldId::ContentType).is_some_and(grpc::is_call);
-    if upstream.protocol == Protocol::Http2 && exchange.grpc.is_none() && is_call() {
+    if upstream.protocol == EndpointProtocol::Http2 && exchange.grpc.is_none() && is_call() {
         let detail = "gRPC needs HTTP/2, and the client speaks HTTP/1.1";
         return Err(Failure::new(Cause::VersionNotSupported, detail));
     }

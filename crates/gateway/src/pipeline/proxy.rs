@@ -25,7 +25,7 @@ use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
 use exchange::overload::Priority;
 use exchange::plugin::PluginPhase;
-use net::endpoint::Protocol;
+use net::endpoint::EndpointProtocol;
 
 /// Forwards the request; an error has not been answered yet.
 // A block, because the future of an `async fn` holds its arguments twice, and each exchange in flight holds this one.
@@ -185,7 +185,7 @@ fn find_upstream<'j, S>(journey: &Journey<'j, S>) -> Result<&'j Upstream, Failur
 
 /// The upstream, unless it is one of layer 4.
 fn speaks_http(upstream: &Upstream) -> Result<&Upstream, Failure> {
-    if upstream.protocol == Protocol::Raw {
+    if upstream.protocol == EndpointProtocol::Raw {
         let detail =
             format!("the upstream has the scheme {}, which is one of stream routes", upstream.scheme);
         return Err(Failure::new(Cause::NoUpstream, detail));

@@ -31,7 +31,7 @@ use exchange::deadline::Deadline;
 use exchange::failure::{Cause, Failure};
 use exchange::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
 use exchange::overload::wait_queue::WaitQueue;
-use net::endpoint::{Endpoint, Protocol};
+use net::endpoint::{Endpoint, EndpointProtocol};
 use net::env;
 use net::tls::{self, client::ClientTls};
 use net::transport::Transport;
@@ -86,7 +86,7 @@ impl Connector {
             if let Some(stream) = stream {
                 return Some(PooledStream::Http2(PooledBox::new(stream)));
             }
-            if endpoint.protocol == Protocol::Http2 {
+            if endpoint.protocol == EndpointProtocol::Http2 {
                 return None;
             }
         }
@@ -195,7 +195,7 @@ impl Connector {
             Err(failure) => return settling.settle(Err(failure)),
         };
         let has_selected = transport.tls().is_none_or(|tls| tls.alpn() == Some(b"h2"));
-        if !has_selected && endpoint.protocol == Protocol::Http2OrHttp1 {
+        if !has_selected && endpoint.protocol == EndpointProtocol::Http2OrHttp1 {
             self.shared.borrow_mut().note_http1(endpoint.id);
             // Also while the worker drains, because the request that it was opened for takes it from the
             // pool.

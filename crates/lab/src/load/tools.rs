@@ -15,7 +15,7 @@ use anyhow::bail;
 
 use super::expect::allowed_failing;
 use crate::result::LoadOutcome;
-use crate::scenario::{Load, Protocol, Tool};
+use crate::scenario::{Load, ScenarioProtocol, Tool};
 
 /// One run of a load generator.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub struct ToolRun<'a> {
     /// The load of the scenario. A `rate_share` has become a `rate`.
     pub load: &'a Load,
     /// The protocol of the clients.
-    pub protocol: Protocol,
+    pub protocol: ScenarioProtocol,
     /// The address of the server.
     pub address: SocketAddr,
     /// Length of the run, unless the scenario has a number of requests.
@@ -80,15 +80,15 @@ pub fn longest(asked: &ToolRun<'_>) -> Duration {
 
 impl ToolRun<'_> {
     /// The URL for a tool that supports these protocols.
-    fn url(&self, tool: &str, spoken: &[Protocol]) -> anyhow::Result<String> {
+    fn url(&self, tool: &str, spoken: &[ScenarioProtocol]) -> anyhow::Result<String> {
         if !spoken.contains(&self.protocol) {
             bail!("{tool} does not speak {:?}: name another tool in the scenario", self.protocol);
         }
         let scheme = match self.protocol {
-            Protocol::Http | Protocol::Websocket | Protocol::H2c | Protocol::Grpc => "http",
-            Protocol::Https | Protocol::Http2 | Protocol::Http3 => "https",
-            Protocol::Tcp | Protocol::TlsByName => return Ok(format!("tcp://{}", self.address)),
-            Protocol::Udp => return Ok(format!("udp://{}", self.address)),
+            ScenarioProtocol::Http | ScenarioProtocol::Websocket | ScenarioProtocol::H2c | ScenarioProtocol::Grpc => "http",
+            ScenarioProtocol::Https | ScenarioProtocol::Http2 | ScenarioProtocol::Http3 => "https",
+            ScenarioProtocol::Tcp | ScenarioProtocol::TlsByName => return Ok(format!("tcp://{}", self.address)),
+            ScenarioProtocol::Udp => return Ok(format!("udp://{}", self.address)),
         };
         Ok(format!("{scheme}://{}{}", self.address, self.load.path))
     }

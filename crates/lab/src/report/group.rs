@@ -2,7 +2,7 @@
 //! name of a scenario decides nothing.
 
 use crate::result::{Report, ScenarioResult};
-use crate::scenario::{Protocol, Scenario, Tool};
+use crate::scenario::{ScenarioProtocol, Scenario, Tool};
 
 use super::summary::DIRECT;
 
@@ -61,12 +61,12 @@ impl ScenarioGroup {
         match scenario.protocol {
             _ if scenario.together => Self::Together,
             _ if scenario.baseline.as_deref() == Some(DIRECT) => Self::ThreadModels,
-            Protocol::Https => Self::Tls,
-            Protocol::Http2 | Protocol::H2c => Self::Http2,
-            Protocol::Grpc => Self::Grpc,
-            Protocol::Http3 => Self::Http3,
-            Protocol::Websocket => Self::WebSocket,
-            Protocol::Tcp | Protocol::Udp | Protocol::TlsByName => Self::Layer4,
+            ScenarioProtocol::Https => Self::Tls,
+            ScenarioProtocol::Http2 | ScenarioProtocol::H2c => Self::Http2,
+            ScenarioProtocol::Grpc => Self::Grpc,
+            ScenarioProtocol::Http3 => Self::Http3,
+            ScenarioProtocol::Websocket => Self::WebSocket,
+            ScenarioProtocol::Tcp | ScenarioProtocol::Udp | ScenarioProtocol::TlsByName => Self::Layer4,
             _ if scenario.changes_per_second > 0.0 => Self::Changes,
             _ if scenario.routes > 0 => Self::Routes,
             _ if scenario.idle_connections > 0 || scenario.slow_clients > 0 => Self::Beside,
@@ -76,7 +76,7 @@ impl ScenarioGroup {
             _ if load.body_bytes > 0 => Self::Uploads,
             _ if answer_bytes >= DOWNLOAD_LEAST_BYTES => Self::Downloads,
             _ if !load.keep_alive => Self::NewConnections,
-            Protocol::Http => Self::Small,
+            ScenarioProtocol::Http => Self::Small,
         }
     }
 

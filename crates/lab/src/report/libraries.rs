@@ -29,7 +29,7 @@ fn library<'a>(report: &'a Report, name: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
     use crate::report::sample;
-    use crate::scenario::Protocol;
+    use crate::scenario::ScenarioProtocol;
 
     #[test]
     fn handshakes_name_the_libraries() {
@@ -42,7 +42,7 @@ mod tests {
         }
         assert_eq!(note(&report, &report.scenarios[0]), None, "clear text");
         let scenario = &mut report.scenarios[0].scenario;
-        scenario.protocol = Protocol::Https;
+        scenario.protocol = ScenarioProtocol::Https;
         assert_eq!(note(&report, &report.scenarios[0]), None, "kept connections");
         report.scenarios[0].scenario.load.keep_alive = false;
         let told = note(&report, &report.scenarios[0]).unwrap();

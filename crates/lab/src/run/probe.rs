@@ -10,29 +10,29 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use crate::scenario::Protocol;
+use crate::scenario::ScenarioProtocol;
 
 /// Responses that a gateway must forward unchanged before it is measured.
-pub(super) fn paths(protocol: Protocol) -> [&'static str; 2] {
+pub(super) fn paths(protocol: ScenarioProtocol) -> [&'static str; 2] {
     match protocol {
-        Protocol::Grpc => ["/lab.Echo/Unary", "/lab.Echo/Stream3"],
+        ScenarioProtocol::Grpc => ["/lab.Echo/Unary", "/lab.Echo/Stream3"],
         // No path: see `bytes`.
-        Protocol::Tcp | Protocol::Udp | Protocol::TlsByName => ["", ""],
+        ScenarioProtocol::Tcp | ScenarioProtocol::Udp | ScenarioProtocol::TlsByName => ["", ""],
         _ => ["/checked-out", "/sample.html"],
     }
 }
 
 /// Sends one request; returns the body. Fails unless the response is a 200, and the status of a call OK.
-pub(super) fn ask(protocol: Protocol, address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
+pub(super) fn ask(protocol: ScenarioProtocol, address: SocketAddr, path: &str) -> anyhow::Result<Vec<u8>> {
     if protocol.is_layer4() {
         return bytes::ask(protocol, address);
     }
     let (scheme, version) = match protocol {
-        Protocol::Http | Protocol::Websocket => ("http", "--http1.1"),
-        Protocol::Https => ("https", "--http1.1"),
-        Protocol::Http2 | Protocol::Http3 => ("https", "--http2"),
-        Protocol::H2c | Protocol::Grpc => ("http", "--http2-prior-knowledge"),
-        Protocol::Tcp | Protocol::Udp | Protocol::TlsByName => bail!("bytes are no request"),
+        ScenarioProtocol::Http | ScenarioProtocol::Websocket => ("http", "--http1.1"),
+        ScenarioProtocol::Https => ("https", "--http1.1"),
+        ScenarioProtocol::Http2 | ScenarioProtocol::Http3 => ("https", "--http2"),
+        ScenarioProtocol::H2c | ScenarioProtocol::Grpc => ("http", "--http2-prior-knowledge"),
+        ScenarioProtocol::Tcp | ScenarioProtocol::Udp | ScenarioProtocol::TlsByName => bail!("bytes are no request"),
     };
     let mut command = Command::new("curl");
     command.args([
@@ -46,7 +46,7 @@ pub(super) fn ask(protocol: Protocol, address: SocketAddr, path: &str) -> anyhow
         version,
     ]);
     command.args(["--write-out", "%{stderr}%{http_code}", &format!("{scheme}://{address}{path}")]);
-    if protocol == Protocol::Grpc {
+    if protocol == ScenarioProtocol::Grpc {
         // Trailers are written behind the fields of the head.
         command.args(["--dump-header", "/dev/stderr", "--data-binary", "@-"]);
         command.args(["--header", "content-type: application/grpc", "--header", "te: trailers"]);
@@ -57,7 +57,7 @@ pub(super) fn ask(protocol: Protocol, address: SocketAddr, path: &str) -> anyhow
         .stderr(Stdio::piped())
         .spawn()
         .and_then(|mut child| {
-            if let Some(mut input) = child.stdin.take().filter(|_| protocol == Protocol::Grpc) {
+            if let Some(mut input) = child.stdin.take().filter(|_| protocol == ScenarioProtocol::Grpc) {
                 input.write_all(MESSAGE)?;
             }
             child.wait_with_output()
@@ -68,7 +68,7 @@ pub(super) fn ask(protocol: Protocol, address: SocketAddr, path: &str) -> anyhow
     if status != "200" {
         bail!("{path} is answered with {}", if status == "000" { told.trim() } else { status });
     }
-    if protocol == Protocol::Grpc {
+    if protocol == ScenarioProtocol::Grpc {
         match grpc_status(&told) {
             Some("0") => {}
             Some(other) => bail!("the call {path} ends with grpc-status {other}"),

@@ -22,13 +22,13 @@ use crate::files::Files;
 use crate::placement::Placement;
 use crate::ports::Ports;
 use crate::process::{ProcessGroup, Start};
-use crate::scenario::{KeyKind, Protocol, Scenario};
+use crate::scenario::{KeyKind, ScenarioProtocol, Scenario};
 
 /// Parameters with which contenders are started; scenarios with the same setup share the running ones.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Setup {
     /// The protocol of clients.
-    pub protocol: Protocol,
+    pub protocol: ScenarioProtocol,
     /// Workers of each gateway.
     pub workers: u16,
     /// Further routes.
@@ -164,7 +164,7 @@ impl RunningPrograms {
             cores: &self.placement.origin,
             directory: &directory,
         })?;
-        let spoken = if setup.protocol.is_layer4() { Protocol::Tcp } else { Protocol::Http };
+        let spoken = if setup.protocol.is_layer4() { ScenarioProtocol::Tcp } else { ScenarioProtocol::Http };
         self.wait_for_answers(&group, spoken, address).context("the origin does not start")?;
         self.origin = Some((group, address));
         self.setup = Some(setup);
@@ -302,7 +302,7 @@ impl RunningPrograms {
         ]
     }
 
-    fn wait_for_answers(&self, group: &ProcessGroup, protocol: Protocol, address: SocketAddr) -> anyhow::Result<()> {
+    fn wait_for_answers(&self, group: &ProcessGroup, protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<()> {
         let mut last = String::new();
         let answered = self.interrupt.wait(START_LIMIT, || {
             group.check_running()?;
@@ -321,12 +321,12 @@ impl RunningPrograms {
         group.check_running()
     }
 
-    fn same_bodies(&self, protocol: Protocol, address: SocketAddr, origin: SocketAddr) -> anyhow::Result<()> {
+    fn same_bodies(&self, protocol: ScenarioProtocol, address: SocketAddr, origin: SocketAddr) -> anyhow::Result<()> {
         if protocol.is_layer4() {
             return probe::bytes::check(protocol, address);
         }
         // The origin speaks HTTP/2 for gRPC only.
-        let behind = if protocol == Protocol::Grpc { Protocol::Grpc } else { Protocol::Http };
+        let behind = if protocol == ScenarioProtocol::Grpc { ScenarioProtocol::Grpc } else { ScenarioProtocol::Http };
         for path in probe::paths(protocol) {
             let wanted = probe::ask(behind, origin, path).context("the origin does not answer")?;
             if probe::ask(protocol, address, path)? != wanted {

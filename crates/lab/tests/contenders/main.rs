@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use lab::contender::Definition;
-use lab::scenario::Protocol;
+use lab::scenario::ScenarioProtocol;
 use tempfile::TempDir;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../lab/contenders");
@@ -127,8 +127,8 @@ fn changeable_contenders_declare_it() {
         for variant in variants.filter(is_same) {
             assert_eq!(variant.changes, can, "{}", variant.name);
             // Plugins of requests have no part in bytes.
-            let requests = |protocol: &Protocol| !protocol.is_layer4();
-            let wanted: BTreeSet<Protocol> =
+            let requests = |protocol: &ScenarioProtocol| !protocol.is_layer4();
+            let wanted: BTreeSet<ScenarioProtocol> =
                 definitions[&name].protocols.iter().copied().filter(requests).collect();
             assert_eq!(
                 variant.protocols.iter().copied().collect::<BTreeSet<_>>(),

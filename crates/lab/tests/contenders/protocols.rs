@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-use lab::scenario::Protocol;
+use lab::scenario::ScenarioProtocol;
 
 use crate::gateway::{Gateway, is_installed};
 use crate::{definitions, scripts};
@@ -59,7 +59,7 @@ fn encrypted_contender_tells_its_tls_library() {
         if !is_debian {
             continue;
         }
-        assert!(definition.protocols.contains(&Protocol::Https), "{name}");
+        assert!(definition.protocols.contains(&ScenarioProtocol::Https), "{name}");
         let cache = tempfile::tempdir().unwrap();
         let output =
             Command::new(&scripts[&name]).arg("version").env("CACHE", cache.path()).output().unwrap();

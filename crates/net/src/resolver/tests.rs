@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::endpoint::{KeepAlive, Protocol};
+use crate::endpoint::{KeepAlive, EndpointProtocol};
 use crate::nodes::{AddressRule, PlannedNode};
 
 /// Gives its answers in order, then repeats the last.
@@ -34,7 +34,7 @@ fn plan(hosts: &[&str]) -> NodePlan {
     NodePlan {
         nodes: hosts.iter().map(node).collect(),
         tls: None,
-        protocol: Protocol::Http1,
+        protocol: EndpointProtocol::Http1,
         keep_alive: KeepAlive::default(),
         derive: None,
         note: None,

@@ -5,7 +5,7 @@ use exchange::plugin::outbound::{DATAGRAM_MAX_BYTES, HttpClient, check_place};
 use exchange::plugin::services::Services;
 use net::endpoint::KeepAlive;
 
-use super::{LogglyConfig, LogglyMetadata, Protocol};
+use super::{LogglyConfig, LogglyMetadata, LogglyProtocol};
 use crate::shared::logger::collector::{self, Calling, Collector};
 use crate::shared::logger::datagrams::Datagrams;
 use crate::shared::redis::settings::place;
@@ -24,7 +24,7 @@ impl Loggly {
     /// # Errors
     /// Why it cannot be reached, or which text cannot be sent as a field.
     pub(super) fn new(services: &Services, config: &LogglyConfig, metadata: &LogglyMetadata) -> Result<Loggly, String> {
-        if metadata.protocol == Protocol::Syslog {
+        if metadata.protocol == LogglyProtocol::Syslog {
             let LogglyMetadata { host, port, timeout, .. } = metadata;
             return Ok(Loggly::Syslog(Datagrams::new(services, host, *port, *timeout)?));
         }
@@ -49,10 +49,10 @@ impl Loggly {
 /// Why it cannot be reached, with the field.
 pub(super) fn check(metadata: &LogglyMetadata) -> Result<(), String> {
     match metadata.protocol {
-        Protocol::Syslog => {
+        LogglyProtocol::Syslog => {
             check_place(&place(&metadata.host, metadata.port)).map_err(|reason| format!("host: {reason}"))
         }
-        Protocol::Http | Protocol::Https => collector::check("host", &uri(metadata, "token")),
+        LogglyProtocol::Http | LogglyProtocol::Https => collector::check("host", &uri(metadata, "token")),
     }
 }
 
@@ -61,7 +61,7 @@ fn uri(metadata: &LogglyMetadata, token: &str) -> String {
     let host = metadata.host.trim_end_matches('/');
     let scheme = match metadata.protocol {
         _ if host.starts_with("http") && host.contains("://") => "",
-        Protocol::Http => "http://",
+        LogglyProtocol::Http => "http://",
         _ => "https://",
     };
     format!("{scheme}{host}/bulk/{token}/tag/bulk")

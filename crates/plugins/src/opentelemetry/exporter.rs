@@ -11,7 +11,7 @@ use net::endpoint::KeepAlive;
 use net::env;
 use serde_json::Value;
 
-use super::metadata::{Collector, Protocol};
+use super::metadata::{Collector, OtlpProtocol};
 use super::otlp::Frame;
 
 /// The waits before a batch is sent again, in milliseconds.
@@ -59,11 +59,11 @@ impl Exporter {
         let uri = uri(&collector.address);
         let tls = OutboundTls::verifying(true);
         let way = match collector.protocol {
-            Protocol::Http => {
+            OtlpProtocol::Http => {
                 headers.set("Content-Type", b"application/x-protobuf").expect("a valid field");
                 Way::Http(services.destination(&uri, KeepAlive::default(), &tls)?)
             }
-            Protocol::Grpc => Way::Grpc(services.grpc_destination(&uri, &tls)?),
+            OtlpProtocol::Grpc => Way::Grpc(services.grpc_destination(&uri, &tls)?),
         };
         let timeout_ms = collector.request_timeout.saturating_mul(1_000);
         Ok(Exporter { way, headers, timeout_ms, frame })

@@ -38,7 +38,7 @@ attributes! {
         /// HOST:PORT, or a URI with http or https before it.
         address: String = ADDRESS_DEFAULT.to_owned();
         /// The protocol of OTLP.
-        protocol: Protocol = Protocol::Http;
+        protocol: OtlpProtocol = OtlpProtocol::Http;
         /// Seconds until the collector has to have answered.
         request_timeout: u64 = 3, { "minimum": 1 };
         /// Further fields of requests to the collector, such as Authorization.
@@ -48,7 +48,7 @@ attributes! {
 
 words! {
     /// The protocol of OTLP.
-    pub(super) enum Protocol {
+    pub(super) enum OtlpProtocol {
         /// Protobuf in POST requests to `/v1/traces`.
         Http = "http",
         /// gRPC over HTTP/2.
@@ -101,7 +101,7 @@ impl Default for Collector {
     fn default() -> Collector {
         Collector {
             address: ADDRESS_DEFAULT.to_owned(),
-            protocol: Protocol::Http,
+            protocol: OtlpProtocol::Http,
             request_timeout: 3,
             request_headers: Map::new(),
         }

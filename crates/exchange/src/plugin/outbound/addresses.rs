@@ -7,7 +7,7 @@ use model::outbound::OutboundPolicy;
 use stdx::published::Published;
 
 use super::error::{OutboundCause, OutboundError};
-use net::endpoint::{KeepAlive, Protocol};
+use net::endpoint::{KeepAlive, EndpointProtocol};
 use net::env;
 use net::nodes::{NodeSet, NodePlan, PlannedNode};
 use net::resolver::Resolver;
@@ -27,7 +27,7 @@ pub(super) struct Addresses {
 /// How connections to the addresses are opened and kept.
 pub(super) struct Connecting {
     pub(super) tls: Option<Arc<ClientTls>>,
-    pub(super) protocol: Protocol,
+    pub(super) protocol: EndpointProtocol,
     pub(super) keep_alive: KeepAlive,
 }
 

@@ -12,7 +12,7 @@ use super::addresses::{Addresses, Connecting};
 use super::error::{OutboundCause, OutboundError};
 use super::stream::{StreamDestinations, host_and_port};
 use crate::observe::pace::Pace;
-use net::endpoint::{KeepAlive, Protocol};
+use net::endpoint::{KeepAlive, EndpointProtocol};
 use net::env;
 use net::resolver::Resolver;
 
@@ -53,7 +53,7 @@ impl DatagramDestination {
         policy: Arc<OutboundPolicy>,
     ) -> Result<DatagramDestination, String> {
         let (host, port) = host_and_port(place)?;
-        let connecting = Connecting { tls: None, protocol: Protocol::Raw, keep_alive: KeepAlive::default() };
+        let connecting = Connecting { tls: None, protocol: EndpointProtocol::Raw, keep_alive: KeepAlive::default() };
         let addresses = Addresses::follow(place, host, port, connecting, resolver, policy);
         Ok(DatagramDestination {
             addresses,

@@ -9,7 +9,7 @@ use model::outbound::OutboundPolicy;
 use super::addresses::{Addresses, Connecting};
 use super::error::{OutboundCause, OutboundError};
 use super::tls::OutboundTls;
-use net::endpoint::{KeepAlive, Protocol};
+use net::endpoint::{KeepAlive, EndpointProtocol};
 use net::nodes::NodeSet;
 use net::resolver::Resolver;
 use net::tls::identity::{ALPN_HTTP1, ClientIdentities};
@@ -101,7 +101,7 @@ impl OutboundDestination {
     ) -> Result<OutboundDestination, String> {
         let UriParts { is_tls, host, port, authority, target } = read(uri)?;
         let tls = if is_tls { Some(identities.intern(tls.identity(ALPN_HTTP1))?) } else { None };
-        let connecting = Connecting { tls, protocol: Protocol::Http1, keep_alive };
+        let connecting = Connecting { tls, protocol: EndpointProtocol::Http1, keep_alive };
         let addresses = Addresses::follow(uri, &host, port, connecting, resolver, policy);
         Ok(OutboundDestination { addresses, host, port, authority, target })
     }

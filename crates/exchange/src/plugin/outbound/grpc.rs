@@ -21,7 +21,7 @@ use super::destination::{self, UriParts};
 use super::error::{OutboundCause, OutboundError};
 use super::open::{Failed, open, within};
 use super::tls::OutboundTls;
-use net::endpoint::{KeepAlive, Protocol};
+use net::endpoint::{KeepAlive, EndpointProtocol};
 use net::env;
 use net::resolver::Resolver;
 use net::tls::identity::{ALPN_HTTP2, ClientIdentities};
@@ -76,7 +76,7 @@ impl GrpcDestination {
         let parts = destination::read(uri)?;
         let connecting = Connecting {
             tls: parts.is_tls.then(|| identities.intern(tls.identity(ALPN_HTTP2))).transpose()?,
-            protocol: Protocol::Raw,
+            protocol: EndpointProtocol::Raw,
             keep_alive: KeepAlive::default(),
         };
         let addresses = Addresses::follow(uri, &parts.host, parts.port, connecting, resolver, policy);

@@ -18,7 +18,7 @@ use super::client::more_telling;
 use super::error::{OutboundCause, OutboundError};
 use super::open::{open, within};
 use super::tls::OutboundTls;
-use net::endpoint::{KeepAlive, Protocol};
+use net::endpoint::{KeepAlive, EndpointProtocol};
 use net::resolver::Resolver;
 use net::tls::identity::ClientIdentities;
 use net::transport::Transport;
@@ -47,7 +47,7 @@ impl StreamDestination {
         let server_name = tls.and_then(|tls| tls.server_name.as_deref()).unwrap_or(host).into();
         let connecting = Connecting {
             tls: tls.map(|tls| identities.intern(tls.identity(&[]))).transpose()?,
-            protocol: Protocol::Raw,
+            protocol: EndpointProtocol::Raw,
             keep_alive: KeepAlive::default(),
         };
         let addresses = Addresses::follow(place, host, port, connecting, resolver, policy);

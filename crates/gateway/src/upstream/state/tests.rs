@@ -21,7 +21,7 @@ fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
         transparent_source: false,
         health: None,
         pass_host: PassHost::Pass,
-        protocol: net::endpoint::Protocol::Http1,
+        protocol: net::endpoint::EndpointProtocol::Http1,
         needs_http2: false,
         retries: None,
         retry_timeout_ms: 0,

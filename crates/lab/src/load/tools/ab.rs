@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 
 use super::{ToolRun, last_line};
 use crate::result::{Failures, Latency, LoadOutcome};
-use crate::scenario::Protocol;
+use crate::scenario::ScenarioProtocol;
 
 pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     asked.is_plain("ab")?;
@@ -28,7 +28,7 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     // It refuses more connections than requests.
     let connections = u64::from(load.connections).min(number);
     words.extend(["-n".to_owned(), number.to_string(), "-c".to_owned(), connections.to_string()]);
-    words.push(asked.url("ab", &[Protocol::Http, Protocol::Https])?);
+    words.push(asked.url("ab", &[ScenarioProtocol::Http, ScenarioProtocol::Https])?);
     Ok(words)
 }
 

@@ -6,10 +6,10 @@ use anyhow::{Context, bail};
 use super::number::{bytes, milliseconds};
 use super::{ToolRun, last_line};
 use crate::result::{Latency, LoadOutcome};
-use crate::scenario::{Load, Protocol};
+use crate::scenario::{Load, ScenarioProtocol};
 
 pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
-    let (load, is_grpc) = (asked.load, asked.protocol == Protocol::Grpc);
+    let (load, is_grpc) = (asked.load, asked.protocol == ScenarioProtocol::Grpc);
     if load.rate_share.is_some() && load.rate.is_none() {
         bail!("`rate_share` is a share of something that was not measured before");
     }
@@ -19,7 +19,7 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     if !load.keep_alive {
         bail!("h2load keeps its connections: leave `keep_alive` out, or name another tool");
     }
-    let spoken = [Protocol::Http, Protocol::Https, Protocol::Http2, Protocol::H2c, Protocol::Grpc];
+    let spoken = [ScenarioProtocol::Http, ScenarioProtocol::Https, ScenarioProtocol::Http2, ScenarioProtocol::H2c, ScenarioProtocol::Grpc];
     let url = asked.url("h2load", &spoken)?;
     // More threads than connections are refused by it.
     let threads = u32::from(load.threads).min(load.connections);

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 
 use super::{ToolRun, last_line};
 use crate::result::LoadOutcome;
-use crate::scenario::Protocol;
+use crate::scenario::ScenarioProtocol;
 
 pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     let load = asked.load;
@@ -30,7 +30,7 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     if let Some(at_once) = load.at_once {
         option("--at-once", at_once.to_string());
     }
-    if asked.protocol == Protocol::TlsByName {
+    if asked.protocol == ScenarioProtocol::TlsByName {
         option("--server-name", SERVER_NAME.to_owned());
     }
     option("--expect-status", load.expect.status.to_string());
@@ -41,10 +41,10 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
         option("--expect-failing-one-in", load.expect.failing_one_in.to_string());
     }
     // A connection with a ClientHello ends after it.
-    if !load.keep_alive && asked.protocol != Protocol::TlsByName {
+    if !load.keep_alive && asked.protocol != ScenarioProtocol::TlsByName {
         words.push("--close".to_owned());
     }
-    if asked.protocol == Protocol::Http3 {
+    if asked.protocol == ScenarioProtocol::Http3 {
         words.extend(["--http3".to_owned(), "--streams".to_owned(), load.streams.to_string()]);
     }
     if load.resume {
@@ -56,7 +56,7 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     if load.bulk {
         words.push("--bulk".to_owned());
     }
-    if asked.protocol == Protocol::Websocket {
+    if asked.protocol == ScenarioProtocol::Websocket {
         words.push("--websocket".to_owned());
     }
     words.push(url);
@@ -64,14 +64,14 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 /// The protocols that it speaks.
-const SPOKEN: &[Protocol] = &[
-    Protocol::Http,
-    Protocol::Https,
-    Protocol::Http3,
-    Protocol::Websocket,
-    Protocol::Tcp,
-    Protocol::Udp,
-    Protocol::TlsByName,
+const SPOKEN: &[ScenarioProtocol] = &[
+    ScenarioProtocol::Http,
+    ScenarioProtocol::Https,
+    ScenarioProtocol::Http3,
+    ScenarioProtocol::Websocket,
+    ScenarioProtocol::Tcp,
+    ScenarioProtocol::Udp,
+    ScenarioProtocol::TlsByName,
 ];
 /// The name that clients ask for where the gateway chooses by it; start scripts have it in `lib.sh`.
 pub(crate) const SERVER_NAME: &str = "origin.lab.example";

@@ -25,7 +25,7 @@ fn plain(words: &str) -> Scenario {
     scenario(&format!("protocol: {protocol}\nload: {{{words}}}"))
 }
 
-fn command_line(scenario: &Scenario, protocol: Protocol) -> anyhow::Result<String> {
+fn command_line(scenario: &Scenario, protocol: ScenarioProtocol) -> anyhow::Result<String> {
     let address = "127.0.0.1:9080".parse()?;
     let weir = Path::new("/bin/weir");
     let asked = ToolRun { load: &scenario.load, protocol, address, seconds: 2.5, weir };
@@ -34,13 +34,13 @@ fn command_line(scenario: &Scenario, protocol: Protocol) -> anyhow::Result<Strin
 
 #[test]
 fn tools_are_called_with_their_arguments() {
-    let check = |words: &str, protocol: Protocol, wanted: &str| {
+    let check = |words: &str, protocol: ScenarioProtocol, wanted: &str| {
         let had = command_line(&plain(words), protocol).unwrap();
         // Other tests run the lines of shell around h2load.
         let had = had.rsplit_once("}'").map_or(had.as_str(), |(_, words)| words.trim_start());
         assert_eq!(had, wanted, "{words}");
     };
-    use Protocol::{Grpc, H2c, Http, Http2, Https, Tcp, TlsByName, Udp, Websocket};
+    use ScenarioProtocol::{Grpc, H2c, Http, Http2, Https, Tcp, TlsByName, Udp, Websocket};
     check(
         "tool: wrk, connections: 100, threads: 12",
         Http,
@@ -139,17 +139,17 @@ fn tools_are_called_with_their_arguments() {
 
 #[test]
 fn unsupported_load_is_refused() {
-    let check = |words: &str, protocol: Protocol, reason: &str| {
+    let check = |words: &str, protocol: ScenarioProtocol, reason: &str| {
         let error = command_line(&plain(words), protocol).unwrap_err().to_string();
         assert!(error.contains(reason), "{words}: {error}");
     };
-    check("tool: wrk, connections: 1, requests: 5", Protocol::Http, "leave `requests` out");
-    check("tool: wrk, connections: 1", Protocol::Http2, "does not speak Http2");
-    check("tool: ab, connections: 1", Protocol::Websocket, "does not speak Websocket");
-    check("tool: h2load, connections: 1, keep_alive: false", Protocol::Http, "keeps its connections");
-    check("tool: weir, connections: 1", Protocol::Http2, "does not speak Http2");
-    check("tool: h2load, connections: 1", Protocol::Http3, "does not speak Http3");
-    check("tool: weir, connections: 1, rate_share: 0.5", Protocol::Http, "`rate_share`");
+    check("tool: wrk, connections: 1, requests: 5", ScenarioProtocol::Http, "leave `requests` out");
+    check("tool: wrk, connections: 1", ScenarioProtocol::Http2, "does not speak Http2");
+    check("tool: ab, connections: 1", ScenarioProtocol::Websocket, "does not speak Websocket");
+    check("tool: h2load, connections: 1, keep_alive: false", ScenarioProtocol::Http, "keeps its connections");
+    check("tool: weir, connections: 1", ScenarioProtocol::Http2, "does not speak Http2");
+    check("tool: h2load, connections: 1", ScenarioProtocol::Http3, "does not speak Http3");
+    check("tool: weir, connections: 1, rate_share: 0.5", ScenarioProtocol::Http, "`rate_share`");
 }
 
 /// Numbers of a report: answers, seconds, answers and bytes a second.
@@ -354,7 +354,7 @@ fn hanging_tool_is_ended_after_its_limit() {
     let check = |words: &str, seconds: f64, wanted: u64| {
         let load = load(words);
         let (address, weir) = ("127.0.0.1:1".parse().unwrap(), Path::new("weir"));
-        let asked = ToolRun { load: &load, protocol: Protocol::Http, address, seconds, weir };
+        let asked = ToolRun { load: &load, protocol: ScenarioProtocol::Http, address, seconds, weir };
         assert_eq!(longest(&asked).as_secs(), wanted, "{words}");
     };
     check("tool: wrk, connections: 1", 10.0, 30);

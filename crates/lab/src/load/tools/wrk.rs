@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use super::number::{bytes, milliseconds};
 use super::{ToolRun, last_line};
 use crate::result::{Latency, LoadOutcome};
-use crate::scenario::Protocol;
+use crate::scenario::ScenarioProtocol;
 
 pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     asked.is_plain("wrk")?;
@@ -25,7 +25,7 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     if let Some(codings) = &load.accept_encoding {
         words.extend(["-H".to_owned(), format!("Accept-Encoding: {codings}")]);
     }
-    words.push(asked.url("wrk", &[Protocol::Http, Protocol::Https])?);
+    words.push(asked.url("wrk", &[ScenarioProtocol::Http, ScenarioProtocol::Https])?);
     Ok(words)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::report::headline::SUBJECT;
 use crate::result::{Report, ScenarioResult};
-use crate::scenario::Protocol;
+use crate::scenario::ScenarioProtocol;
 
 /// `None` if the subject was measured, or is no part of the run.
 pub(super) fn absence(report: &Report, result: &ScenarioResult) -> Option<String> {
@@ -15,16 +15,16 @@ pub(super) fn absence(report: &Report, result: &ScenarioResult) -> Option<String
     let protocol = result.scenario.protocol;
     if !facts.definition.protocols.contains(&protocol) {
         let what = match protocol {
-            Protocol::Http => "HTTP without TLS",
-            Protocol::Https => "TLS",
-            Protocol::Http2 => "HTTP/2",
-            Protocol::H2c => "HTTP/2 without TLS",
-            Protocol::Grpc => "gRPC",
-            Protocol::Http3 => "HTTP/3",
-            Protocol::Websocket => "WebSocket",
-            Protocol::Tcp => "TCP",
-            Protocol::Udp => "UDP",
-            Protocol::TlsByName => "TLS by name",
+            ScenarioProtocol::Http => "HTTP without TLS",
+            ScenarioProtocol::Https => "TLS",
+            ScenarioProtocol::Http2 => "HTTP/2",
+            ScenarioProtocol::H2c => "HTTP/2 without TLS",
+            ScenarioProtocol::Grpc => "gRPC",
+            ScenarioProtocol::Http3 => "HTTP/3",
+            ScenarioProtocol::Websocket => "WebSocket",
+            ScenarioProtocol::Tcp => "TCP",
+            ScenarioProtocol::Udp => "UDP",
+            ScenarioProtocol::TlsByName => "TLS by name",
         };
         return Some(format!("Weir {version} has no {what}"));
     }
@@ -52,7 +52,7 @@ mod tests {
         report.scenarios[0].contenders.retain(|one| one.name != SUBJECT);
         assert_eq!(told(&report), "Weir did not take part");
         for (protocol, expected) in
-            [(Protocol::Https, "Weir 0.1.0 has no TLS"), (Protocol::Http2, "Weir 0.1.0 has no HTTP/2")]
+            [(ScenarioProtocol::Https, "Weir 0.1.0 has no TLS"), (ScenarioProtocol::Http2, "Weir 0.1.0 has no HTTP/2")]
         {
             report.scenarios[0].scenario.protocol = protocol;
             assert_eq!(told(&report), expected);

@@ -9,13 +9,13 @@ use anyhow::{Context, bail};
 
 use crate::load::client_hello;
 use crate::load::tools::own::SERVER_NAME;
-use crate::scenario::Protocol;
+use crate::scenario::ScenarioProtocol;
 
 /// One short message; returns what came back, which is the same.
-pub(super) fn ask(protocol: Protocol, address: SocketAddr) -> anyhow::Result<Vec<u8>> {
+pub(super) fn ask(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<Vec<u8>> {
     let (sent, came) = match protocol {
-        Protocol::Udp => datagram(address, SHORT_BYTES)?,
-        Protocol::TlsByName => {
+        ScenarioProtocol::Udp => datagram(address, SHORT_BYTES)?,
+        ScenarioProtocol::TlsByName => {
             let hello = client_hello(SERVER_NAME)?;
             let came = through(address, &hello)?;
             (hello, came)
@@ -33,15 +33,15 @@ pub(super) fn ask(protocol: Protocol, address: SocketAddr) -> anyhow::Result<Vec
 }
 
 /// Checks long messages, and that a client with another name does not reach the origin.
-pub(in crate::run) fn check(protocol: Protocol, address: SocketAddr) -> anyhow::Result<()> {
+pub(in crate::run) fn check(protocol: ScenarioProtocol, address: SocketAddr) -> anyhow::Result<()> {
     match protocol {
-        Protocol::Udp => {
+        ScenarioProtocol::Udp => {
             let (sent, came) = datagram(address, LONG_DATAGRAM_BYTES)?;
             if came != sent {
                 bail!("a datagram of {LONG_DATAGRAM_BYTES} bytes does not come back as it was");
             }
         }
-        Protocol::TlsByName => {
+        ScenarioProtocol::TlsByName => {
             let hello = client_hello(OTHER_NAME)?;
             // A gateway closes or resets; bytes of an alert are none of the origin's.
             if through(address, &hello).is_ok_and(|came| came == hello) {
@@ -112,23 +112,23 @@ mod tests {
     #[test]
     fn origin_itself_passes_except_for_names() {
         let address = echo::start((Ipv4Addr::LOCALHOST, 0).into()).unwrap().address;
-        for protocol in [Protocol::Tcp, Protocol::Udp] {
+        for protocol in [ScenarioProtocol::Tcp, ScenarioProtocol::Udp] {
             assert_eq!(ask(protocol, address).unwrap().len(), SHORT_BYTES);
             check(protocol, address).unwrap();
         }
-        ask(Protocol::TlsByName, address).unwrap();
-        let told = check(Protocol::TlsByName, address).unwrap_err().to_string();
+        ask(ScenarioProtocol::TlsByName, address).unwrap();
+        let told = check(ScenarioProtocol::TlsByName, address).unwrap_err().to_string();
         assert!(told.contains("the name is not looked at"), "{told}");
     }
 
     #[test]
     fn silence_and_refusal_are_errors() {
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let told = format!("{:#}", ask(Protocol::Udp, silent.local_addr().unwrap()).unwrap_err());
+        let told = format!("{:#}", ask(ScenarioProtocol::Udp, silent.local_addr().unwrap()).unwrap_err());
         assert!(told.contains("does not come back"), "{told}");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || drop(listener.accept()));
-        assert!(ask(Protocol::Tcp, address).is_err());
+        assert!(ask(ScenarioProtocol::Tcp, address).is_err());
     }
 }

@@ -8,7 +8,7 @@ use super::{RunningContender, Setup, RunningPrograms};
 use crate::contender::Definition;
 use crate::placement::Placement;
 use crate::result::Protection;
-use crate::scenario::{KeyKind, Protocol};
+use crate::scenario::{KeyKind, ScenarioProtocol};
 
 impl RunningPrograms {
     /// Starts a contender of one worker in front of these endpoints and waits for its first response. It ends when it is
@@ -20,7 +20,7 @@ impl RunningPrograms {
         protection: Protection,
     ) -> anyhow::Result<RunningContender> {
         let setup =
-            Setup { protocol: Protocol::Http, workers: 1, routes: 0, certificate: KeyKind::default() };
+            Setup { protocol: ScenarioProtocol::Http, workers: 1, routes: 0, certificate: KeyKind::default() };
         self.placement = Placement::on(&self.cores, setup.workers);
         let first = *endpoints.first().context("there is no endpoint")?;
         let all: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
