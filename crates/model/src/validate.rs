@@ -14,7 +14,7 @@ pub use user_schema::{SchemaSteps, UserSchema};
 /// A schema (draft 7). It is compiled at its first use and dropped when it was not used for a while: the compiled
 /// schemas take megabytes, and between two changes an instance has no use for them.
 pub struct Validator {
-    compiled: Mutex<Held>,
+    compiled: Mutex<HeldSchema>,
     schema: Arc<Value>,
     /// A user wrote the schema.
     is_of_user: bool,
@@ -23,7 +23,7 @@ pub struct Validator {
 type Compiled = Arc<Result<UserSchema, String>>;
 
 #[derive(Default)]
-struct Held {
+struct HeldSchema {
     compiled: Option<Compiled>,
     /// Whether it was asked since the last [`Validator::release_unused`].
     used: bool,
@@ -64,7 +64,7 @@ impl Validator {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldSchema> {
         self.compiled.lock()
     }
 

@@ -144,7 +144,7 @@ struct Places {
 
 /// The state of an exchange: a cell, because the log phase sees the exchange unchanged.
 #[derive(Default)]
-struct Held(RefCell<Places>);
+struct LimitConnState(RefCell<Places>);
 
 /// The demand of one rule on a request.
 enum LimitConnDemand {
@@ -218,7 +218,7 @@ impl LimitConn {
                 break;
             };
             delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn));
-            exchange.state::<Held>().push(LimitConnPermit::Local { _place: place });
+            exchange.state::<LimitConnState>().push(LimitConnPermit::Local { _place: place });
         }
         exchange.local().give_bytes(key);
         match stop {
@@ -245,11 +245,11 @@ impl LimitConn {
             };
             applies = true;
             // Held before Redis is asked, so that it is given back even if the client leaves meanwhile.
-            exchange.state::<Held>().push(LimitConnPermit::Redis(counts.hold(&worker, name.clone())));
+            exchange.state::<LimitConnState>().push(LimitConnPermit::Redis(counts.hold(&worker, name.clone())));
             match counts.enter(&worker, &name, all).await {
                 Ok(Some(number)) => delay_ms = delay_ms.saturating_add(self.delay_ms(number, conn)),
                 Ok(None) => {
-                    exchange.state::<Held>().forget_last();
+                    exchange.state::<LimitConnState>().forget_last();
                     return self.answer(Err(LimitConnRefusal::Rejected));
                 }
                 Err(error) => return self.failures.decide(&error, worker.now_ms()),
@@ -286,7 +286,7 @@ impl LimitConn {
     }
 }
 
-impl Held {
+impl LimitConnState {
     fn push(&mut self, place: LimitConnPermit) {
         let places = self.0.get_mut();
         match places.first {
@@ -321,7 +321,7 @@ impl Plugin for LimitConn {
 
     fn log(&self, exchange: &Exchange) {
         // An exchange that ends without a log phase drops its states, and the places with them.
-        if let Some(held) = exchange.peek_state::<Held>() {
+        if let Some(held) = exchange.peek_state::<LimitConnState>() {
             drop(held.0.take());
         }
     }

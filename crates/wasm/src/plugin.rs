@@ -27,7 +27,7 @@ use crate::vm::GuestAction;
 pub(crate) use body::BodyMode;
 pub(crate) use outcome::Counters;
 pub(crate) use session::WasmStreamPlugin;
-use state::{Held, RequestState};
+use state::{ContextGuard, RequestState};
 
 /// A configuration of a module.
 pub(crate) struct Configured {
@@ -70,7 +70,7 @@ impl WasmPlugin {
         let pool = local.resource(InstancePool::default);
         let (cell, root) = pool.instance(&local, &self.configured)?;
         let context = cell.enter(None, 0, |vm| vm.open(root, false))?;
-        exchange.state::<RequestState>().held = Some(Held { cell: cell.clone(), context });
+        exchange.state::<RequestState>().held = Some(ContextGuard { cell: cell.clone(), context });
         Ok((cell, context))
     }
 

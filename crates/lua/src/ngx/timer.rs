@@ -34,7 +34,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
             return 1.into_lua_multi(lua);
         }
         state.timers.set(state.timers.get() + 1);
-        let held = Held(state.clone());
+        let held = TimerSlot(state.clone());
         let delay_ms = (delay * 1_000.0).ceil() as u64;
         let instance = call.instance.clone();
         env::spawn(async move {
@@ -54,9 +54,9 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 }
 
 /// Gives a timer's place back when it ends.
-struct Held(Rc<InterpreterState>);
+struct TimerSlot(Rc<InterpreterState>);
 
-impl Drop for Held {
+impl Drop for TimerSlot {
     fn drop(&mut self) {
         self.0.timers.set(self.0.timers.get().saturating_sub(1));
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use exchange::local::Local;
 use exchange::plugin::stream::{SessionEnd, StreamFlow, StreamPlugin, StreamSession};
 
-use super::state::Held;
+use super::state::ContextGuard;
 use super::{Configured, Counters};
 use crate::cell::{SessionResumed, Subject, VmCell};
 use crate::fault::GuestFault;
@@ -32,7 +32,7 @@ pub(crate) struct WasmStreamPlugin {
 struct SessionState {
     /// The number of the configuration.
     number: u64,
-    held: RefCell<Option<Held>>,
+    held: RefCell<Option<ContextGuard>>,
     /// How far the session is.
     stage: Cell<SessionStage>,
 }
@@ -75,7 +75,7 @@ impl WasmStreamPlugin {
         let local = session.find_held::<Local>().ok_or_else(gone)?;
         let (cell, root) = local.resource(InstancePool::default).instance(&local, &self.configured)?;
         let context = cell.enter(None, 0, |vm| vm.open(root, true))?;
-        *state.held.borrow_mut() = Some(Held { cell, context });
+        *state.held.borrow_mut() = Some(ContextGuard { cell, context });
         Ok(state)
     }
 

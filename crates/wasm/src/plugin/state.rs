@@ -8,7 +8,7 @@ use crate::cell::VmCell;
 #[derive(Default)]
 pub(crate) struct RequestState {
     /// The context, once there is one.
-    pub held: Option<Held>,
+    pub held: Option<ContextGuard>,
     /// A call for this request has failed; the guest is not called again for it.
     pub has_failed: bool,
     /// The guest has seen the whole request body.
@@ -24,12 +24,12 @@ pub(crate) struct RequestState {
 }
 
 /// The context of a request in an instance. Dropping it ends the context.
-pub(crate) struct Held {
+pub(crate) struct ContextGuard {
     pub cell: Rc<VmCell>,
     pub context: u32,
 }
 
-impl Drop for Held {
+impl Drop for ContextGuard {
     fn drop(&mut self) {
         self.cell.end(self.context);
     }
