@@ -70,7 +70,7 @@ use serde_json::{Map, Value};
 use crate::limit_count::CostLimit;
 use crate::shared::attributes::{Attribute, AttributeFields, attributes, words};
 use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refusal};
-use crate::shared::graphql::{Document, Operation};
+use crate::shared::graphql::{Document, GraphqlOperation};
 use crate::shared::outages::Outages;
 use cost::{Inputs, Strategy, bounded, query_cost};
 use decorations::{Decoration, Decorations};
@@ -327,7 +327,7 @@ impl GraphqlLimitCount {
 }
 
 /// The operations that count: the named one of several, or all.
-fn chosen<'d>(document: &'d Document, name: Option<&str>) -> Vec<&'d Operation> {
+fn chosen<'d>(document: &'d Document, name: Option<&str>) -> Vec<&'d GraphqlOperation> {
     let all = &document.operations;
     let named =
         all.iter().find(|operation| all.len() > 1 && name.is_some() && operation.name.as_deref() == name);

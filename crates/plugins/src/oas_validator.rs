@@ -57,7 +57,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::outages::Outages;
 use crate::shared::side_thread;
-use document::{Document, Operation};
+use document::{Document, OasOperation};
 use parameters::{ParameterSources, ParameterLocation, decoded_arguments};
 use source::RemoteDocument;
 
@@ -214,7 +214,7 @@ impl OasValidator {
     fn parameter_fault(
         &self,
         exchange: &Exchange,
-        operation: &Operation,
+        operation: &OasOperation,
         path: &[(&str, &str)],
     ) -> Option<String> {
         let config = &self.config;
@@ -235,7 +235,7 @@ impl OasValidator {
         counting.into_iter().find_map(|parameter| parameter.fault(&parts))
     }
 
-    fn check_body<'a>(&'a self, exchange: &'a mut Exchange, operation: Arc<Operation>) -> Flow<'a> {
+    fn check_body<'a>(&'a self, exchange: &'a mut Exchange, operation: Arc<OasOperation>) -> Flow<'a> {
         let rule = operation.body.as_ref().filter(|_| !self.config.skip_request_body_validation);
         let Some(rule) = rule else { return Flow::Continue };
         let headers = &exchange.request.headers;

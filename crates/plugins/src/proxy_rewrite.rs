@@ -61,7 +61,7 @@ use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::fields::{self, FieldOperations, Operation};
+use crate::shared::fields::{self, FieldOperations, FieldOperation};
 use crate::shared::substitution::Groups;
 use crate::shared::uri_template::{UriSubstitution, UriTemplate, UriUse};
 
@@ -327,14 +327,14 @@ impl ProxyRewrite {
             let headers = &mut exchange.request.headers;
             match operation {
                 // A value that cannot be appended leaves the field unchanged.
-                Operation::Add(name, value) => drop(headers.append(name, &value)),
-                Operation::Set(name, value) => {
+                FieldOperation::Add(name, value) => drop(headers.append(name, &value)),
+                FieldOperation::Set(name, value) => {
                     // If a value cannot be set, the client's own is removed, because it must not stand in its place.
                     if value.is_empty() || headers.set(name, &value).is_err() {
                         exchange.remove_request_field(name);
                     }
                 }
-                Operation::SetSeveral(name, values) => {
+                FieldOperation::SetSeveral(name, values) => {
                     headers.remove(name);
                     // A value that is not valid in a field is left out.
                     let set = values.iter().filter(|value| headers.append(name, value).is_ok()).count();
@@ -343,7 +343,7 @@ impl ProxyRewrite {
                         exchange.remove_request_field(name);
                     }
                 }
-                Operation::Remove(name) => exchange.remove_request_field(name),
+                FieldOperation::Remove(name) => exchange.remove_request_field(name),
             }
         }
     }
@@ -352,12 +352,12 @@ impl ProxyRewrite {
     fn rewrite_own_field<'a>(
         &self,
         exchange: &mut Exchange,
-        operation: Operation<'a>,
-    ) -> Option<Operation<'a>> {
-        let (Operation::Add(name, _)
-        | Operation::Set(name, _)
-        | Operation::SetSeveral(name, _)
-        | Operation::Remove(name)) = &operation;
+        operation: FieldOperation<'a>,
+    ) -> Option<FieldOperation<'a>> {
+        let (FieldOperation::Add(name, _)
+        | FieldOperation::Set(name, _)
+        | FieldOperation::SetSeveral(name, _)
+        | FieldOperation::Remove(name)) = &operation;
         let is_host = name.eq_ignore_ascii_case("Host");
         let is_real_ip = name.eq_ignore_ascii_case(REAL_IP);
         if !is_host && !is_real_ip {
@@ -365,13 +365,13 @@ impl ProxyRewrite {
         }
         // `Host` and `X-Real-IP` are sent once.
         let operation = match operation {
-            Operation::SetSeveral(name, values) => {
-                Operation::Set(name, values.into_iter().next().unwrap_or_default())
+            FieldOperation::SetSeveral(name, values) => {
+                FieldOperation::Set(name, values.into_iter().next().unwrap_or_default())
             }
             other => other,
         };
         if is_host {
-            if let (Operation::Set(_, host), None) = (&operation, &self.host)
+            if let (FieldOperation::Set(_, host), None) = (&operation, &self.host)
                 && let Ok(host) = str::from_utf8(host)
                 && !host.is_empty()
             {
@@ -382,8 +382,8 @@ impl ProxyRewrite {
         }
         // The client's own field is never sent, so adding equals setting.
         let value = match &operation {
-            Operation::Add(_, value) | Operation::Set(_, value) => &value[..],
-            Operation::SetSeveral(..) | Operation::Remove(_) => b"",
+            FieldOperation::Add(_, value) | FieldOperation::Set(_, value) => &value[..],
+            FieldOperation::SetSeveral(..) | FieldOperation::Remove(_) => b"",
         };
         if !value.is_empty() && exchange.request.headers.set(REAL_IP, value).is_ok() {
             exchange.keep_real_ip_field();

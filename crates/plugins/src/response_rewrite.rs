@@ -51,7 +51,7 @@ use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
-use crate::shared::fields::{self, FieldOperations, FieldValue, Operation};
+use crate::shared::fields::{self, FieldOperations, FieldValue, FieldOperation};
 use filters::{Filtering, Filters, forget_validators};
 
 /// The plugin.
@@ -252,13 +252,13 @@ impl ResponseRewrite {
             // An invalid value comes from the client through a variable, so the field is left out instead of failing
             // the response.
             match operation {
-                Operation::Add(_, value) if value.is_empty() => {}
-                Operation::Add(name, value) => drop(headers.append(name, &value)),
-                Operation::Set(name, value) if value.is_empty() => drop(headers.remove(name)),
-                Operation::Set(name, value) => drop(headers.set(name, &value)),
+                FieldOperation::Add(_, value) if value.is_empty() => {}
+                FieldOperation::Add(name, value) => drop(headers.append(name, &value)),
+                FieldOperation::Set(name, value) if value.is_empty() => drop(headers.remove(name)),
+                FieldOperation::Set(name, value) => drop(headers.set(name, &value)),
                 // Only `proxy-rewrite` takes lists.
-                Operation::SetSeveral(..) => {}
-                Operation::Remove(name) => drop(headers.remove(name)),
+                FieldOperation::SetSeveral(..) => {}
+                FieldOperation::Remove(name) => drop(headers.remove(name)),
             }
         }
     }

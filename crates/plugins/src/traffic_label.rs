@@ -35,7 +35,7 @@ use router::vars::Expression;
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
-use crate::shared::fields::{FieldOperations, Operation};
+use crate::shared::fields::{FieldOperations, FieldOperation};
 use crate::shared::weighted_turns::{Counter, WeightedTurns};
 use crate::shared::{config, expression, fields};
 
@@ -152,7 +152,7 @@ impl Plugin for TrafficLabel {
             }
             if let Some(operations) = &rule.actions[rule.turns.next()] {
                 for operation in operations.render(exchange, None) {
-                    if let Operation::Set(name, value) = operation {
+                    if let FieldOperation::Set(name, value) = operation {
                         set(exchange, name, &value);
                     }
                 }

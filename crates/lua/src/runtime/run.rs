@@ -7,7 +7,7 @@ use mlua::{Function, IntoLuaMulti, MultiValue, Thread, Value};
 
 use super::call::{ProgramCall, ThreadEnd};
 use super::engine::Engine;
-use super::state::{Operation, Reach};
+use super::state::{PendingOperation, Reach};
 use crate::describe;
 
 /// A call on its way. Dropping it ends its coroutines.
@@ -24,12 +24,12 @@ struct Task {
     /// The number of a light thread; 0 is the function itself.
     number: u64,
     thread: Thread,
-    waits_for: Option<Operation>,
+    waits_for: Option<PendingOperation>,
 }
 
 /// A coroutine has run to its next wait or to its end.
 enum CoroutineTurn {
-    Waits(Operation),
+    Waits(PendingOperation),
     Ended(Result<MultiValue, String>),
 }
 

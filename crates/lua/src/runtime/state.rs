@@ -19,7 +19,7 @@ use crate::budget::CallBudget;
 use crate::ngx::Sockets;
 
 /// A step that a coroutine waits for; its values are the results of the function that waits.
-pub(crate) type Operation = Pin<Box<dyn Future<Output = mlua::Result<MultiValue>>>>;
+pub(crate) type PendingOperation = Pin<Box<dyn Future<Output = mlua::Result<MultiValue>>>>;
 
 /// Variables by name, parsed once; none for a name that is no variable.
 type Variables = HashMap<Box<[u8]>, Option<Rc<Variable>>>;
@@ -30,7 +30,7 @@ pub(crate) struct InterpreterState {
     exchange: Lent<Exchange>,
     session: Lent<StreamSession>,
     call: RefCell<Option<Rc<ProgramCall>>>,
-    operation: RefCell<Option<Operation>>,
+    operation: RefCell<Option<PendingOperation>>,
     variables: RefCell<Variables>,
     /// Timers that wait or run.
     pub(crate) timers: Cell<usize>,
@@ -145,7 +145,7 @@ impl InterpreterState {
     }
 
     /// The operation that was begun last.
-    pub(super) fn take_operation(&self) -> Option<Operation> {
+    pub(super) fn take_operation(&self) -> Option<PendingOperation> {
         self.operation.borrow_mut().take()
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::COST_MAX;
 use super::decorations::{Decoration, Decorations, Positions, weight_at};
 use super::schema_index::{FieldType, SchemaIndex};
-use crate::shared::graphql::{Document, GraphqlField, Literal, Operation, OperationKind, Selection};
+use crate::shared::graphql::{Document, GraphqlField, Literal, GraphqlOperation, OperationKind, Selection};
 
 /// Selections that a walk expands. A real query has hundreds; fragments that spread each other twice would make it
 /// exponential. So many take a few milliseconds of a worker.
@@ -45,7 +45,7 @@ pub(super) struct TooManySelections;
 pub(super) fn query_cost(
     strategy: Strategy,
     document: &Document,
-    operations: &[&Operation],
+    operations: &[&GraphqlOperation],
     inputs: &Inputs<'_>,
 ) -> Result<f64, TooManySelections> {
     let mut cost: f64 = 0.0;
@@ -74,7 +74,7 @@ pub(super) fn bounded(cost: f64) -> f64 {
 struct Walk<'a> {
     strategy: Strategy,
     document: &'a Document,
-    operation: &'a Operation,
+    operation: &'a GraphqlOperation,
     inputs: &'a Inputs<'a>,
     /// The fragments that the walk is inside of.
     open: HashSet<&'a str>,

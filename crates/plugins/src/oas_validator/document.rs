@@ -37,19 +37,19 @@ const METHODS: [(&str, Method); 8] = [
 
 /// See the module.
 pub(super) struct Document {
-    paths: Paths<Vec<(Method, Arc<Operation>)>>,
+    paths: Paths<Vec<(Method, Arc<OasOperation>)>>,
     /// The paths of the servers, which paths of requests begin with.
     bases: Vec<Box<str>>,
 }
 
 /// An operation.
-pub(super) struct Operation {
+pub(super) struct OasOperation {
     pub(super) parameters: Box<[Parameter]>,
     pub(super) body: Option<BodyRule>,
 }
 
 /// The operation of a request, and the values of the parameters in its path by their names.
-type Matched<'d, 'p> = (Arc<Operation>, Vec<(&'d str, &'p str)>);
+type Matched<'d, 'p> = (Arc<OasOperation>, Vec<(&'d str, &'p str)>);
 
 impl Document {
     /// Reads a document in JSON.
@@ -94,7 +94,7 @@ impl Document {
 
     /// The operation of a request with this method and path.
     pub(super) fn find<'d, 'p>(&'d self, method: Method, path: &'p str) -> Option<Matched<'d, 'p>> {
-        let of = |operations: &Vec<(Method, Arc<Operation>)>| {
+        let of = |operations: &Vec<(Method, Arc<OasOperation>)>| {
             operations.iter().find(|(known, _)| *known == method).map(|(_, operation)| operation.clone())
         };
         let based = self.bases.iter().filter_map(|base| path.strip_prefix(&**base));
@@ -126,7 +126,7 @@ struct Compiler<'d> {
 }
 
 impl<'d> Compiler<'d> {
-    fn item(&mut self, written: &'d Value, place: &str) -> Result<Vec<(Method, Arc<Operation>)>, String> {
+    fn item(&mut self, written: &'d Value, place: &str) -> Result<Vec<(Method, Arc<OasOperation>)>, String> {
         let (item, place) = self.schemas.resolve(written, place)?;
         let mut operations = Vec::new();
         for (name, method) in METHODS {
@@ -138,7 +138,7 @@ impl<'d> Compiler<'d> {
         Ok(operations)
     }
 
-    fn operation(&mut self, item: &'d Value, written: &'d Value, place: &str) -> Result<Operation, String> {
+    fn operation(&mut self, item: &'d Value, written: &'d Value, place: &str) -> Result<OasOperation, String> {
         if !written.is_object() {
             return Err(fault(place, "an operation is an object"));
         }
@@ -159,7 +159,7 @@ impl<'d> Compiler<'d> {
         }
         let body = written.get("requestBody");
         let body = body.map(|body| self.body(body, &format!("{place}/requestBody"))).transpose()?;
-        Ok(Operation { parameters: parameters.into(), body })
+        Ok(OasOperation { parameters: parameters.into(), body })
     }
 
     /// A parameter; none for a field that OpenAPI leaves to other parts of the document.

@@ -47,7 +47,7 @@ pub(crate) enum FieldValues {
 }
 
 /// One operation with its rendered value. Setting an empty value removes the field, as in nginx.
-pub(crate) enum Operation<'a> {
+pub(crate) enum FieldOperation<'a> {
     /// Append.
     Add(&'a str, Vec<u8>),
     /// Replace or append.
@@ -218,21 +218,21 @@ impl FieldOperations {
         &'a self,
         exchange: &Exchange,
         matched: Option<(&Groups, &[u8])>,
-    ) -> Vec<Operation<'a>> {
+    ) -> Vec<FieldOperation<'a>> {
         let mut operations = Vec::with_capacity(self.add.len() + self.set.len() + self.remove.len());
         for (name, value) in &self.add {
-            operations.push(Operation::Add(name, value.render(exchange, matched)));
+            operations.push(FieldOperation::Add(name, value.render(exchange, matched)));
         }
         for (name, values) in &self.set {
             operations.push(match values {
-                FieldValues::One(value) => Operation::Set(name, value.render(exchange, matched)),
+                FieldValues::One(value) => FieldOperation::Set(name, value.render(exchange, matched)),
                 FieldValues::Several(values) => {
                     let values = values.iter().map(|value| value.render(exchange, matched));
-                    Operation::SetSeveral(name, values.filter(|value| !value.is_empty()).collect())
+                    FieldOperation::SetSeveral(name, values.filter(|value| !value.is_empty()).collect())
                 }
             });
         }
-        operations.extend(self.remove.iter().map(|name| Operation::Remove(name)));
+        operations.extend(self.remove.iter().map(|name| FieldOperation::Remove(name)));
         operations
     }
 }

@@ -15,7 +15,7 @@ const TOKENS_MAX: usize = 15_000;
 /// A parsed document.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
-    pub(crate) operations: Vec<Operation>,
+    pub(crate) operations: Vec<GraphqlOperation>,
     /// The fragments by name.
     pub(crate) fragments: HashMap<Box<str>, Fragment>,
 }
@@ -30,7 +30,7 @@ pub(crate) enum OperationKind {
 
 /// An operation.
 #[derive(Debug)]
-pub(crate) struct Operation {
+pub(crate) struct GraphqlOperation {
     pub(crate) kind: OperationKind,
     pub(crate) name: Option<Box<str>>,
     /// The variables that have a default, with it.
@@ -109,7 +109,7 @@ impl Document {
     ///
     /// # Errors
     /// Fragments spread each other in a circle.
-    pub(crate) fn depth(&self, operations: &[&Operation]) -> Result<usize, FragmentCycle> {
+    pub(crate) fn depth(&self, operations: &[&GraphqlOperation]) -> Result<usize, FragmentCycle> {
         let mut walk = DepthWalk { document: self, known: HashMap::new() };
         let mut depth = 1;
         for operation in operations {

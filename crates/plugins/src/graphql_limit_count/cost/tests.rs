@@ -61,7 +61,7 @@ fn cost(
     let written: Vec<Decoration> = Vec::read(weights.clone()).unwrap();
     let decorations = Decorations::compile(&written).unwrap();
     let document = Document::parse(query).unwrap();
-    let operations: Vec<&Operation> = document.operations.iter().collect();
+    let operations: Vec<&GraphqlOperation> = document.operations.iter().collect();
     let uses_defaults = variables.is_some();
     let variables = variables.map(|variables| variables.as_object().unwrap().clone());
     let inputs = Inputs {

@@ -7,7 +7,7 @@ use apollo_parser::Parser;
 use apollo_parser::cst::{self, CstNode, Definition, Value};
 
 use super::{
-    DEPTH_MAX, Document, DocumentFault, GraphqlField, Fragment, Literal, Operation, OperationKind, Selection,
+    DEPTH_MAX, Document, DocumentFault, GraphqlField, Fragment, Literal, GraphqlOperation, OperationKind, Selection,
     TOKENS_MAX,
 };
 
@@ -68,7 +68,7 @@ impl GraphqlTreeReader {
         self.part(of, name.map(|name| text_of(&name)))
     }
 
-    fn operation(&self, written: &cst::OperationDefinition) -> Operation {
+    fn operation(&self, written: &cst::OperationDefinition) -> GraphqlOperation {
         let kind = match written.operation_type() {
             Some(kind) if kind.mutation_token().is_some() => OperationKind::Mutation,
             Some(kind) if kind.subscription_token().is_some() => OperationKind::Subscription,
@@ -81,7 +81,7 @@ impl GraphqlTreeReader {
             let name = self.name(&variable, variable.variable().and_then(|variable| variable.name()));
             Some((name, self.part(&default, default.value().map(|value| literal(&value)))))
         });
-        Operation {
+        GraphqlOperation {
             kind,
             name: written.name().map(|name| text_of(&name)),
             defaults: defaults.collect(),
