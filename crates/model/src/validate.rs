@@ -20,11 +20,11 @@ pub struct Validator {
     is_of_user: bool,
 }
 
-type Compiled = Arc<Result<UserSchema, String>>;
+type CompiledSchema = Arc<Result<UserSchema, String>>;
 
 #[derive(Default)]
 struct HeldSchema {
-    compiled: Option<Compiled>,
+    compiled: Option<CompiledSchema>,
     /// Whether it was asked since the last [`Validator::release_unused`].
     used: bool,
 }
@@ -68,7 +68,7 @@ impl Validator {
         self.compiled.lock()
     }
 
-    fn compiled(&self) -> Compiled {
+    fn compiled(&self) -> CompiledSchema {
         let mut held = self.held();
         held.used = true;
         let compile = || {

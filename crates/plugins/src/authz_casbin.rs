@@ -119,7 +119,7 @@ struct AuthzCasbin {
     /// None: neither the configuration nor the metadata has one.
     policy: Option<Arc<CasbinPolicy>>,
     /// Keeps it for other instances with the same texts.
-    _shared: Option<Arc<Compiled>>,
+    _shared: Option<Arc<CasbinPolicyResult>>,
     /// Requests that wait for the side thread.
     waiting: AtomicUsize,
     pace: Pace,
@@ -143,7 +143,7 @@ impl Drop for CasbinQueuePermit<'_> {
     }
 }
 
-type Compiled = Result<Arc<CasbinPolicy>, String>;
+type CasbinPolicyResult = Result<Arc<CasbinPolicy>, String>;
 
 fn check(config: &Value) -> Result<(), String> {
     let config: AuthzCasbinConfig = config::parse(config)?;
@@ -199,7 +199,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 /// Instances with the same texts, those of the metadata first of all, share what is compiled.
-fn shared(build: &Build<'_>, model: &str, policy: &str) -> Arc<Compiled> {
+fn shared(build: &Build<'_>, model: &str, policy: &str) -> Arc<CasbinPolicyResult> {
     let key = format!("authz-casbin\0{model}\0{policy}");
     build.states.held(&key).unwrap_or_else(|| {
         // Compiled before the registry is locked.

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::cache::Cache;
-use crate::module::Compiled;
+use crate::module::CompiledModule;
 use crate::plugin::{BodyMode, Configured, Counters, WasmPlugin, WasmStreamPlugin};
 use crate::shared::SharedStore;
 
@@ -91,7 +91,7 @@ impl ExtensionLanguage for Language {
         content: &[u8],
         services: &Services,
     ) -> Result<Arc<dyn Extension>, String> {
-        let module = Compiled::new(name, content, &self.shared, self.cache())?;
+        let module = CompiledModule::new(name, content, &self.shared, self.cache())?;
         let metrics: Arc<dyn MetricsText> = self.shared.metrics.clone();
         services.add_metrics(metrics);
         let options = self.options.get(name).copied().unwrap_or_default();
@@ -101,7 +101,7 @@ impl ExtensionLanguage for Language {
 
 /// A module as an extension.
 struct Loaded {
-    module: Arc<Compiled>,
+    module: Arc<CompiledModule>,
     options: PluginOptions,
     /// Digests of configurations that the guest has accepted: many objects have the same one, and a check starts the guest.
     accepted: Mutex<BTreeSet<Vec<u8>>>,

@@ -29,7 +29,7 @@ fn refusal(engine: &Engine, content: &[u8], error: &wasmtime::Error) -> String {
 }
 
 /// See the module.
-pub(crate) struct Compiled {
+pub(crate) struct CompiledModule {
     /// A number that no other module of the process has.
     pub number: u64,
     pub identity: Arc<Identity>,
@@ -44,7 +44,7 @@ pub(crate) struct Compiled {
     pub has_requests: bool,
 }
 
-impl Compiled {
+impl CompiledModule {
     /// Compiles `content` for the plugin `name`, or takes its code from the cache.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Compiled {
         content: &[u8],
         shared: &Arc<SharedStore>,
         cache: Option<&Cache>,
-    ) -> Result<Compiled, String> {
+    ) -> Result<CompiledModule, String> {
         if content.len() > MODULE_BYTES_MAX {
             return Err(format!("the module has {} bytes; {MODULE_BYTES_MAX} are allowed", content.len()));
         }
@@ -81,7 +81,7 @@ impl Compiled {
         functions::add_refusing(&mut linker, &mut store, &module)?;
         let pre = linker.instantiate_pre(&module).map_err(|error| error.root_cause().to_string())?;
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let mut compiled = Compiled {
+        let mut compiled = CompiledModule {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             identity,
             pre,

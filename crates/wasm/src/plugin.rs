@@ -20,7 +20,7 @@ use crate::cell::{Resumed, VmCell};
 use crate::fault::GuestFault;
 use crate::fields::Head;
 use crate::language::RequestPhase;
-use crate::module::Compiled;
+use crate::module::CompiledModule;
 use crate::pool::InstancePool;
 use crate::vm::GuestAction;
 
@@ -33,7 +33,7 @@ use state::{ContextGuard, RequestState};
 pub(crate) struct Configured {
     /// A number that no other configuration of the process has.
     pub number: u64,
-    pub module: Arc<Compiled>,
+    pub module: Arc<CompiledModule>,
     /// The configuration as the guest gets it.
     pub text: Arc<[u8]>,
     pub opener: DestinationOpener,

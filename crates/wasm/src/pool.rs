@@ -14,7 +14,7 @@ use crate::cell::VmCell;
 use crate::fault::GuestFault;
 use crate::host::{Home, Loan};
 use crate::limits::{BACKOFF_FIRST_MS, BACKOFF_MAX_MS, FAILURES_MAX, SWEEP_MS};
-use crate::module::Compiled;
+use crate::module::CompiledModule;
 use crate::plugin::Configured;
 use crate::vm::Vm;
 
@@ -26,7 +26,7 @@ pub(crate) struct InstancePool {
 }
 
 struct InstancePoolEntry {
-    module: Weak<Compiled>,
+    module: Weak<CompiledModule>,
     cell: Option<Rc<VmCell>>,
     roots: FastMap<u64, Configuration>,
     /// Failures since a call last ended well.
@@ -139,7 +139,7 @@ impl InstancePool {
 }
 
 impl InstancePoolEntry {
-    fn new(module: &Arc<Compiled>) -> InstancePoolEntry {
+    fn new(module: &Arc<CompiledModule>) -> InstancePoolEntry {
         InstancePoolEntry {
             module: Arc::downgrade(module),
             cell: None,

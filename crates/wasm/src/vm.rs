@@ -11,7 +11,7 @@ use crate::fault::GuestFault;
 use crate::fields::Head;
 use crate::host::{Arrival, CpuBudget, CallKind, Frame, Host, Root, Stream};
 use crate::limits::{CALL_CPU_MS, CONTEXTS_MAX, ROOTS_MAX, START_CPU_MS};
-use crate::module::Compiled;
+use crate::module::CompiledModule;
 
 /// See the module.
 pub(crate) struct Vm {
@@ -53,7 +53,7 @@ impl GuestAction {
 
 impl Vm {
     /// Makes an instance and runs the code with which the compiler of the guest begins.
-    pub(crate) fn start(module: &Compiled, host: Host) -> Result<Vm, GuestFault> {
+    pub(crate) fn start(module: &CompiledModule, host: Host) -> Result<Vm, GuestFault> {
         let mut store = Store::new(module.pre.module().engine(), host);
         store.limiter(|host| &mut host.limits);
         store.epoch_deadline_callback(|mut context| {

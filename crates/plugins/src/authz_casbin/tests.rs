@@ -193,7 +193,7 @@ fn metadata_counts_without_own_policy() {
     assert_eq!(status(&plugin, &mut scene, "GET", "/", ""), 200);
     assert_eq!(status(&plugin, &mut scene, "GET", "/hello", ""), 403);
     let key = format!("authz-casbin\0{MODEL}\0{POLICY}");
-    assert!(scene.states().held::<Compiled>(&key).is_some(), "other instances share it");
+    assert!(scene.states().held::<CasbinPolicyResult>(&key).is_some(), "other instances share it");
     let own = scene.build_with(
         &KIND,
         &json!({"model": MODEL, "policy": "p, *, /own, GET", "username": "u"}),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::document::is_json;
 use super::parameters::{coerced, decoded_arguments};
-use super::schemas::{Compiled, Types};
+use super::schemas::{TypedSchema, Types};
 
 /// Values in a body, those inside lists and objects included: they take about a hundred megabytes while it is checked.
 const VALUES_MAX: usize = 1_000_000;
@@ -26,11 +26,11 @@ pub(super) struct BodyRule {
 pub(super) struct MediaRule {
     /// In lower case, without parameters; it may end in `/*`.
     name: Box<str>,
-    schema: Option<Arc<Compiled>>,
+    schema: Option<Arc<TypedSchema>>,
 }
 
 impl MediaRule {
-    pub(super) fn new(media_type: &str, schema: Option<Arc<Compiled>>) -> MediaRule {
+    pub(super) fn new(media_type: &str, schema: Option<Arc<TypedSchema>>) -> MediaRule {
         MediaRule { name: plain(media_type).into(), schema }
     }
 

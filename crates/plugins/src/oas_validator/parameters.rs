@@ -9,7 +9,7 @@ use message::Headers;
 use model::validate::SchemaSteps;
 use serde_json::{Map, Value};
 
-use super::schemas::{Compiled, Types};
+use super::schemas::{TypedSchema, Types};
 use message::query::{arguments, decode};
 
 /// Values of one list in a parameter.
@@ -48,7 +48,7 @@ pub(super) struct Parameter {
     pub(super) place: ParameterLocation,
     pub(super) is_required: bool,
     pub(super) style: Style,
-    pub(super) schema: Option<Arc<Compiled>>,
+    pub(super) schema: Option<Arc<TypedSchema>>,
 }
 
 /// The parts of a request that parameters are read from.

@@ -53,7 +53,7 @@ pub(super) struct Schemas<'d> {
     document: &'d Value,
     /// OpenAPI 3.1, which has the schemas of JSON Schema 2020-12.
     is_31: bool,
-    compiled: HashMap<String, Arc<Compiled>>,
+    compiled: HashMap<String, Arc<TypedSchema>>,
     /// Parts that the schemas so far refer to.
     parts: usize,
     /// Schemas that are still looked at for types.
@@ -61,7 +61,7 @@ pub(super) struct Schemas<'d> {
 }
 
 /// A schema, and the types of a value that obeys it.
-pub(super) struct Compiled {
+pub(super) struct TypedSchema {
     pub(super) schema: UserSchema,
     pub(super) types: Types,
 }
@@ -109,7 +109,7 @@ impl<'d> Schemas<'d> {
     ///
     /// # Errors
     /// The fault, with its place.
-    pub(super) fn compile(&mut self, written: &'d Value, place: &str) -> Result<Arc<Compiled>, String> {
+    pub(super) fn compile(&mut self, written: &'d Value, place: &str) -> Result<Arc<TypedSchema>, String> {
         let key = written.to_string();
         if let Some(known) = self.compiled.get(&key) {
             return Ok(known.clone());
@@ -138,7 +138,7 @@ impl<'d> Schemas<'d> {
         }
         let schema = UserSchema::compile(&alone).map_err(|reason| fault(place, &reason))?;
         let types = self.types_of(written, place)?;
-        let compiled = Arc::new(Compiled { schema, types });
+        let compiled = Arc::new(TypedSchema { schema, types });
         self.compiled.insert(key, compiled.clone());
         Ok(compiled)
     }
