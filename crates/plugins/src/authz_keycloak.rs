@@ -50,7 +50,7 @@ use crate::shared::api_call;
 use crate::shared::attributes::Attribute;
 use crate::shared::config;
 use message::query::{arguments, decode};
-use server::Server;
+use server::KeycloakServer;
 use settings::{AuthzKeycloakConfig, Mode, check};
 
 /// The plugin.
@@ -64,7 +64,7 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 
 /// The compiled plugin.
 struct AuthzKeycloak {
-    server: Server,
+    server: KeycloakServer,
     pace: Pace,
     config: AuthzKeycloakConfig,
 }
@@ -72,7 +72,7 @@ struct AuthzKeycloak {
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: AuthzKeycloakConfig = config::parse(config)?;
     Ok(Arc::new(AuthzKeycloak {
-        server: Server::new(build, &config)?,
+        server: KeycloakServer::new(build, &config)?,
         pace: Pace::every_ms(LOG_INTERVAL_MS),
         config,
     }))

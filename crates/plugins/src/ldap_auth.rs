@@ -66,7 +66,7 @@ use crate::shared::config;
 use crate::shared::consumer::set_consumer_headers;
 use crate::shared::outages::Outages;
 use credentials::{Credentials, distinguished_name};
-use directory::{Directory, Server};
+use directory::{Directory, LdapServerAddress};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(NAME, 2540, &[PluginPhase::Rewrite], LdapAuthConfig::schema, build)
@@ -123,13 +123,13 @@ fn check(config: &Value) -> Result<(), String> {
     let config: LdapAuthConfig = config::parse(config)?;
     match config::is_reference(&config.ldap_uri) {
         true => Ok(()),
-        false => Server::read(&config.ldap_uri, config.use_tls).map(drop),
+        false => LdapServerAddress::read(&config.ldap_uri, config.use_tls).map(drop),
     }
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: LdapAuthConfig = config::parse(config)?;
-    let server = Server::read(&config.ldap_uri, config.use_tls)?;
+    let server = LdapServerAddress::read(&config.ldap_uri, config.use_tls)?;
     Ok(Arc::new(LdapAuth {
         directory: Directory::new(build.services, &server, config.tls_verify)?,
         base_dn: config.base_dn,

@@ -117,7 +117,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         max_pending_entries: PENDING_MAX,
     };
     let key = format!("zipkin/{}/{}", build.owner, json!(parsed.endpoint));
-    let queue = build.states.keep(&key, || build.services.queue(settings, Server(post)));
+    let queue = build.states.keep(&key, || build.services.queue(settings, ZipkinServer(post)));
     if let Err(reason) = &*queue {
         return Err(reason.clone());
     }
@@ -131,9 +131,9 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 }
 
 /// The server that spans are sent to.
-struct Server(JsonPost);
+struct ZipkinServer(JsonPost);
 
-impl Sink for Server {
+impl Sink for ZipkinServer {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move { Ok(self.0.send(client, list(batch)).await?) })
     }

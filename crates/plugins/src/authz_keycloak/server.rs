@@ -25,7 +25,7 @@ const TOKEN_MIN_AGE_MS: u64 = 5_000;
 const RESOURCES_MAX: usize = 128;
 
 /// See the module.
-pub(super) struct Server {
+pub(super) struct KeycloakServer {
     discovery: Option<OutboundDestination>,
     token: Option<OutboundDestination>,
     registration: Option<OutboundDestination>,
@@ -58,10 +58,10 @@ struct ClientToken {
     expires_ms: u64,
 }
 
-impl Server {
+impl KeycloakServer {
     /// # Errors
     /// Why a URL cannot be called, a sentence.
-    pub(super) fn new(build: &Build<'_>, config: &AuthzKeycloakConfig) -> Result<Server, String> {
+    pub(super) fn new(build: &Build<'_>, config: &AuthzKeycloakConfig) -> Result<KeycloakServer, String> {
         let tls = OutboundTls::verifying(config.ssl_verify);
         let keep_alive = KeepAlive {
             size: if config.keepalive { config.keepalive_pool } else { 0 },
@@ -72,7 +72,7 @@ impl Server {
             let open = |url: &String| build.services.destination(url, keep_alive, &tls);
             url.as_ref().map(open).transpose()
         };
-        Ok(Server {
+        Ok(KeycloakServer {
             discovery: open(&config.discovery)?,
             token: open(&config.token_endpoint)?,
             registration: open(&config.resource_registration_endpoint)?,

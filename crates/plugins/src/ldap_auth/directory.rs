@@ -26,7 +26,7 @@ const REFUSALS: [u32; 6] = [16, 32, 34, 48, 49, 50];
 
 /// The place of a server, as users write it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Server {
+pub(super) struct LdapServerAddress {
     /// `HOST:PORT`.
     place: String,
     uses_tls: bool,
@@ -63,12 +63,12 @@ thread_local! {
 /// The number of the next directory.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-impl Server {
+impl LdapServerAddress {
     /// Reads `HOST`, `HOST:PORT`, or one of them behind `ldap://` or `ldaps://`.
     ///
     /// # Errors
     /// It has another form, or the scheme and `use_tls` contradict each other.
-    pub(super) fn read(written: &str, use_tls: bool) -> Result<Server, String> {
+    pub(super) fn read(written: &str, use_tls: bool) -> Result<LdapServerAddress, String> {
         let (rest, is_ldaps) = match (written.strip_prefix("ldap://"), written.strip_prefix("ldaps://")) {
             (Some(rest), _) => (rest, false),
             (_, Some(rest)) => (rest, true),
@@ -84,14 +84,14 @@ impl Server {
         if host.is_empty() || host.contains(['/', '?', '@', ' ']) || !is_port {
             return Err(format!("ldap_uri: `{written}` is not HOST or HOST:PORT"));
         }
-        Ok(Server { place: format!("{host}{port}"), uses_tls: use_tls || is_ldaps })
+        Ok(LdapServerAddress { place: format!("{host}{port}"), uses_tls: use_tls || is_ldaps })
     }
 }
 
 impl Directory {
     /// # Errors
     /// Why the server cannot be reached, a sentence.
-    pub(super) fn new(services: &Services, server: &Server, verifies: bool) -> Result<Directory, String> {
+    pub(super) fn new(services: &Services, server: &LdapServerAddress, verifies: bool) -> Result<Directory, String> {
         let tls = server.uses_tls.then(|| OutboundTls::verifying(verifies));
         Ok(Directory {
             destination: services
@@ -234,8 +234,8 @@ mod tests {
     #[test]
     fn servers_are_read_or_refused() {
         let check = |written: &str, use_tls: bool, expected: Option<(&str, bool)>| {
-            let expected = expected.map(|(place, uses_tls)| Server { place: place.to_owned(), uses_tls });
-            assert_eq!(Server::read(written, use_tls).ok(), expected, "{written}");
+            let expected = expected.map(|(place, uses_tls)| LdapServerAddress { place: place.to_owned(), uses_tls });
+            assert_eq!(LdapServerAddress::read(written, use_tls).ok(), expected, "{written}");
         };
         check("127.0.0.1:1389", false, Some(("127.0.0.1:1389", false)));
         check("test.com:1636", true, Some(("test.com:1636", true)));
@@ -276,7 +276,7 @@ mod tests {
             }
         });
         let services = exchange::testing::services();
-        let directory = Directory::new(&services, &Server::read(&place, false).unwrap(), false).unwrap();
+        let directory = Directory::new(&services, &LdapServerAddress::read(&place, false).unwrap(), false).unwrap();
         let mut scene = exchange::testing::Scene::new();
         let worker = scene.exchange(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n").local().clone();
         let verdicts = net::env::block_on(async {

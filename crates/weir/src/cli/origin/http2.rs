@@ -27,7 +27,7 @@ pub(super) const START: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
 /// Serves one connection until the client closes it or breaks a rule. `begun` are the bytes that were read from it.
 pub(super) async fn serve(stream: &mut TcpStream, begun: &[u8]) -> io::Result<()> {
-    let mut server = Server {
+    let mut server = OriginHttp2Connection {
         connection: Connection::server(Config {
             max_streams: MOST_STREAMS,
             stream_window_bytes: MESSAGE_BYTES as u32,
@@ -59,7 +59,7 @@ pub(super) async fn serve(stream: &mut TcpStream, begun: &[u8]) -> io::Result<()
 }
 
 /// One connection.
-struct Server {
+struct OriginHttp2Connection {
     connection: Connection,
     head: RequestHead,
     /// The message of the present call.
@@ -87,7 +87,7 @@ enum OriginHttp2Reply {
     NotFound,
 }
 
-impl Server {
+impl OriginHttp2Connection {
     /// Takes bytes of the client and answers complete requests. False if the client broke a rule: the output tells it so.
     fn receive(&mut self, input: &[u8]) -> bool {
         let now_ms = self.began.elapsed().as_millis() as u64;
