@@ -72,7 +72,7 @@ use delayed::Delayed;
 use group::LimitCountGroup;
 use rule::{LimitCountRule, rules_of};
 use shared_windows::SharedWindows;
-use window::{Counters, Quota, Taken, WindowType};
+use window::{LocalWindows, Quota, Taken, WindowType};
 
 pub(crate) use by_cost::CostLimit;
 
@@ -182,7 +182,7 @@ struct LimitCount {
 /// Where requests are counted.
 #[derive(Clone)]
 enum LimitCountStore {
-    Local(Arc<Counters>),
+    Local(Arc<LocalWindows>),
     Redis(Arc<SharedWindows>),
     Delayed(Arc<Delayed>),
 }
@@ -288,7 +288,7 @@ fn store(
 ) -> Result<LimitCountStore, String> {
     let identity = config::identity(config);
     let Some(settings) = settings else {
-        let counters = build.states.keep(&format!("{plugin}/{}/{identity}", build.owner), Counters::new);
+        let counters = build.states.keep(&format!("{plugin}/{}/{identity}", build.owner), LocalWindows::new);
         return Ok(LimitCountStore::Local(counters));
     };
     let prefix = match &parsed.group {

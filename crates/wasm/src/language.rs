@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::cache::Cache;
 use crate::module::CompiledModule;
-use crate::plugin::{BodyMode, Configured, Counters, WasmPlugin, WasmStreamPlugin};
+use crate::plugin::{BodyMode, Configured, FaultCounters, WasmPlugin, WasmStreamPlugin};
 use crate::shared::SharedStore;
 
 /// Accepted configurations that one module remembers.
@@ -189,9 +189,9 @@ impl Extension for Loaded {
 }
 
 impl Loaded {
-    fn configured(&self, build: &Build<'_>, config: &Value) -> (Configured, Counters) {
+    fn configured(&self, build: &Build<'_>, config: &Value) -> (Configured, FaultCounters) {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
-        let counters = Counters::new(self.module.identity.name, build.services);
+        let counters = FaultCounters::new(self.module.identity.name, build.services);
         let configured = Configured {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             module: self.module.clone(),

@@ -25,7 +25,7 @@ use crate::pool::InstancePool;
 use crate::vm::GuestAction;
 
 pub(crate) use body::BodyMode;
-pub(crate) use outcome::Counters;
+pub(crate) use outcome::FaultCounters;
 pub(crate) use session::WasmStreamPlugin;
 use state::{ContextGuard, RequestState};
 
@@ -46,7 +46,7 @@ pub(crate) struct WasmPlugin {
     pub phase: RequestPhase,
     pub request_body: BodyMode,
     pub response_body: BodyMode,
-    pub counters: Counters,
+    pub counters: FaultCounters,
 }
 
 /// The guest's decision about a head.

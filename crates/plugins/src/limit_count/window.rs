@@ -39,7 +39,7 @@ pub(super) struct Taken {
 }
 
 /// The counters.
-pub(super) struct Counters(KeyTable<Window>);
+pub(super) struct LocalWindows(KeyTable<Window>);
 
 /// The window of one key. 32 bytes, so that a million keys fit into 103 MB.
 #[derive(Clone, Copy)]
@@ -55,10 +55,10 @@ struct Window {
     standing: KeyStanding,
 }
 
-impl Counters {
+impl LocalWindows {
     /// Counters at zero.
-    pub(super) fn new() -> Counters {
-        Counters(KeyTable::new())
+    pub(super) fn new() -> LocalWindows {
+        LocalWindows(KeyTable::new())
     }
 
     /// Counts one request under `key`, if the quota allows it.
@@ -79,7 +79,7 @@ impl Counters {
     }
 }
 
-impl Counters {
+impl LocalWindows {
     /// How many requests the quota would still allow under `key`; nothing is counted.
     pub(super) fn left(&self, key: &[u8], quota: Quota, now_ms: u64) -> u64 {
         let known = self.0.with_known(key, |window| *window);
@@ -167,7 +167,7 @@ mod tests {
 
     /// Takes at each moment and compares whether it was allowed, what remains, and the reset.
     fn check(quota: Quota, moments: &[(u64, bool, u64, u64)]) {
-        let counters = Counters::new();
+        let counters = LocalWindows::new();
         for (now_ms, allowed, remaining, reset_ms) in moments.iter().copied() {
             let want = Taken { allowed, remaining, reset_ms };
             assert_eq!(counters.take(b"k", quota, now_ms), want, "at {now_ms}");
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn dear_request_takes_the_rest_of_a_fixed_window() {
-        let (counters, quota) = (Counters::new(), quota(10, 1_000, WindowType::Fixed));
+        let (counters, quota) = (LocalWindows::new(), quota(10, 1_000, WindowType::Fixed));
         let take = |cost: u64, now_ms: u64| {
             let taken = counters.take(b"k", Quota { cost, ..quota }, now_ms);
             (taken.allowed, taken.remaining)
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn dear_request_does_not_pass_a_sliding_window() {
-        let (counters, quota) = (Counters::new(), quota(10, 1_000, WindowType::Sliding));
+        let (counters, quota) = (LocalWindows::new(), quota(10, 1_000, WindowType::Sliding));
         let take = |cost: u64, now_ms: u64| {
             let taken = counters.take(b"k", Quota { cost, ..quota }, now_ms);
             (taken.allowed, taken.remaining, taken.reset_ms)
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn keys_are_apart_and_workers_together() {
-        let counters = Counters::new();
+        let counters = LocalWindows::new();
         let quota = quota(100, 60_000, WindowType::Fixed);
         let allowed: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
@@ -262,7 +262,7 @@ mod tests {
             (WindowType::Sliding, 5),
             (WindowType::Sliding, 1),
         ] {
-            let counters = Counters(KeyTable::holding(KEYS_MAX));
+            let counters = LocalWindows(KeyTable::holding(KEYS_MAX));
             let victim = quota(2, 3_600_000, window_type);
             assert!([(); 2].iter().all(|()| counters.take(b"victim", victim, 1).allowed));
             assert!(!counters.take(b"victim", victim, 2).allowed);

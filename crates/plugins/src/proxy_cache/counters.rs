@@ -51,7 +51,7 @@ impl CacheStatus {
 }
 
 /// See the module.
-pub(super) struct Counters {
+pub(super) struct CacheCounters {
     rows: Box<[CacheCounterRow]>,
 }
 
@@ -60,13 +60,13 @@ pub(super) struct Counters {
 #[repr(align(128))]
 struct CacheCounterRow([AtomicU64; CacheStatus::ALL.len()]);
 
-impl Default for Counters {
-    fn default() -> Counters {
-        Counters { rows: (0..ROWS).map(|_| CacheCounterRow::default()).collect() }
+impl Default for CacheCounters {
+    fn default() -> CacheCounters {
+        CacheCounters { rows: (0..ROWS).map(|_| CacheCounterRow::default()).collect() }
     }
 }
 
-impl Counters {
+impl CacheCounters {
     /// Counts a request of the worker with this number.
     pub(super) fn count(&self, worker: usize, status: CacheStatus) {
         self.rows[worker % ROWS].0[status as usize].fetch_add(1, Ordering::Relaxed);

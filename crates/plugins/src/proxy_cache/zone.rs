@@ -10,7 +10,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use super::background::BackgroundCounters;
-use super::counters::Counters;
+use super::counters::CacheCounters;
 use super::disk::DiskStore;
 use super::entry::{CachedBody, CacheEntry};
 use super::flight::{Flights, FlightRole};
@@ -32,7 +32,7 @@ pub(crate) struct Zone {
     pub(super) name: Box<str>,
     store: Cache<Arc<[u8]>, Slot, Weights>,
     flights: Arc<Flights>,
-    pub(super) counters: Counters,
+    pub(super) counters: CacheCounters,
     pub(super) background: BackgroundCounters,
     /// Where the bodies are; none: in memory.
     pub(super) disk: Option<Arc<DiskStore>>,
@@ -91,7 +91,7 @@ impl Zone {
             name: settings.name.clone(),
             store: Cache::with_options(options, Weights, DefaultHashBuilder::default(), Default::default()),
             flights: Arc::default(),
-            counters: Counters::default(),
+            counters: CacheCounters::default(),
             background: BackgroundCounters::default(),
             disk: settings.disk.as_ref().map(|disk| Arc::new(DiskStore::new(&settings.name, disk))),
             disk_per_memory: (capacity / settings.memory_bytes.max(1)).max(1),

@@ -18,7 +18,7 @@ use crate::pool::InstancePool;
 const MESSAGE: &str = "a plugin of this route failed";
 
 /// The counters of faults of one plugin.
-pub(crate) struct Counters {
+pub(crate) struct FaultCounters {
     by_code: Vec<(&'static str, EventCounter)>,
     other: EventCounter,
     /// Faults of timers, queues and answers between requests.
@@ -29,10 +29,10 @@ pub(crate) struct Counters {
 const CODES: [&str; 7] =
     ["trap", "deadline", "host_calls", "stack_overflow", "breaker_open", "not_started", "not_configured"];
 
-impl Counters {
+impl FaultCounters {
     /// The counters of the plugin `name`.
-    pub(crate) fn new(name: &'static str, services: &Services) -> Counters {
-        Counters {
+    pub(crate) fn new(name: &'static str, services: &Services) -> FaultCounters {
+        FaultCounters {
             by_code: CODES.iter().map(|code| (*code, services.event_counter(name, code))).collect(),
             other: services.event_counter(name, "other_fault"),
             background: services.event_counter(name, "background_fault"),

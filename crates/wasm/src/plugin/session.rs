@@ -10,7 +10,7 @@ use exchange::local::Local;
 use exchange::plugin::stream::{SessionEnd, StreamFlow, StreamPlugin, StreamSession};
 
 use super::state::ContextGuard;
-use super::{Configured, Counters};
+use super::{Configured, FaultCounters};
 use crate::cell::{SessionResumed, Subject, VmCell};
 use crate::fault::GuestFault;
 use crate::pool::InstancePool;
@@ -25,7 +25,7 @@ pub(crate) struct WasmStreamPlugin {
     pub configured: Arc<Configured>,
     /// The guest sees the first bytes of sessions.
     pub sees_data: bool,
-    pub counters: Counters,
+    pub counters: FaultCounters,
 }
 
 /// The state of a guest for one session.

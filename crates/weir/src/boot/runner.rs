@@ -35,7 +35,7 @@ const COUNTED_AS: &str = "ext-plugin";
 /// See the module. Dropping it ends the runner and waits for that.
 pub(super) struct Supervisor {
     runner: Arc<Runner>,
-    counters: Counters,
+    counters: RunnerCounters,
     running: Mutex<Option<RunnerThread>>,
 }
 
@@ -47,7 +47,7 @@ struct RunnerThread {
 
 /// Counts of events for the metrics.
 #[derive(Clone)]
-struct Counters {
+struct RunnerCounters {
     started: EventCounter,
     ended: EventCounter,
 }
@@ -56,7 +56,7 @@ impl Supervisor {
     /// Follows `settings`: starts the runner that they name, or sends calls to a socket that another program listens at.
     pub(super) fn start(settings: RunnerSettings, runner: Arc<Runner>, services: &Services) -> Supervisor {
         let counter = |event| services.event_counter(COUNTED_AS, event);
-        let counters = Counters { started: counter("runners started"), ended: counter("runners ended") };
+        let counters = RunnerCounters { started: counter("runners started"), ended: counter("runners ended") };
         let supervisor = Supervisor { runner, counters, running: Mutex::default() };
         supervisor.reload(settings);
         supervisor
@@ -120,7 +120,7 @@ fn end(running: Option<RunnerThread>) {
 struct Supervised {
     settings: RunnerSettings,
     runner: Arc<Runner>,
-    counters: Counters,
+    counters: RunnerCounters,
     backoff: Backoff,
     /// The runner that takes calls.
     current: Option<Process>,
@@ -133,7 +133,7 @@ struct Supervised {
 }
 
 impl Supervised {
-    fn new(settings: RunnerSettings, runner: Arc<Runner>, counters: Counters) -> Supervised {
+    fn new(settings: RunnerSettings, runner: Arc<Runner>, counters: RunnerCounters) -> Supervised {
         Supervised {
             settings,
             runner,
