@@ -14,10 +14,10 @@ const USUAL_VALUE_BYTES: usize = 48;
 
 /// A field's value with variables, and groups of a match (`$1`) if there was one.
 pub(crate) struct FieldValue {
-    pieces: Vec<Piece>,
+    pieces: Vec<FieldValuePiece>,
 }
 
-enum Piece {
+enum FieldValuePiece {
     Template(Template),
     Group(usize),
     /// The whole value of a field that holds a URI.
@@ -145,13 +145,13 @@ impl FieldValue {
     /// As [`FieldValue::compile`].
     pub(crate) fn compile_for(name: &str, text: &str) -> Result<FieldValue, String> {
         let value = FieldValue::compile(text)?;
-        let has_groups = value.pieces.iter().any(|piece| matches!(piece, Piece::Group(_)));
+        let has_groups = value.pieces.iter().any(|piece| matches!(piece, FieldValuePiece::Group(_)));
         if has_groups || !name.eq_ignore_ascii_case(LOCATION) {
             return Ok(value);
         }
         let uri = UriTemplate::compile(text, UriUse::Reference { encodes_path: false })
             .map_err(|error| format!("header value `{text}`: {error}"))?;
-        Ok(FieldValue { pieces: vec![Piece::Uri(uri)] })
+        Ok(FieldValue { pieces: vec![FieldValuePiece::Uri(uri)] })
     }
 
     /// Compiles a value.
@@ -163,7 +163,7 @@ impl FieldValue {
         let (mut start, mut at) = (0, 0);
         let template = |plain: &str| {
             Template::compile(plain)
-                .map(Piece::Template)
+                .map(FieldValuePiece::Template)
                 .map_err(|error| format!("header value `{text}`: {error}"))
         };
         while let Some(dollar) = text[at..].find('$').map(|offset| at + offset) {
@@ -171,7 +171,7 @@ impl FieldValue {
             let escaped = text[..dollar].ends_with('\\');
             if let Some((group, length)) = group_at(&text[at..]).filter(|_| !escaped) {
                 pieces.push(template(&text[start..dollar])?);
-                pieces.push(Piece::Group(group));
+                pieces.push(FieldValuePiece::Group(group));
                 at += length;
                 start = at;
             }
@@ -185,14 +185,14 @@ impl FieldValue {
         let mut out = Vec::with_capacity(USUAL_VALUE_BYTES);
         for piece in &self.pieces {
             match (piece, matched) {
-                (Piece::Template(template), _) => {
+                (FieldValuePiece::Template(template), _) => {
                     template.render(exchange, &mut out);
                 }
-                (Piece::Group(index), Some((groups, text))) => {
+                (FieldValuePiece::Group(index), Some((groups, text))) => {
                     out.extend_from_slice(groups.text(*index, text))
                 }
-                (Piece::Group(_), None) => {}
-                (Piece::Uri(uri), _) => uri.render(exchange, &mut out),
+                (FieldValuePiece::Group(_), None) => {}
+                (FieldValuePiece::Uri(uri), _) => uri.render(exchange, &mut out),
             }
         }
         out

@@ -150,11 +150,11 @@ impl Groups {
 /// A compiled replacement template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Replacement {
-    pieces: Vec<Piece>,
+    pieces: Vec<SubstitutionPiece>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum SubstitutionPiece {
     Text(Box<str>),
     Group(usize),
 }
@@ -172,8 +172,8 @@ impl Replacement {
     /// Its pieces, in order.
     pub(crate) fn parts(&self) -> impl Iterator<Item = ReplacementPart<'_>> {
         self.pieces.iter().map(|piece| match piece {
-            Piece::Text(text) => ReplacementPart::Text(text),
-            Piece::Group(index) => ReplacementPart::Group(*index),
+            SubstitutionPiece::Text(text) => ReplacementPart::Text(text),
+            SubstitutionPiece::Group(index) => ReplacementPart::Group(*index),
         })
     }
 
@@ -197,14 +197,14 @@ impl Replacement {
                 format!("`{template}`: after `$` comes a group's number; write `$$` for a dollar sign")
             })?;
             if !plain.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut plain).into()));
+                pieces.push(SubstitutionPiece::Text(std::mem::take(&mut plain).into()));
             }
-            pieces.push(Piece::Group(number));
+            pieces.push(SubstitutionPiece::Group(number));
             rest = after;
         }
         plain.push_str(rest);
         if !plain.is_empty() {
-            pieces.push(Piece::Text(plain.into()));
+            pieces.push(SubstitutionPiece::Text(plain.into()));
         }
         Ok(Replacement { pieces })
     }
@@ -213,8 +213,8 @@ impl Replacement {
     pub(crate) fn expand(&self, groups: &Groups, text: &[u8], out: &mut Vec<u8>) {
         for piece in &self.pieces {
             match piece {
-                Piece::Text(plain) => out.extend_from_slice(plain.as_bytes()),
-                Piece::Group(index) => out.extend_from_slice(groups.text(*index, text)),
+                SubstitutionPiece::Text(plain) => out.extend_from_slice(plain.as_bytes()),
+                SubstitutionPiece::Group(index) => out.extend_from_slice(groups.text(*index, text)),
             }
         }
     }

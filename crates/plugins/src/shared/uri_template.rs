@@ -26,13 +26,13 @@ pub(crate) enum UriUse {
 
 /// A compiled template of a URI.
 pub(crate) struct UriTemplate {
-    pieces: Box<[Piece]>,
+    pieces: Box<[UriTemplatePiece]>,
     /// How text that follows the template is written: the text behind a match.
     end: Writing,
     uri_use: UriUse,
 }
 
-enum Piece {
+enum UriTemplatePiece {
     /// Text of the configuration in its final form.
     Text(Box<[u8]>),
     /// Text of the configuration in a path, with an encoded slash: its form depends on a setting of the
@@ -143,13 +143,13 @@ impl UriTemplate {
     fn render_with(&self, exchange: &Exchange, groups: &Groups, searched: &[u8], out: &mut Vec<u8>) {
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => out.extend_from_slice(text),
-                Piece::PathText(text) => encode_path(exchange, text, out),
-                Piece::Variable(variable, default, writing) => match exchange.variable(variable) {
+                UriTemplatePiece::Text(text) => out.extend_from_slice(text),
+                UriTemplatePiece::PathText(text) => encode_path(exchange, text, out),
+                UriTemplatePiece::Variable(variable, default, writing) => match exchange.variable(variable) {
                     Some(value) => writing.write(exchange, &value.text(), out),
                     None => writing.write(exchange, default.as_deref().unwrap_or_default(), out),
                 },
-                Piece::Group(index, writing) => writing.write(exchange, groups.text(*index, searched), out),
+                UriTemplatePiece::Group(index, writing) => writing.write(exchange, groups.text(*index, searched), out),
             }
         }
     }
@@ -171,7 +171,7 @@ impl Writing {
 struct Compiler {
     uri_use: UriUse,
     place: UriPosition,
-    pieces: Vec<Piece>,
+    pieces: Vec<UriTemplatePiece>,
 }
 
 impl Compiler {
@@ -203,7 +203,7 @@ impl Compiler {
         if !rest.is_empty() {
             let mut written = Vec::new();
             write_literal(rest, self.allows_fragment(), &mut written);
-            self.pieces.push(Piece::Text(written.into()));
+            self.pieces.push(UriTemplatePiece::Text(written.into()));
             self.place = self.place_after(rest);
         }
     }
@@ -215,11 +215,11 @@ impl Compiler {
             UriUse::Reference { encodes_path } => encodes_path,
         };
         self.pieces.push(if is_decoded {
-            Piece::PathText(text.as_bytes().into())
+            UriTemplatePiece::PathText(text.as_bytes().into())
         } else {
             let mut written = Vec::new();
             write_literal(text, self.allows_fragment(), &mut written);
-            Piece::Text(written.into())
+            UriTemplatePiece::Text(written.into())
         });
         self.place = match self.place {
             // An `&` in this place belongs to the query that the piece before has begun.
@@ -234,7 +234,7 @@ impl Compiler {
         let form = VariableKind::of(variable);
         let writing = self.writing(form);
         let default = default.map(|text| text.as_bytes().into());
-        self.pieces.push(Piece::Variable(variable.clone(), default, writing));
+        self.pieces.push(UriTemplatePiece::Variable(variable.clone(), default, writing));
         self.place = match (self.place, form) {
             (UriPosition::Start | UriPosition::Path | UriPosition::PathOrQuery, VariableKind::QueryMark) if writing == Writing::Uri => {
                 UriPosition::Arguments
@@ -250,7 +250,7 @@ impl Compiler {
             (_, UriPosition::Start | UriPosition::Path) => Writing::Path,
             _ => Writing::Argument,
         };
-        self.pieces.push(Piece::Group(index, writing));
+        self.pieces.push(UriTemplatePiece::Group(index, writing));
         self.place = place_after_value(self.place, writing);
     }
 

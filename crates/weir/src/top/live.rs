@@ -101,7 +101,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &TopState, has_colours: bool) {
     let area = frame.area();
     let lines = screen(state, usize::from(area.width), usize::from(area.height));
     let shown = lines.into_iter().map(|line| {
-        let span = |piece: super::table::Piece| Span::styled(piece.text, style(piece.tone, has_colours));
+        let span = |piece: super::table::TonedText| Span::styled(piece.text, style(piece.tone, has_colours));
         ShownLine::from(line.into_iter().map(span).collect::<Vec<_>>())
     });
     frame.render_widget(Text::from(shown.collect::<Vec<_>>()), area);

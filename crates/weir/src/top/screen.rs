@@ -4,13 +4,13 @@
 use super::data::{NOW_S, Now, Overview, TopRow, Top};
 use super::numbers::{UNKNOWN, bytes, clean, mebibytes, millis, percent, rate, time_of_day};
 use super::state::TopState;
-use super::table::{ScreenLine, Mark, Piece, Tab, Tone, lines, rest};
+use super::table::{ScreenLine, Mark, TonedText, Tab, Tone, lines, rest};
 use crate::terminal::Paint;
 
 /// The screen of `width` columns and `height` lines.
 pub(crate) fn screen(state: &TopState, width: usize, height: usize) -> Vec<ScreenLine> {
     let mut screen = vec![heading(&state.overview, width)];
-    screen.extend(state.problem.iter().map(|problem| vec![Piece::toned(clean(problem), Tone::Bad)]));
+    screen.extend(state.problem.iter().map(|problem| vec![TonedText::toned(clean(problem), Tone::Bad)]));
     screen.extend(attention(&state.overview, state.in_words, ATTENTION_LINES));
     screen.push(tabs(state));
     let rows = state.rows();
@@ -36,7 +36,7 @@ pub(crate) fn screen(state: &TopState, width: usize, height: usize) -> Vec<Scree
     }
     screen.resize(screen.len().max(height.saturating_sub(below)), Vec::new());
     screen.extend(details);
-    screen.push(vec![Piece::toned(KEYS, Tone::Faint)]);
+    screen.push(vec![TonedText::toned(KEYS, Tone::Faint)]);
     screen.truncate(height);
     screen
 }
@@ -59,7 +59,7 @@ pub(crate) fn printed(state: &TopState, width: usize, paint: Paint) -> String {
 
 /// A line as text for a stream.
 pub(crate) fn painted(line: &ScreenLine, paint: Paint) -> String {
-    let piece = |piece: &Piece| {
+    let piece = |piece: &TonedText| {
         let text = &piece.text;
         match piece.tone {
             Tone::Plain | Tone::Accent | Tone::Chosen => text.clone(),
@@ -76,11 +76,11 @@ pub(crate) fn heading(overview: &Overview, width: usize) -> ScreenLine {
     let (there, workers) = overview.workers_at_revision();
     let behind = if there < workers { Tone::Warn } else { Tone::Plain };
     let mut parts = vec![
-        Piece::plain(clean(&overview.instance)),
-        Piece::toned(format!("r{} {there}/{workers}", overview.revision), behind),
+        TonedText::plain(clean(&overview.instance)),
+        TonedText::toned(format!("r{} {there}/{workers}", overview.revision), behind),
     ];
     parts.extend(figures(&overview.now));
-    parts.push(Piece::toned(format!("{} UTC", time_of_day(overview.end_ms)), Tone::Faint));
+    parts.push(TonedText::toned(format!("{} UTC", time_of_day(overview.end_ms)), Tone::Faint));
     let mut line = Vec::new();
     let mut used = 0;
     for mut part in parts.into_iter().filter(|part| !part.text.is_empty()) {
@@ -95,7 +95,7 @@ pub(crate) fn heading(overview: &Overview, width: usize) -> ScreenLine {
 }
 
 /// The figures of now, each as a text.
-fn figures(now: &Now) -> [Piece; 6] {
+fn figures(now: &Now) -> [TonedText; 6] {
     let number = |value: Option<f64>| value.map_or_else(|| UNKNOWN.to_owned(), rate);
     let failing = now.failing();
     let cores = now.cores.map_or(String::new(), |cores| format!("/{cores}"));
@@ -103,15 +103,15 @@ fn figures(now: &Now) -> [Piece; 6] {
     let memory = now.rss.map_or_else(|| UNKNOWN.to_owned(), mebibytes);
     let limit = now.memory_limit.map_or(String::new(), |limit| format!(" of {}", mebibytes(limit)));
     [
-        Piece::plain(format!("{}/s in {NOW_S} s", number(now.requests))),
-        Piece::toned(
+        TonedText::plain(format!("{}/s in {NOW_S} s", number(now.requests))),
+        TonedText::toned(
             format!("5xx {} %", failing.map_or_else(|| UNKNOWN.to_owned(), percent)),
             Mark::of_share(failing.unwrap_or_default()).tone(),
         ),
-        Piece::plain(format!("p50 {} p99 {} ms", millis(now.p50_us), millis(now.p99_us))),
-        Piece::plain(format!("{} in flight", number(now.in_flight.map(f64::round)))),
-        Piece::plain(format!("CPU {cpu}{cores}")),
-        Piece::plain(format!("{memory}{limit}")),
+        TonedText::plain(format!("p50 {} p99 {} ms", millis(now.p50_us), millis(now.p99_us))),
+        TonedText::plain(format!("{} in flight", number(now.in_flight.map(f64::round)))),
+        TonedText::plain(format!("CPU {cpu}{cores}")),
+        TonedText::plain(format!("{memory}{limit}")),
     ]
 }
 
@@ -124,14 +124,14 @@ pub(crate) fn attention(overview: &Overview, in_words: bool, most: usize) -> Vec
         .map(|line| {
             let mark = Mark::of_severity(&line.severity);
             vec![
-                Piece::toned(format!("{} {}", mark.text(in_words), clean(&line.title)), mark.tone()),
-                Piece::toned(format!(" {}", clean(&line.detail)), Tone::Faint),
+                TonedText::toned(format!("{} {}", mark.text(in_words), clean(&line.title)), mark.tone()),
+                TonedText::toned(format!(" {}", clean(&line.detail)), Tone::Faint),
             ]
         })
         .collect();
     let more = overview.attention.len().saturating_sub(most);
     if more > 0 {
-        shown.push(vec![Piece::toned(format!("and {more} more; see `weir status`"), Tone::Warn)]);
+        shown.push(vec![TonedText::toned(format!("and {more} more; see `weir status`"), Tone::Warn)]);
     }
     shown
 }
@@ -143,27 +143,27 @@ fn tabs(state: &TopState) -> ScreenLine {
         .map(|(index, tab)| {
             let text = format!("{} {}", index + 1, tab.name());
             match *tab == state.tab {
-                true => Piece::toned(format!("[{text}] "), Tone::Chosen),
-                false => Piece::plain(format!(" {text}  ")),
+                true => TonedText::toned(format!("[{text}] "), Tone::Chosen),
+                false => TonedText::plain(format!(" {text}  ")),
             }
         })
         .collect();
-    line.push(Piece::toned(format!("   sorted by {}", state.sort.name()), Tone::Faint));
-    line.extend(window(&state.top).map(|piece| Piece { text: format!("   {}", piece.text), ..piece }));
+    line.push(TonedText::toned(format!("   sorted by {}", state.sort.name()), Tone::Faint));
+    line.extend(window(&state.top).map(|piece| TonedText { text: format!("   {}", piece.text), ..piece }));
     if state.is_filtering || !state.filter.is_empty() {
         let cursor = if state.is_filtering { "_" } else { "" };
-        line.push(Piece::toned(format!("   /{}{cursor}", clean(&state.filter)), Tone::Accent));
+        line.push(TonedText::toned(format!("   /{}{cursor}", clean(&state.filter)), Tone::Accent));
     }
     if state.is_paused {
-        line.push(Piece::toned("   paused", Tone::Warn));
+        line.push(TonedText::toned("   paused", Tone::Warn));
     }
     line
 }
 
 /// The time that the rows are over, because the figures of the heading are over another one; none before an answer.
-fn window(top: &Top) -> Option<Piece> {
+fn window(top: &Top) -> Option<TonedText> {
     (top.window_s > 0.0)
-        .then(|| Piece::toned(format!("rows: the last {:.0} s", top.window_s.round()), Tone::Faint))
+        .then(|| TonedText::toned(format!("rows: the last {:.0} s", top.window_s.round()), Tone::Faint))
 }
 
 /// The reason why there are no rows.
@@ -173,22 +173,22 @@ fn empty(state: &TopState) -> ScreenLine {
         0 => format!("no traffic in the last minute by {}", state.tab.name()),
         count => format!("none of {count} {} matches the filter; Esc clears it", state.tab.name()),
     };
-    vec![Piece::toned(text, Tone::Faint)]
+    vec![TonedText::toned(text, Tone::Faint)]
 }
 
 /// All values of a row, and the commands that show more about it.
 fn details(tab: Tab, row: &TopRow) -> Vec<ScreenLine> {
     let mut lines = vec![
         vec![
-            Piece::toned(format!("{} ", tab.name().trim_end_matches('s')), Tone::Faint),
-            Piece::plain(clean(&row.id)),
-            Piece::plain(row.name.as_ref().map_or(String::new(), |name| format!("  {}", clean(name)))),
-            Piece::toned(
+            TonedText::toned(format!("{} ", tab.name().trim_end_matches('s')), Tone::Faint),
+            TonedText::plain(clean(&row.id)),
+            TonedText::plain(row.name.as_ref().map_or(String::new(), |name| format!("  {}", clean(name)))),
+            TonedText::toned(
                 row.matched.as_ref().map_or(String::new(), |line| format!("  {}", clean(line))),
                 Tone::Faint,
             ),
         ],
-        vec![Piece::plain(format!(
+        vec![TonedText::plain(format!(
             "{}/s, {} % of all   4xx {} %   5xx {} %   mean {} ms   p99 {} ms   {}/s",
             rate(row.rps),
             percent(row.share),
@@ -206,7 +206,7 @@ fn details(tab: Tab, row: &TopRow) -> Vec<ScreenLine> {
         }
         Tab::Routes | Tab::Consumers | Tab::Causes => None,
     };
-    lines.extend(command.map(|command| vec![Piece::toned(command, Tone::Accent)]));
+    lines.extend(command.map(|command| vec![TonedText::toned(command, Tone::Accent)]));
     lines
 }
 

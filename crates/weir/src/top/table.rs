@@ -167,20 +167,20 @@ impl Column {
         }
     }
 
-    fn piece(self, row: &TopRow, mark: Mark, attention: &[Attention]) -> Piece {
-        let text = |text: Option<&String>| Piece::plain(clean(text.map_or("", String::as_str)));
+    fn piece(self, row: &TopRow, mark: Mark, attention: &[Attention]) -> TonedText {
+        let text = |text: Option<&String>| TonedText::plain(clean(text.map_or("", String::as_str)));
         match self {
-            Column::Name(_) => Piece::plain(clean(row.shown_name())),
+            Column::Name(_) => TonedText::plain(clean(row.shown_name())),
             Column::Match => text(row.matched.as_ref()),
-            Column::Rate => Piece::plain(rate(row.rps)),
+            Column::Rate => TonedText::plain(rate(row.rps)),
             Column::Share => {
                 let cells = (row.share / 100.0 * SHARE_WIDTH as f64).round().clamp(0.0, SHARE_WIDTH as f64);
-                Piece { text: "▇".repeat(cells as usize), tone: Tone::Accent }
+                TonedText { text: "▇".repeat(cells as usize), tone: Tone::Accent }
             }
-            Column::Refused => Piece::plain(percent(row.p4xx)),
-            Column::Failing => Piece { text: percent(row.p5xx), tone: Mark::of_share(row.p5xx).tone() },
-            Column::P99 => Piece::plain(millis(row.p99_us)),
-            Column::Bytes => Piece::plain(bytes(row.bytes)),
+            Column::Refused => TonedText::plain(percent(row.p4xx)),
+            Column::Failing => TonedText { text: percent(row.p5xx), tone: Mark::of_share(row.p5xx).tone() },
+            Column::P99 => TonedText::plain(millis(row.p99_us)),
+            Column::Bytes => TonedText::plain(bytes(row.bytes)),
             Column::Upstream => text(row.upstream.as_ref().or(row.service.as_ref())),
             Column::Group => text(row.group.as_ref()),
             Column::State => {
@@ -188,11 +188,11 @@ impl Column {
                 let state =
                     about.map_or("up", |line| line.title.split(" endpoints").next().unwrap_or("down"));
                 let state = if about.is_some() { format!("{state} down") } else { state.to_owned() };
-                Piece { text: clean(&state), tone: mark.tone() }
+                TonedText { text: clean(&state), tone: mark.tone() }
             }
             Column::LastFailure => match &row.last_failure {
-                None => Piece { text: UNKNOWN.to_owned(), tone: Tone::Faint },
-                Some(last) => Piece::plain(format!("{} {}", clean(&last.cause), time_of_day(last.at_ms))),
+                None => TonedText { text: UNKNOWN.to_owned(), tone: Tone::Faint },
+                Some(last) => TonedText::plain(format!("{} {}", clean(&last.cause), time_of_day(last.at_ms))),
             },
         }
     }
@@ -251,18 +251,18 @@ impl Mark {
 
 /// A text with its meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct TonedText {
     pub(crate) text: String,
     pub(crate) tone: Tone,
 }
 
-impl Piece {
-    pub(crate) fn plain(text: impl Into<String>) -> Piece {
-        Piece { text: text.into(), tone: Tone::Plain }
+impl TonedText {
+    pub(crate) fn plain(text: impl Into<String>) -> TonedText {
+        TonedText { text: text.into(), tone: Tone::Plain }
     }
 
-    pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Piece {
-        Piece { text: text.into(), tone }
+    pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> TonedText {
+        TonedText { text: text.into(), tone }
     }
 }
 
@@ -279,7 +279,7 @@ pub(crate) enum Tone {
 }
 
 /// One line of a screen.
-pub(crate) type ScreenLine = Vec<Piece>;
+pub(crate) type ScreenLine = Vec<TonedText>;
 
 /// The line about the object of a row, if one needs attention.
 fn about<'a>(row: &TopRow, attention: &'a [Attention]) -> Option<&'a Attention> {
@@ -309,7 +309,7 @@ pub(crate) fn lines(
     let columns = tab.columns();
     let mark_width = Mark::Good.text(in_words).chars().count() + 1;
     let marks: Vec<Mark> = rows.iter().map(|row| mark_of(tab, row, overview)).collect();
-    let cells: Vec<Vec<Piece>> = rows
+    let cells: Vec<Vec<TonedText>> = rows
         .iter()
         .zip(&marks)
         .map(|(row, mark)| {
@@ -323,14 +323,14 @@ pub(crate) fn lines(
     let wanted: Vec<usize> = columns.iter().enumerate().map(|(index, one)| natural(index, one)).collect();
     let widths = fit(&wanted, width.saturating_sub(mark_width));
     let shown = columns.iter().zip(&widths);
-    let mut title = vec![Piece::plain(" ".repeat(mark_width))];
+    let mut title = vec![TonedText::plain(" ".repeat(mark_width))];
     title.extend(shown.map(|(column, width)| {
-        Piece::toned(padded(column.title(), *width, column.is_number()), Tone::Faint)
+        TonedText::toned(padded(column.title(), *width, column.is_number()), Tone::Faint)
     }));
-    let line = |(row, mark): (Vec<Piece>, &Mark)| {
-        let mut line = vec![Piece::toned(format!("{} ", mark.text(in_words)), mark.tone())];
+    let line = |(row, mark): (Vec<TonedText>, &Mark)| {
+        let mut line = vec![TonedText::toned(format!("{} ", mark.text(in_words)), mark.tone())];
         for ((piece, column), width) in row.into_iter().zip(columns).zip(&widths) {
-            line.push(Piece::toned(padded(&piece.text, *width, column.is_number()), piece.tone));
+            line.push(TonedText::toned(padded(&piece.text, *width, column.is_number()), piece.tone));
         }
         line
     };
@@ -374,7 +374,7 @@ pub(crate) fn rest(top: &Top) -> Option<ScreenLine> {
         0 => format!("{}/s more without one of these", rate(top.other.rps)),
         count => format!("{}/s more, of {count} others", rate(top.other.rps)),
     };
-    Some(vec![Piece::toned(text, Tone::Faint)])
+    Some(vec![TonedText::toned(text, Tone::Faint)])
 }
 
 #[cfg(test)]
