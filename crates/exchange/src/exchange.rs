@@ -106,7 +106,7 @@ pub struct Exchange {
     /// The client of the request that this one was made for, if a plugin made it (see [`crate::inner`]).
     pub inner_client: Option<ClientAddress>,
     /// The results of matching and authentication.
-    pub decision: Decision,
+    pub decision: ExchangeDecision,
     /// The request's body, as far as it was read before an endpoint was selected.
     pub body: ReadBody,
     /// Asks the pipeline for the body while a plugin waits.
@@ -153,7 +153,7 @@ pub struct Stats {
 
 /// The results of matching and authentication.
 #[derive(Clone, Default)]
-pub struct Decision {
+pub struct ExchangeDecision {
     /// The configuration that the exchange began with.
     pub directory: Option<Rc<dyn Directory>>,
     /// The slot of its route.
@@ -228,7 +228,7 @@ impl Exchange {
             target: ExchangeTarget::default(),
             client: ClientAddress::default(),
             inner_client: None,
-            decision: Decision::default(),
+            decision: ExchangeDecision::default(),
             body: ReadBody::default(),
             body_demand: Rc::default(),
             copies: Copies::default(),
@@ -295,7 +295,7 @@ impl Exchange {
         target.clear();
         *client = ClientAddress::default();
         *inner_client = None;
-        *decision = Decision::default();
+        *decision = ExchangeDecision::default();
         body.reset();
         body_demand.close();
         *copies = Copies::default();

@@ -56,7 +56,7 @@ pub use explain_by_running::explain_by_running;
 pub use explained::{EffectKind, Choice, Explained, Would};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
-    BodyNeed, Decision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Plugin,
+    BodyNeed, PhaseDecision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Plugin,
     Portion, ResponseStep,
 };
 pub use phase_name::PluginPhase;

@@ -25,7 +25,7 @@ use crate::plugin::chain::Instance;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
-use crate::plugin::{Assembly, Build, Decision, Flow, Plugin, PluginKind, BufferedReply, ResponseStep};
+use crate::plugin::{Assembly, Build, PhaseDecision, Flow, Plugin, PluginKind, BufferedReply, ResponseStep};
 
 /// Everything that the exchanges of a test share: consumers, a route, state that outlives configurations.
 pub struct Scene {
@@ -360,20 +360,20 @@ pub fn lines(headers: &message::Headers) -> Vec<String> {
 /// When the plugin waits for something that does not come at once.
 pub fn decide(flow: Flow<'_>) -> Option<BufferedReply> {
     let decision = match flow {
-        Flow::Continue => Decision::Continue,
-        Flow::Reply(reply) => Decision::Reply(reply),
-        Flow::Stream(reply) => Decision::Stream(reply),
-        Flow::Stored(reply) => Decision::Stored(reply),
+        Flow::Continue => PhaseDecision::Continue,
+        Flow::Reply(reply) => PhaseDecision::Reply(reply),
+        Flow::Stream(reply) => PhaseDecision::Stream(reply),
+        Flow::Stored(reply) => PhaseDecision::Stored(reply),
         Flow::Wait(future) => match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(decision) => decision,
             Poll::Pending => panic!("the plugin waits for something this test does not provide"),
         },
     };
     match decision {
-        Decision::Continue => None,
-        Decision::Reply(reply) => Some(*reply),
-        Decision::Stream(reply) => Some(reply.head),
-        Decision::Stored(_) => panic!("a stored response is no local reply"),
+        PhaseDecision::Continue => None,
+        PhaseDecision::Reply(reply) => Some(*reply),
+        PhaseDecision::Stream(reply) => Some(reply.head),
+        PhaseDecision::Stored(_) => panic!("a stored response is no local reply"),
     }
 }
 

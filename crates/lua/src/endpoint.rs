@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::extension::EndpointCode;
-use exchange::plugin::{BodyNeed, Decision, Flow, Plugin, BufferedReply};
+use exchange::plugin::{BodyNeed, PhaseDecision, Flow, Plugin, BufferedReply};
 use mlua::MultiValue;
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::Value as Json;
@@ -116,8 +116,8 @@ impl Plugin for LuaEndpoint {
         Flow::Wait(Box::pin(async move {
             let result = poll_fn(|cx| begun.poll_result(cx, exchange)).await;
             match self.reply(exchange, begun.call(), result) {
-                Some(reply) => Decision::Reply(Box::new(reply)),
-                None => Decision::Continue,
+                Some(reply) => PhaseDecision::Reply(Box::new(reply)),
+                None => PhaseDecision::Continue,
             }
         }))
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Decision, Flow, NO_ANSWER, PluginPhase, Plugin, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{BodyNeed, PhaseDecision, Flow, NO_ANSWER, PluginPhase, Plugin, Portion, BufferedReply, ResponseStep};
 use mlua::{MultiValue, Value};
 
 use crate::runtime::call::ProgramCall;
@@ -206,8 +206,8 @@ impl LuaPlugin {
         Flow::Wait(Box::pin(async move {
             let result = poll_fn(|cx| begun.run.poll(cx, &mut Reach::Edit(exchange))).await;
             match self.outcome(exchange, entry, &begun.call, result) {
-                Some(reply) => Decision::Reply(Box::new(reply)),
-                None => Decision::Continue,
+                Some(reply) => PhaseDecision::Reply(Box::new(reply)),
+                None => PhaseDecision::Continue,
             }
         }))
     }

@@ -11,7 +11,7 @@ use exchange::plugin::extension::interned_phases;
 use exchange::plugin::scripts::{RouteCondition, Scripts};
 use exchange::plugin::services::Services;
 use exchange::plugin::{
-    BodyEncoder, BodyNeed, Build, Decision, Explained, Flow, LogTask, NextAttempt, PluginPhase, Plugin, Portion,
+    BodyEncoder, BodyNeed, Build, PhaseDecision, Explained, Flow, LogTask, NextAttempt, PluginPhase, Plugin, Portion,
     BufferedReply, ResponseStep, StoredReply,
 };
 use message::{Headers, ResponseHead};
@@ -186,13 +186,13 @@ impl Preceded {
         Flow::Wait(Box::pin(async move {
             poll_fn(|cx| begun.poll(cx, exchange)).await;
             if let Some(reply) = self.before.end_before(exchange, entry, begun) {
-                return Decision::Reply(Box::new(reply));
+                return PhaseDecision::Reply(Box::new(reply));
             }
             match phase(&*self.plugin, exchange) {
-                Flow::Continue => Decision::Continue,
-                Flow::Reply(reply) => Decision::Reply(reply),
-                Flow::Stream(reply) => Decision::Stream(reply),
-                Flow::Stored(reply) => Decision::Stored(reply),
+                Flow::Continue => PhaseDecision::Continue,
+                Flow::Reply(reply) => PhaseDecision::Reply(reply),
+                Flow::Stream(reply) => PhaseDecision::Stream(reply),
+                Flow::Stored(reply) => PhaseDecision::Stored(reply),
                 Flow::Wait(future) => future.await,
             }
         }))

@@ -57,7 +57,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -228,8 +228,8 @@ impl Plugin for AuthzCasbin {
             let _place = place;
             let decided = side_thread::run(move || policy.allows(&question)).await;
             match self.answer(exchange, decided.unwrap_or_else(|fault| Err(fault.to_owned()))) {
-                None => Decision::Continue,
-                Some(reply) => Decision::Reply(Box::new(reply)),
+                None => PhaseDecision::Continue,
+                Some(reply) => PhaseDecision::Reply(Box::new(reply)),
             }
         }))
     }

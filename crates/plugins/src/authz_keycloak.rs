@@ -40,7 +40,7 @@ use exchange::Exchange;
 use exchange::local::Local;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundResponse;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use jsonx::Bounds;
 use message::{FieldId, Method};
 use serde::de::IgnoredAny;
@@ -112,7 +112,7 @@ impl AuthzKeycloak {
             && request.headers.get("content-type").is_some_and(is_form)
     }
 
-    async fn evaluate(&self, exchange: &Exchange, token: String) -> Decision {
+    async fn evaluate(&self, exchange: &Exchange, token: String) -> PhaseDecision {
         let local = exchange.local().clone();
         let mut permissions: Cow<'_, [String]> = Cow::Borrowed(&*self.config.permissions);
         if self.config.lazy_load_paths {
@@ -134,10 +134,10 @@ impl AuthzKeycloak {
         }
     }
 
-    fn decide(&self, local: &Local, answer: OutboundResponse) -> Decision {
+    fn decide(&self, local: &Local, answer: OutboundResponse) -> PhaseDecision {
         let status = answer.status;
         match status {
-            200 if is_consent(&answer.body) => Decision::Continue,
+            200 if is_consent(&answer.body) => PhaseDecision::Continue,
             403 => self.deny(answer.body),
             400..500 => {
                 if status != 401 {
@@ -160,7 +160,7 @@ impl AuthzKeycloak {
         }
     }
 
-    fn deny(&self, body: Vec<u8>) -> Decision {
+    fn deny(&self, body: Vec<u8>) -> PhaseDecision {
         reply(match &self.config.access_denied_redirect_uri {
             Some(uri) => BufferedReply::status(307).with_header("Location", uri.clone()),
             None => BufferedReply::status(403).with_header("Content-Type", "application/json").with_body(body),
@@ -168,7 +168,7 @@ impl AuthzKeycloak {
     }
 
     /// Answers a form with name and password with the tokens of that user.
-    async fn hand_out_token(&self, exchange: &Exchange) -> Decision {
+    async fn hand_out_token(&self, exchange: &Exchange) -> PhaseDecision {
         let local = exchange.local().clone();
         let body = exchange.request_body().unwrap_or_default();
         let field = |wanted: &str| {
@@ -205,7 +205,7 @@ impl AuthzKeycloak {
         }
     }
 
-    fn unavailable(&self, local: &Local, reason: &str) -> Decision {
+    fn unavailable(&self, local: &Local, reason: &str) -> PhaseDecision {
         self.log(local, reason);
         reply(BufferedReply::status(503))
     }
@@ -218,8 +218,8 @@ impl AuthzKeycloak {
     }
 }
 
-fn reply(reply: BufferedReply) -> Decision {
-    Decision::Reply(Box::new(reply))
+fn reply(reply: BufferedReply) -> PhaseDecision {
+    PhaseDecision::Reply(Box::new(reply))
 }
 
 /// Whether a content type is that of a form, whatever its case and parameters.

@@ -47,7 +47,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::inner::{InnerOutcome, InnerRequests};
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
+use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
 use message::Method;
 use net::env;
 use serde_json::{Value, json};
@@ -121,13 +121,13 @@ impl Plugin for BatchRequests {
     }
 }
 
-async fn serve(batch: Batch, exchange: &Exchange) -> Decision {
+async fn serve(batch: Batch, exchange: &Exchange) -> PhaseDecision {
     let local = exchange.local().clone();
     let requests = InnerRequests::of(&local);
     let ends_ms = local.now_ms().saturating_add(BATCH_MAX_MS);
     let mut responses = Responses::default();
     if let Err(reason) = check(&batch, exchange).await {
-        return Decision::Reply(Box::new(refusal(400, &reason)));
+        return PhaseDecision::Reply(Box::new(refusal(400, &reason)));
     }
     for index in 0..batch.len() {
         let left_ms = ends_ms.saturating_sub(local.now_ms());
@@ -136,12 +136,12 @@ async fn serve(batch: Batch, exchange: &Exchange) -> Decision {
         } else {
             match batch.request(index, exchange, left_ms, responses.left_bytes()) {
                 Ok(request) => requests.send(request).await,
-                Err(reason) => return Decision::Reply(Box::new(refusal(400, &reason))),
+                Err(reason) => return PhaseDecision::Reply(Box::new(refusal(400, &reason))),
             }
         };
         responses.add(outcome);
     }
-    Decision::Reply(Box::new(responses.into_reply()))
+    PhaseDecision::Reply(Box::new(responses.into_reply()))
 }
 
 /// Checks all requests before the first one is sent, so that a refused batch has done nothing. They are made again when

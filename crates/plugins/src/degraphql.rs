@@ -32,7 +32,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use jsonx::{Bounds, Object};
 use message::Method;
 use serde_json::{Map, Value};
@@ -163,8 +163,8 @@ impl Degraphql {
             };
             let text = side_thread::run(read).await.unwrap_or(Err(503));
             match text.and_then(|text| self.write_body(exchange, Some(&text))) {
-                Ok(()) => Decision::Continue,
-                Err(status) => Decision::Reply(Box::new(BufferedReply::status(status))),
+                Ok(()) => PhaseDecision::Continue,
+                Err(status) => PhaseDecision::Reply(Box::new(BufferedReply::status(status))),
             }
         }))
     }

@@ -28,7 +28,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, PluginKind, BufferedReply};
 use net::env;
 use router::vars::{Expression, Template};
 use serde_json::{Map, Value};
@@ -189,7 +189,7 @@ impl Plugin for FaultInjection {
         };
         Flow::Wait(Box::pin(async move {
             env::sleep_ms(*duration_ms).await;
-            abort.map_or(Decision::Continue, |abort| Decision::Reply(Box::new(abort.reply(exchange))))
+            abort.map_or(PhaseDecision::Continue, |abort| PhaseDecision::Reply(Box::new(abort.reply(exchange))))
         }))
     }
 

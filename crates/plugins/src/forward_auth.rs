@@ -46,7 +46,7 @@ use exchange::Exchange;
 use exchange::plugin::outbound::{
     OutboundDestination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
 };
-use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BodyNeed, Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 
 use message::{FieldError, FieldId, Headers, Method};
 use net::endpoint::KeepAlive;
@@ -152,10 +152,10 @@ impl Plugin for ForwardAuth {
 }
 
 impl ForwardAuth {
-    async fn ask(&self, exchange: &mut Exchange) -> Decision {
+    async fn ask(&self, exchange: &mut Exchange) -> PhaseDecision {
         // Without a field that the server may decide by, it would decide about another request.
         let Ok(question) = self.question(exchange) else {
-            return Decision::Reply(Box::new(BufferedReply::status(MALFORMED_STATUS)));
+            return PhaseDecision::Reply(Box::new(BufferedReply::status(MALFORMED_STATUS)));
         };
         let worker = exchange.local().clone();
         match worker.http.send(&self.destination, &question, &self.limits).await {
@@ -209,7 +209,7 @@ impl ForwardAuth {
         Ok(OutboundRequest { method, headers, body: body.into() })
     }
 
-    fn refuse(&self, answer: OutboundResponse) -> Decision {
+    fn refuse(&self, answer: OutboundResponse) -> PhaseDecision {
         let mut reply = BufferedReply::status(answer.status).with_body(answer.body);
         let listed = |name: &str| self.client_headers.iter().any(|other| other.eq_ignore_ascii_case(name));
         // The reply has a length of its own.
@@ -220,10 +220,10 @@ impl ForwardAuth {
                 reply = reply.with_header(name.into_owned(), String::from_utf8_lossy(field.value));
             }
         }
-        Decision::Reply(Box::new(reply))
+        PhaseDecision::Reply(Box::new(reply))
     }
 
-    fn let_pass(&self, exchange: &mut Exchange, answer: &OutboundResponse) -> Decision {
+    fn let_pass(&self, exchange: &mut Exchange, answer: &OutboundResponse) -> PhaseDecision {
         if let Some(name) = &self.consumer_header {
             let named = answer.headers.get(name).and_then(|value| std::str::from_utf8(value).ok());
             let refused = match named.filter(|name| !name.is_empty()) {
@@ -238,7 +238,7 @@ impl ForwardAuth {
                 },
             };
             if !refused.is_empty() {
-                return Decision::Reply(Box::new(BufferedReply::status(403).with_body(refused.as_bytes())));
+                return PhaseDecision::Reply(Box::new(BufferedReply::status(403).with_body(refused.as_bytes())));
             }
         }
         for name in &self.upstream_headers {
@@ -247,17 +247,17 @@ impl ForwardAuth {
             let headers = &mut exchange.request.headers;
             answer.headers.get_all(name).for_each(|value| append(headers, name, value));
         }
-        Decision::Continue
+        PhaseDecision::Continue
     }
 
-    fn without_answer(&self, error: &OutboundError, now_ms: u64) -> Decision {
+    fn without_answer(&self, error: &OutboundError, now_ms: u64) -> PhaseDecision {
         if let Some(requests) = self.outages.add(now_ms) {
             let passes = self.on_error.is_none();
             tracing::warn!(%error, requests, passes, "forward-auth got no answer");
         }
         match &self.on_error {
-            Some(reply) => Decision::Reply(Box::new(reply.clone())),
-            None => Decision::Continue,
+            Some(reply) => PhaseDecision::Reply(Box::new(reply.clone())),
+            None => PhaseDecision::Continue,
         }
     }
 }

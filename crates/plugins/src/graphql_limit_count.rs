@@ -63,7 +63,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
 use message::Method;
 use serde_json::{Map, Value};
 
@@ -224,11 +224,11 @@ impl Plugin for GraphqlLimitCount {
                     Err(reason) => return self.without_schema(exchange, &reason),
                 };
                 match self.cost(&document, &request, decorations, Some(&schema)) {
-                    Err(text) => Decision::Reply(Box::new(refusal(text))),
+                    Err(text) => PhaseDecision::Reply(Box::new(refusal(text))),
                     Ok(cost) => match self.charge(exchange, cost) {
                         Flow::Wait(waits) => waits.await,
-                        Flow::Reply(reply) => Decision::Reply(reply),
-                        _ => Decision::Continue,
+                        Flow::Reply(reply) => PhaseDecision::Reply(reply),
+                        _ => PhaseDecision::Continue,
                     },
                 }
             })),
@@ -297,10 +297,10 @@ impl GraphqlLimitCount {
             Flow::Reply(reply) => flow(self.conclude(Some(reply), cost)),
             Flow::Wait(waits) => Flow::Wait(Box::pin(async move {
                 let reply = match waits.await {
-                    Decision::Reply(reply) => Some(reply),
+                    PhaseDecision::Reply(reply) => Some(reply),
                     _ => None,
                 };
-                self.conclude(reply, cost).map_or(Decision::Continue, Decision::Reply)
+                self.conclude(reply, cost).map_or(PhaseDecision::Continue, PhaseDecision::Reply)
             })),
             other => other,
         }
@@ -317,12 +317,12 @@ impl GraphqlLimitCount {
         Some(Box::new(BufferedReply::message(403, &text)))
     }
 
-    fn without_schema(&self, exchange: &Exchange, reason: &str) -> Decision {
+    fn without_schema(&self, exchange: &Exchange, reason: &str) -> PhaseDecision {
         if let Some(requests) = self.outages.add(exchange.local().now_ms()) {
             tracing::warn!(reason, requests, "{NAME} has no schema of the upstream");
         }
         let text = "Invalid graphql request: failed to introspect the upstream graphql schema";
-        Decision::Reply(Box::new(refusal(text)))
+        PhaseDecision::Reply(Box::new(refusal(text)))
     }
 }
 

@@ -73,7 +73,7 @@ use data_encoding::HEXLOWER;
 use exchange::Exchange;
 use exchange::grpc::timeout_text;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
 use message::{FieldId, Headers, Method};
 use model::{Id, ObjectKind, schema};
 use serde::Deserialize;
@@ -254,8 +254,8 @@ impl Plugin for GrpcTranscode {
             match side_thread::run(convert).await {
                 Ok(made) => self
                     .forward(exchange, made)
-                    .map_or(Decision::Continue, |reply| Decision::Reply(Box::new(reply))),
-                Err(_) => Decision::Reply(Box::new(BufferedReply::status(503))),
+                    .map_or(PhaseDecision::Continue, |reply| PhaseDecision::Reply(Box::new(reply))),
+                Err(_) => PhaseDecision::Reply(Box::new(BufferedReply::status(503))),
             }
         }))
     }

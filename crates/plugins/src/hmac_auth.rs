@@ -57,7 +57,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use exchange::Exchange;
 use exchange::exchange::Consumer;
 use exchange::plugin::{
-    BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running,
+    BodyNeed, Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, explain_by_running,
 };
 use serde_json::{Value, json};
 
@@ -189,8 +189,8 @@ impl Plugin for HmacAuth {
             let body = exchange.request_body().unwrap_or_default();
             let computed = digest::in_chunks(body).await;
             match self.compare(exchange, computed) {
-                Flow::Reply(reply) => Decision::Reply(reply),
-                _ => Decision::Continue,
+                Flow::Reply(reply) => PhaseDecision::Reply(reply),
+                _ => PhaseDecision::Continue,
             }
         }))
     }

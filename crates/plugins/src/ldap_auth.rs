@@ -56,7 +56,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::exchange::Consumer;
-use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -163,7 +163,7 @@ fn presented(exchange: &Exchange) -> Result<Credentials, AuthenticationRefusal> 
 }
 
 impl LdapAuth {
-    async fn authenticate(&self, exchange: &mut Exchange, credentials: Credentials) -> Decision {
+    async fn authenticate(&self, exchange: &mut Exchange, credentials: Credentials) -> PhaseDecision {
         let mut found = self.consumer(exchange, &credentials).await;
         if let (Ok(None), Some(compact)) = (&found, credentials.compact()) {
             found = self.consumer(exchange, &compact).await;
@@ -175,9 +175,9 @@ impl LdapAuth {
                 }
                 set_consumer_headers(exchange, &consumer);
                 exchange.authenticate(consumer);
-                Decision::Continue
+                PhaseDecision::Continue
             }
-            None => Decision::Reply(Box::new(self.refusal("Invalid user authorization"))),
+            None => PhaseDecision::Reply(Box::new(self.refusal("Invalid user authorization"))),
         }
     }
 

@@ -50,7 +50,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::stream::{StreamKind, StreamPhase};
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
@@ -229,7 +229,7 @@ impl LimitConn {
     }
 
     /// As [`LimitConn::enter`], in Redis.
-    async fn enter_shared(&self, counts: &Arc<SharedCounts>, exchange: &mut Exchange) -> Decision {
+    async fn enter_shared(&self, counts: &Arc<SharedCounts>, exchange: &mut Exchange) -> PhaseDecision {
         let worker = exchange.local().clone();
         let began_ms = worker.now_ms();
         let mut delay_ms = 0_u64;
@@ -259,7 +259,7 @@ impl LimitConn {
             return self.answer(Err(LimitConnRefusal::Unknown));
         }
         delay::wait_in_phase(&worker, began_ms, delay_ms).await;
-        Decision::Continue
+        PhaseDecision::Continue
     }
 
     fn asked(&self, rule: &LimitConnRule, exchange: &Exchange) -> LimitConnDemand {
@@ -270,13 +270,13 @@ impl LimitConn {
         }
     }
 
-    fn answer(&self, outcome: Result<(), LimitConnRefusal>) -> Decision {
+    fn answer(&self, outcome: Result<(), LimitConnRefusal>) -> PhaseDecision {
         let reply = match outcome {
             Ok(()) => None,
             Err(LimitConnRefusal::Rejected) => Some(self.rejected.clone()),
             Err(LimitConnRefusal::Unknown) => self.failures.without_number(),
         };
-        reply.map_or(Decision::Continue, |reply| Decision::Reply(Box::new(reply)))
+        reply.map_or(PhaseDecision::Continue, |reply| PhaseDecision::Reply(Box::new(reply)))
     }
 
     /// The wait of a request that is the `number`-th in progress.
@@ -313,7 +313,7 @@ impl Plugin for LimitConn {
         match self.enter(counts, exchange) {
             Ok(delay_ms) => delay::continue_after(delay_ms),
             Err(stop) => match self.answer(Err(stop)) {
-                Decision::Reply(reply) => Flow::Reply(reply),
+                PhaseDecision::Reply(reply) => Flow::Reply(reply),
                 _ => Flow::Continue,
             },
         }

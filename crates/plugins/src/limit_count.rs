@@ -56,7 +56,7 @@ mod window;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
+use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, AttributeFields, attributes, words};
@@ -376,14 +376,14 @@ impl LimitCount {
     }
 
     /// Counts the request under the rules from number `first` on, in Redis.
-    async fn rest(&self, exchange: &mut Exchange, first: usize, mut applied: bool, cost: u64) -> Decision {
+    async fn rest(&self, exchange: &mut Exchange, first: usize, mut applied: bool, cost: u64) -> PhaseDecision {
         let worker = exchange.local().clone();
         for (index, rule) in self.rules.iter().enumerate().skip(first) {
             let windows = match &self.store {
                 LimitCountStore::Redis(windows) => windows,
                 LimitCountStore::Delayed(delayed) => delayed.windows(),
                 // Local counters are never waited for.
-                LimitCountStore::Local(_) => return Decision::Continue,
+                LimitCountStore::Local(_) => return PhaseDecision::Continue,
             };
             let mut key = Vec::new();
             windows.begin_key(&mut key);
@@ -405,10 +405,10 @@ impl LimitCount {
             };
             applied = true;
             if !self.note(exchange, Shown { rule: index, limit: quota.limit, taken }) {
-                return Decision::Reply(Box::new(self.rejected.clone()));
+                return PhaseDecision::Reply(Box::new(self.rejected.clone()));
             }
         }
-        if applied { Decision::Continue } else { decision(self.failures.without_number()) }
+        if applied { PhaseDecision::Continue } else { decision(self.failures.without_number()) }
     }
 
     /// The quota that the request would meet; nothing is counted.
@@ -462,8 +462,8 @@ fn flow<'a>(reply: Option<BufferedReply>) -> Flow<'a> {
     reply.map_or(Flow::Continue, Flow::reply)
 }
 
-fn decision(reply: Option<BufferedReply>) -> Decision {
-    reply.map_or(Decision::Continue, |reply| Decision::Reply(Box::new(reply)))
+fn decision(reply: Option<BufferedReply>) -> PhaseDecision {
+    reply.map_or(PhaseDecision::Continue, |reply| PhaseDecision::Reply(Box::new(reply)))
 }
 
 impl Quotas {

@@ -35,7 +35,7 @@ mod shared_bucket;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
@@ -128,19 +128,19 @@ impl LimitReq {
         poured
     }
 
-    async fn pour_shared(&self, buckets: &SharedBuckets, exchange: &Exchange) -> Decision {
+    async fn pour_shared(&self, buckets: &SharedBuckets, exchange: &Exchange) -> PhaseDecision {
         let worker = exchange.local().clone();
         let began_ms = worker.now_ms();
         let mut key = Vec::new();
         buckets.begin_key(&mut key);
         self.key.write_shared(0, exchange, &mut key);
         match buckets.pour(&worker, &key).await {
-            Ok(Pour::Overflows) => Decision::Reply(Box::new(self.rejected.clone())),
+            Ok(Pour::Overflows) => PhaseDecision::Reply(Box::new(self.rejected.clone())),
             Ok(Pour::After { delay_ms }) => {
                 if self.is_delaying {
                     delay::wait_in_phase(&worker, began_ms, delay_ms).await;
                 }
-                Decision::Continue
+                PhaseDecision::Continue
             }
             Err(error) => self.failures.decide(&error, worker.now_ms()),
         }

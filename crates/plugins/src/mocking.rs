@@ -30,7 +30,7 @@ mod generate;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use net::env;
 use router::vars::Template;
 use serde_json::{Map, Value};
@@ -159,7 +159,7 @@ impl Plugin for Mocking {
         Flow::Wait(Box::pin(async move {
             // The delay is the configured behaviour, and a mock is no hot path.
             env::sleep_ms(delay_ms).await;
-            Decision::Reply(Box::new(reply))
+            PhaseDecision::Reply(Box::new(reply))
         }))
     }
 

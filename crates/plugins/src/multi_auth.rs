@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 
 use exchange::Exchange;
 use exchange::plugin::chain::Instance;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use model::catalog::{Catalog, SchemaType};
 use model::check::UnknownFields;
 use serde_json::{Map, Value};
@@ -121,7 +121,7 @@ impl Plugin for MultiAuth {
 }
 
 impl MultiAuth {
-    async fn try_all(&self, exchange: &mut Exchange) -> Decision {
+    async fn try_all(&self, exchange: &mut Exchange) -> PhaseDecision {
         let mut refusal = BufferedReply::message(401, "Authorization Failed");
         for (index, method) in self.methods.iter().enumerate() {
             // An instance that does not apply would let the request pass.
@@ -129,13 +129,13 @@ impl MultiAuth {
                 continue;
             }
             match method.run(PluginPhase::Rewrite, exchange).await {
-                Decision::Continue => {
+                PhaseDecision::Continue => {
                     exchange.state::<Accepted>().0 = Some(index);
-                    return Decision::Continue;
+                    return PhaseDecision::Continue;
                 }
                 // Another method would accept a request in which two readers could see different credentials.
-                Decision::Reply(reply) if reply.is_final => return Decision::Reply(reply),
-                Decision::Reply(reply) => {
+                PhaseDecision::Reply(reply) if reply.is_final => return PhaseDecision::Reply(reply),
+                PhaseDecision::Reply(reply) => {
                     tracing::debug!(
                         method = method.name,
                         status = reply.status,
@@ -144,10 +144,10 @@ impl MultiAuth {
                     let is_challenge = |name: &str| name.eq_ignore_ascii_case("WWW-Authenticate");
                     refusal.headers.extend(reply.headers.into_iter().filter(|(name, _)| is_challenge(name)));
                 }
-                Decision::Stream(_) | Decision::Stored(_) => {}
+                PhaseDecision::Stream(_) | PhaseDecision::Stored(_) => {}
             }
         }
-        Decision::Reply(Box::new(refusal))
+        PhaseDecision::Reply(Box::new(refusal))
     }
 
     fn accepted(&self, exchange: &Exchange) -> Option<&Instance> {

@@ -49,7 +49,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use model::validate::SchemaSteps;
 use serde_json::{Map, Value};
 
@@ -180,12 +180,12 @@ impl Plugin for OasValidator {
             Origin::Url(source) => Flow::Wait(Box::pin(async move {
                 let document = match source.get(exchange.local()).await {
                     Ok(document) => document,
-                    Err(reason) => return Decision::Reply(self.without_document(exchange, &reason)),
+                    Err(reason) => return PhaseDecision::Reply(self.without_document(exchange, &reason)),
                 };
                 match self.check(exchange, &document) {
                     Flow::Wait(waits) => waits.await,
-                    Flow::Reply(reply) => Decision::Reply(reply),
-                    _ => Decision::Continue,
+                    Flow::Reply(reply) => PhaseDecision::Reply(reply),
+                    _ => PhaseDecision::Continue,
                 }
             })),
         }
@@ -265,8 +265,8 @@ impl OasValidator {
                 Err(reason) => self.unchecked(exchange, reason),
             };
             match reply {
-                None => Decision::Continue,
-                Some(reply) => Decision::Reply(Box::new(reply)),
+                None => PhaseDecision::Continue,
+                Some(reply) => PhaseDecision::Reply(Box::new(reply)),
             }
         }))
     }

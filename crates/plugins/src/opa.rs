@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::outbound::{OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls, check_uri};
-use exchange::plugin::{Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use message::{FieldError, Headers, Method};
 use net::endpoint::KeepAlive;
 use serde_json::Value;
@@ -153,7 +153,7 @@ impl Plugin for Opa {
 }
 
 impl Opa {
-    async fn ask(&self, exchange: &mut Exchange) -> Decision {
+    async fn ask(&self, exchange: &mut Exchange) -> PhaseDecision {
         let worker = exchange.local().clone();
         let mut headers = Headers::new();
         headers.set("Content-Type", b"application/json").expect("a valid field");
@@ -162,7 +162,7 @@ impl Opa {
         let refusal = match worker.http.send(&self.destination, &question, &self.limits).await {
             Ok(answer) => match decision::read(answer.status, &answer.body) {
                 Ok(OpaDecision::Pass(fields)) => match self.let_pass(exchange, &fields) {
-                    Ok(()) => return Decision::Continue,
+                    Ok(()) => return PhaseDecision::Continue,
                     Err(_) => {
                         self.log(worker.now_ms(), "a value of its headers is not valid in a field");
                         BufferedReply::status(503)
@@ -179,7 +179,7 @@ impl Opa {
                 BufferedReply::status(403)
             }
         };
-        Decision::Reply(Box::new(refusal))
+        PhaseDecision::Reply(Box::new(refusal))
     }
 
     /// Sets the fields for the upstream.

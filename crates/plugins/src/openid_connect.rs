@@ -94,7 +94,7 @@ use exchange::Exchange;
 use exchange::local::Local;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundTls;
-use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use jsonx::Exact;
 use model::validate::UserSchema;
 use serde_json::Value;
@@ -202,7 +202,7 @@ impl Plugin for OpenidConnect {
 }
 
 impl OpenidConnect {
-    async fn authenticate(&self, exchange: &mut Exchange) -> Decision {
+    async fn authenticate(&self, exchange: &mut Exchange) -> PhaseDecision {
         let x_access_token = take_fields(exchange);
         if self.config.takes_bearer() {
             match presented(&exchange.request.headers, x_access_token) {
@@ -219,7 +219,7 @@ impl OpenidConnect {
     }
 
     /// Decides about a request with a bearer token.
-    async fn bearer(&self, exchange: &mut Exchange, token: &str) -> Decision {
+    async fn bearer(&self, exchange: &mut Exchange, token: &str) -> PhaseDecision {
         let local = exchange.local().clone();
         let claims = if self.config.verifies_bearer() {
             self.verify_bearer(&local, token).await.map(Arc::new)
@@ -241,7 +241,7 @@ impl OpenidConnect {
         if self.config.set_userinfo_header {
             self.forward_json(exchange, "X-Userinfo", &claims);
         }
-        Decision::Continue
+        PhaseDecision::Continue
     }
 
     /// Sends the access token to the upstream, as it is configured.
@@ -279,8 +279,8 @@ impl OpenidConnect {
     }
 }
 
-fn refuse(reply: BufferedReply) -> Decision {
-    Decision::Reply(Box::new(reply))
+fn refuse(reply: BufferedReply) -> PhaseDecision {
+    PhaseDecision::Reply(Box::new(reply))
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ use exchange::observe::labels::{DisabledLabels, Label, LabelBy, LabelPolicy, Lab
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::plugin::scrapes::{NoMetrics, Scrapes};
 use exchange::plugin::stream::{StreamKind, StreamPhase};
-use exchange::plugin::{Build, Decision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
 use message::Method;
 use router::vars::Template;
 use serde_json::{Value, json};
@@ -236,7 +236,7 @@ impl Plugin for Prometheus {
         let is_open = open_metrics::is_wanted(&String::from_utf8_lossy(accept));
         Flow::Wait(Box::pin(async move {
             let format = if is_open { open_metrics::CONTENT_TYPE } else { TEXT_FORMAT };
-            Decision::Reply(Box::new(match self.scrapes.text(is_open).await {
+            PhaseDecision::Reply(Box::new(match self.scrapes.text(is_open).await {
                 Ok(text) => {
                     BufferedReply::status(200).with_header("Content-Type", format).with_body(text.into_bytes())
                 }

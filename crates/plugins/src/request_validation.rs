@@ -55,7 +55,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::pace::Pace;
-use exchange::plugin::{BodyNeed, Build, Decision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
+use exchange::plugin::{BodyNeed, Build, PhaseDecision, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use model::validate::{SchemaSteps, UserSchema};
 use serde_json::Value;
 
@@ -178,8 +178,8 @@ impl Plugin for RequestValidation {
             let checked =
                 checked.unwrap_or_else(|fault| Err(format!("the body could not be checked: {fault}")));
             match self.conclude(exchange, checked) {
-                None => Decision::Continue,
-                Some(reply) => Decision::Reply(Box::new(reply)),
+                None => PhaseDecision::Continue,
+                Some(reply) => PhaseDecision::Reply(Box::new(reply)),
             }
         }))
     }

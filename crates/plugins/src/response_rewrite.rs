@@ -154,7 +154,7 @@ enum BodyRewrite {
 
 /// The decision about a response when its head passed.
 #[derive(Default)]
-struct Decision {
+struct RewriteDecision {
     replaces_body: bool,
     filtering: Filtering,
 }
@@ -229,20 +229,20 @@ fn field_operations(headers: &Map<String, Value>) -> Result<FieldOperations, Str
 
 impl ResponseRewrite {
     /// Decides about the body, and removes the fields that will no longer describe it.
-    fn decide(&self, exchange: &mut Exchange) -> Decision {
+    fn decide(&self, exchange: &mut Exchange) -> RewriteDecision {
         let filtering = match &self.body {
-            BodyRewrite::Kept => return Decision::default(),
+            BodyRewrite::Kept => return RewriteDecision::default(),
             BodyRewrite::Replaced(_) => {
                 exchange.response.headers.remove_known(FieldId::ContentEncoding);
                 forget_validators(&mut exchange.response.headers);
-                return Decision { replaces_body: true, filtering: Filtering::Off };
+                return RewriteDecision { replaces_body: true, filtering: Filtering::Off };
             }
             BodyRewrite::Filtered(filters) => filters.begin(exchange),
         };
         if !matches!(filtering, Filtering::Off) {
             forget_validators(&mut exchange.response.headers);
         }
-        Decision { replaces_body: false, filtering }
+        RewriteDecision { replaces_body: false, filtering }
     }
 
     fn rewrite_fields(&self, exchange: &mut Exchange) {
@@ -274,13 +274,13 @@ impl Plugin for ResponseRewrite {
             // The reason phrase of the old status would contradict the new one.
             exchange.response.reason = Default::default();
         }
-        *exchange.state::<Decision>() = self.decide(exchange);
+        *exchange.state::<RewriteDecision>() = self.decide(exchange);
         self.rewrite_fields(exchange);
         ResponseStep::Done
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
-        let decision = exchange.peek_state::<Decision>();
+        let decision = exchange.peek_state::<RewriteDecision>();
         match &self.body {
             BodyRewrite::Kept => BodyNeed::None,
             BodyRewrite::Replaced(_) if decision.is_some_and(|decision| decision.replaces_body) => BodyNeed::Stream,
@@ -305,9 +305,9 @@ impl Plugin for ResponseRewrite {
                 ResponseStep::Done
             }
             BodyRewrite::Filtered(filters) => {
-                let mut filtering = std::mem::take(&mut exchange.state::<Decision>().filtering);
+                let mut filtering = std::mem::take(&mut exchange.state::<RewriteDecision>().filtering);
                 let step = filters.apply(exchange, &mut filtering, body, portion);
-                exchange.state::<Decision>().filtering = filtering;
+                exchange.state::<RewriteDecision>().filtering = filtering;
                 step
             }
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::outbound::DestinationOpener;
-use exchange::plugin::{BodyNeed, Decision, Flow, Plugin, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{BodyNeed, PhaseDecision, Flow, Plugin, Portion, BufferedReply, ResponseStep};
 use message::{FieldId, Headers, Method};
 
 use crate::abi::StreamSide;
@@ -127,9 +127,9 @@ impl WasmPlugin {
             Ok(Headed::Continue) if !self.takes_whole_body(exchange) => Flow::Continue,
             Ok(headed) => Flow::Wait(Box::pin(async move {
                 match self.rest_of_request(exchange, matches!(headed, Headed::Pause)).await {
-                    Ok(None) => Decision::Continue,
-                    Ok(Some(reply)) => Decision::Reply(reply),
-                    Err(fault) => Decision::Reply(self.refused(exchange, &fault)),
+                    Ok(None) => PhaseDecision::Continue,
+                    Ok(Some(reply)) => PhaseDecision::Reply(reply),
+                    Err(fault) => PhaseDecision::Reply(self.refused(exchange, &fault)),
                 }
             })),
         }
@@ -191,9 +191,9 @@ impl Plugin for WasmPlugin {
         }
         Flow::Wait(Box::pin(async move {
             match self.whole_request_body(exchange).await {
-                Ok(None) => Decision::Continue,
-                Ok(Some(reply)) => Decision::Reply(reply),
-                Err(fault) => Decision::Reply(self.refused(exchange, &fault)),
+                Ok(None) => PhaseDecision::Continue,
+                Ok(Some(reply)) => PhaseDecision::Reply(reply),
+                Err(fault) => PhaseDecision::Reply(self.refused(exchange, &fault)),
             }
         }))
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::plugin::extension::{Extension, ExtensionLanguage, interned_name};
-use exchange::plugin::{Decision, Flow, Plugin, BufferedReply};
+use exchange::plugin::{PhaseDecision, Flow, Plugin, BufferedReply};
 use exchange::testing::{Scene, build, services};
 use serde_json::{Value, json};
 
@@ -44,13 +44,13 @@ fn plugin(extension: &Arc<dyn Extension>, scene: &Scene, config: &Value) -> Arc<
 async fn end(flow: Flow<'_>) -> Option<BufferedReply> {
     let decision = match flow {
         Flow::Wait(future) => future.await,
-        Flow::Continue => Decision::Continue,
-        Flow::Reply(reply) => Decision::Reply(reply),
+        Flow::Continue => PhaseDecision::Continue,
+        Flow::Reply(reply) => PhaseDecision::Reply(reply),
         _ => panic!("guests reply whole"),
     };
     match decision {
-        Decision::Continue => None,
-        Decision::Reply(reply) => Some(*reply),
+        PhaseDecision::Continue => None,
+        PhaseDecision::Reply(reply) => Some(*reply),
         _ => panic!("guests reply whole"),
     }
 }

@@ -7,7 +7,7 @@ use router::vars::{Expression, VariableSource};
 use serde_json::Value;
 
 use super::ordered::{ByPhase, Ordered};
-use super::phase::{Decision, Flow, Plugin, ResponseStep};
+use super::phase::{PhaseDecision, Flow, Plugin, ResponseStep};
 use super::phase_name::PluginPhase;
 use super::reply::BufferedReply;
 use crate::exchange::Exchange;
@@ -64,9 +64,9 @@ impl Instance {
 
     /// Runs a phase of the request on behalf of a plugin that was built with this one: its filter and its own state hold.
     /// Phases without a decision always continue.
-    pub async fn run(&self, phase: PluginPhase, exchange: &mut Exchange) -> Decision {
+    pub async fn run(&self, phase: PluginPhase, exchange: &mut Exchange) -> PhaseDecision {
         if !self.phases.contains(&phase) || !self.decides(exchange) {
-            return Decision::Continue;
+            return PhaseDecision::Continue;
         }
         let outer = exchange.instance.replace(self.number);
         let decision = {
@@ -78,16 +78,16 @@ impl Instance {
                 _ => Flow::Continue,
             };
             match flow {
-                Flow::Continue => Decision::Continue,
-                Flow::Reply(reply) => Decision::Reply(reply),
-                Flow::Stream(reply) => Decision::Stream(reply),
-                Flow::Stored(reply) => Decision::Stored(reply),
+                Flow::Continue => PhaseDecision::Continue,
+                Flow::Reply(reply) => PhaseDecision::Reply(reply),
+                Flow::Stream(reply) => PhaseDecision::Stream(reply),
+                Flow::Stored(reply) => PhaseDecision::Stored(reply),
                 Flow::Wait(future) => future.await,
             }
         };
         exchange.instance.set(outer);
         match decision {
-            Decision::Reply(reply) => Decision::Reply(self.dress(reply)),
+            PhaseDecision::Reply(reply) => PhaseDecision::Reply(self.dress(reply)),
             other => other,
         }
     }

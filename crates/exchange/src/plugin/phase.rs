@@ -193,7 +193,7 @@ pub enum Flow<'a> {
     /// As [`Flow::Reply`], with a stored response.
     Stored(Box<StoredReply>),
     /// The plugin has to wait for something.
-    Wait(Pin<Box<dyn Future<Output = Decision> + 'a>>),
+    Wait(Pin<Box<dyn Future<Output = PhaseDecision> + 'a>>),
 }
 
 /// How a phase of the response goes on.
@@ -228,7 +228,7 @@ pub const LOG_TASKS_MAX: usize = 1_024;
 pub const PHASE_WAIT_MS: u64 = 60_000;
 
 /// The decision of a plugin that has waited.
-pub enum Decision {
+pub enum PhaseDecision {
     /// To the next plugin.
     Continue,
     /// The exchange is answered here.

@@ -21,7 +21,7 @@ use exchange::failure::{Cause, Failure};
 use exchange::plugin::chain::{Chain, Instance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{
-    BodyNeed, Decision, Flow, PHASE_WAIT_MS, PluginPhase, Portion, BufferedReply, ResponseStep, StoredReply, StreamedReply,
+    BodyNeed, PhaseDecision, Flow, PHASE_WAIT_MS, PluginPhase, Portion, BufferedReply, ResponseStep, StoredReply, StreamedReply,
 };
 use message::Headers;
 
@@ -363,10 +363,10 @@ pub(super) async fn run_until_reply<S: DownstreamStream>(
                 _ => instance.plugin.before_proxy(exchange),
             };
             match flow {
-                Flow::Continue => (Ok(Decision::Continue), false),
-                Flow::Reply(reply) => (Ok(Decision::Reply(reply)), false),
-                Flow::Stream(reply) => (Ok(Decision::Stream(reply)), false),
-                Flow::Stored(reply) => (Ok(Decision::Stored(reply)), false),
+                Flow::Continue => (Ok(PhaseDecision::Continue), false),
+                Flow::Reply(reply) => (Ok(PhaseDecision::Reply(reply)), false),
+                Flow::Stream(reply) => (Ok(PhaseDecision::Stream(reply)), false),
+                Flow::Stored(reply) => (Ok(PhaseDecision::Stored(reply)), false),
                 Flow::Wait(future) => {
                     // Boxed, so that requests without such a plugin hold no memory for it.
                     let waiting = Box::pin(wait_with_body(run, *downstream, &demand, future, instance.name));
@@ -380,23 +380,23 @@ pub(super) async fn run_until_reply<S: DownstreamStream>(
             exchange.local().clock_ns();
         }
         let decision = decision?;
-        let (ends, is_begun) = (!matches!(decision, Decision::Continue), exchange.begun_reply.is_begun());
+        let (ends, is_begun) = (!matches!(decision, PhaseDecision::Continue), exchange.begun_reply.is_begun());
         // A begun reply is that of the plugin that began it.
         if (ends && !is_begun) || (is_begun && exchange.decision.plugin_reply.is_none()) {
             note_reply(exchange, instance, phase);
         }
         match decision {
-            Decision::Continue => {}
-            Decision::Reply(reply) => {
+            PhaseDecision::Continue => {}
+            PhaseDecision::Reply(reply) => {
                 let reply = exchange.begun_reply.end_with(instance.dress(reply));
                 return Ok(Some(LocalReply::Whole(reply)));
             }
-            Decision::Stream(_) | Decision::Stored(_) if is_begun => {
+            PhaseDecision::Stream(_) | PhaseDecision::Stored(_) if is_begun => {
                 // The head of the begun reply does not fit such a body.
                 return Ok(exchange.begun_reply.take().map(LocalReply::Whole));
             }
-            Decision::Stream(reply) => return Ok(Some(LocalReply::Stream(reply))),
-            Decision::Stored(reply) => return Ok(Some(LocalReply::Stored(reply))),
+            PhaseDecision::Stream(reply) => return Ok(Some(LocalReply::Stream(reply))),
+            PhaseDecision::Stored(reply) => return Ok(Some(LocalReply::Stored(reply))),
         }
     }
     refuse_undecided(exchange)?;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::exchange::{LOCAL_FIELD, WITNESS_FIELD};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{BodyNeed, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, Portion, BufferedReply, ResponseStep};
 use net::env;
 use net::env::memory::Planted;
 
@@ -128,10 +128,10 @@ impl Plugin for Wait {
         Flow::Wait(Box::pin(async move {
             env::sleep_ms(self.wait_ms).await;
             if !self.answers {
-                return Decision::Continue;
+                return PhaseDecision::Continue;
             }
             let text = format!("local {}", id(exchange).unwrap_or_default());
-            Decision::Reply(Box::new(BufferedReply::status(LOCAL_STATUS).with_body(text.into_bytes())))
+            PhaseDecision::Reply(Box::new(BufferedReply::status(LOCAL_STATUS).with_body(text.into_bytes())))
         }))
     }
 }

@@ -10,7 +10,7 @@ use crate::command::EndpointCall;
 use crate::context::WorkerContext;
 use exchange::Exchange;
 use exchange::plugin::extension::EndpointCode;
-use exchange::plugin::{Decision, Flow, PHASE_WAIT_MS, BufferedReply};
+use exchange::plugin::{PhaseDecision, Flow, PHASE_WAIT_MS, BufferedReply};
 use exchange::prepare::prepare;
 use net::env;
 
@@ -69,10 +69,10 @@ async fn reply(
     code: &dyn exchange::plugin::Plugin,
 ) -> Result<EndpointReply, String> {
     let decision = match code.api(exchange) {
-        Flow::Continue => Decision::Continue,
-        Flow::Reply(reply) => Decision::Reply(reply),
-        Flow::Stream(reply) => Decision::Stream(reply),
-        Flow::Stored(reply) => Decision::Stored(reply),
+        Flow::Continue => PhaseDecision::Continue,
+        Flow::Reply(reply) => PhaseDecision::Reply(reply),
+        Flow::Stream(reply) => PhaseDecision::Stream(reply),
+        Flow::Stored(reply) => PhaseDecision::Stored(reply),
         Flow::Wait(future) => tokio::select! {
             decision = future => decision,
             () = env::sleep_ms(PHASE_WAIT_MS) => {
@@ -81,9 +81,9 @@ async fn reply(
         },
     };
     let reply = match decision {
-        Decision::Continue => BufferedReply::status(200),
-        Decision::Reply(reply) => *reply,
-        Decision::Stream(_) | Decision::Stored(_) => {
+        PhaseDecision::Continue => BufferedReply::status(200),
+        PhaseDecision::Reply(reply) => *reply,
+        PhaseDecision::Stream(_) | PhaseDecision::Stored(_) => {
             return Err("the endpoint answers in parts, which the control API does not send".to_owned());
         }
     };

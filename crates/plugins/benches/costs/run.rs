@@ -11,7 +11,7 @@ use exchange::Exchange;
 use exchange::plugin::chain::{ErrorResponse, Instance};
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
-use exchange::plugin::{Assembly, BodyNeed, Build, Decision, Flow, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
+use exchange::plugin::{Assembly, BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
 use exchange::testing::{self, Scene, consumer, respond, route};
 use model::resource::Meta;
 use serde_json::Value;
@@ -212,8 +212,8 @@ fn once(bench: &Bench, exchange: &mut Exchange) -> End {
             _ => return End::Replies(200),
         };
         match decision {
-            Poll::Ready(Decision::Continue) => {}
-            Poll::Ready(Decision::Reply(reply)) => return End::Replies(reply.status),
+            Poll::Ready(PhaseDecision::Continue) => {}
+            Poll::Ready(PhaseDecision::Reply(reply)) => return End::Replies(reply.status),
             Poll::Ready(_) => return End::Replies(200),
             Poll::Pending => return End::Waits,
         }

@@ -139,7 +139,7 @@ fn refusal_is_the_servers_with_listed_fields() {
         ("Connection", "close"),
         ("Content-Length", "3"),
     ];
-    let Decision::Reply(reply) = plugin.refuse(answer(302, &fields, "<a>")) else { panic!("it is refused") };
+    let PhaseDecision::Reply(reply) = plugin.refuse(answer(302, &fields, "<a>")) else { panic!("it is refused") };
     let got: Vec<String> = reply.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     assert_eq!(got, ["Location: /login", "Set-Cookie: a=1", "Set-Cookie: b=2", "Content-Type: text/html"]);
     assert_eq!((reply.status, &*reply.body), (302, &b"<a>"[..]));
@@ -153,7 +153,7 @@ fn passed_request_carries_servers_fields() {
     let mut scene = Scene::new();
     let mut exchange = scene.exchange(head);
     let fields = [("X-User-Id", "jack"), ("X-Other", "no")];
-    assert!(matches!(plugin.let_pass(&mut exchange, &answer(204, &fields, "")), Decision::Continue));
+    assert!(matches!(plugin.let_pass(&mut exchange, &answer(204, &fields, "")), PhaseDecision::Continue));
     assert_eq!(lines(&exchange.request.headers), ["Host: a", "X-Own: mine", "X-User-ID: jack"]);
 }
 
@@ -164,11 +164,11 @@ fn the_server_may_name_the_consumer() {
         let mut scene = Scene::new().with_named_consumer(consumer("jack"));
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         match (compiled(&config).let_pass(&mut exchange, &answer(200, fields, "")), refused) {
-            (Decision::Continue, None) => {
+            (PhaseDecision::Continue, None) => {
                 assert_eq!(exchange.consumer().map(|consumer| &*consumer.username), Some("jack"));
                 assert_eq!(exchange.request.headers.get("X-Consumer-Username"), Some(&b"jack"[..]));
             }
-            (Decision::Reply(reply), Some(text)) => {
+            (PhaseDecision::Reply(reply), Some(text)) => {
                 assert_eq!((reply.status, &*reply.body), (403, text.as_bytes()));
                 assert!(exchange.consumer().is_none());
             }

@@ -88,7 +88,7 @@ fn ask(config: Value, head: &str, body: &[u8]) -> Result<(Box<Exchange>, Dynamic
     exchange.times.started_ns = exchange.local().clock_ns().saturating_sub(UPLOAD_NS).max(1);
     let reply = match plugin.access(&mut exchange) {
         Flow::Wait(future) => match net::env::block_on(future).unwrap() {
-            Decision::Reply(reply) => Some(*reply),
+            PhaseDecision::Reply(reply) => Some(*reply),
             _ => None,
         },
         flow => decide(flow),

@@ -192,7 +192,7 @@ fn body_status(body: &[u8], digest: Option<&str>) -> u16 {
             Poll::Pending => turns += 1,
             Poll::Ready(decision) => {
                 assert!(turns >= body.len() / digest::CHUNK_BYTES, "it gives way to other tasks");
-                return if let Decision::Reply(reply) = decision { reply.status } else { 200 };
+                return if let PhaseDecision::Reply(reply) = decision { reply.status } else { 200 };
             }
         }
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use exchange::Exchange;
 use exchange::local::Local;
-use exchange::plugin::{Decision, BufferedReply};
+use exchange::plugin::{PhaseDecision, BufferedReply};
 use jsonx::Exact;
 use serde_json::{Map, Value, json};
 
@@ -44,7 +44,7 @@ impl From<&str> for BrowserFault {
 
 impl OpenidConnect {
     /// Decides about a request without a bearer token.
-    pub(super) async fn browser(&self, exchange: &mut Exchange, sessions: &Sessions) -> Decision {
+    pub(super) async fn browser(&self, exchange: &mut Exchange, sessions: &Sessions) -> PhaseDecision {
         let local = exchange.local().clone();
         let session = match sessions.open(exchange, now_s(&local)).await {
             Ok(session) => session,
@@ -60,12 +60,12 @@ impl OpenidConnect {
         self.answer(&local, answered)
     }
 
-    fn answer(&self, local: &Local, answered: Result<BufferedReply, BrowserFault>) -> Decision {
+    fn answer(&self, local: &Local, answered: Result<BufferedReply, BrowserFault>) -> PhaseDecision {
         let reply = answered.unwrap_or_else(|fault| {
             self.log(local, &format!("OIDC authentication failed: {}", fault.reason));
             fault.reply
         });
-        Decision::Reply(Box::new(reply))
+        PhaseDecision::Reply(Box::new(reply))
     }
 
     async fn with_login(
@@ -74,7 +74,7 @@ impl OpenidConnect {
         local: &Rc<Local>,
         sessions: &Sessions,
         session: Option<Session>,
-    ) -> Decision {
+    ) -> PhaseDecision {
         let mut session = session;
         let mut changed = false;
         let login = session.as_mut().and_then(|session| session.login.as_mut());
@@ -110,7 +110,7 @@ impl OpenidConnect {
         }
         if let Err((reply, reason)) = self.authorize_login(&login) {
             self.log(local, &format!("OIDC authentication failed: {reason}"));
-            return Decision::Reply(Box::new(reply));
+            return PhaseDecision::Reply(Box::new(reply));
         }
         self.forward_login(exchange, &login);
         if session.restarts > 0 {
@@ -119,7 +119,7 @@ impl OpenidConnect {
         if sessions.jar.lifetimes.touch(&mut session, now_s(local)) || changed {
             self.write_later(exchange, sessions, &mut session).await;
         }
-        Decision::Continue
+        PhaseDecision::Continue
     }
 
     /// Decides about a request without a valid login; its session is written if it has changed.
@@ -129,14 +129,14 @@ impl OpenidConnect {
         local: &Local,
         session: Option<Session>,
         has_changed: bool,
-    ) -> Decision {
+    ) -> PhaseDecision {
         let mut changed = session.clone().filter(|_| has_changed);
         match self.config.unauth_action {
             UnauthAction::Pass => {
                 if let (Some(sessions), Some(session)) = (&self.sessions, &mut changed) {
                     self.write_later(exchange, sessions, session).await;
                 }
-                Decision::Continue
+                PhaseDecision::Continue
             }
             UnauthAction::Deny => {
                 let denied = match &mut changed {

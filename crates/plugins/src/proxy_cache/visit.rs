@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::{Decision, Flow, BufferedReply, StoredReply};
+use exchange::plugin::{PhaseDecision, Flow, BufferedReply, StoredReply};
 use message::{FieldId, Headers, Method};
 use net::env;
 
@@ -141,7 +141,7 @@ impl ProxyCache {
             None => Flow::Wait(Box::pin(async move {
                 let method = exchange.request.method;
                 match self.open(exchange, &entry).await {
-                    Some(reply) => Decision::Stored(reply),
+                    Some(reply) => PhaseDecision::Stored(reply),
                     None => {
                         let key = self.key_of(exchange, method);
                         self.zone.purge(&key);
@@ -149,7 +149,7 @@ impl ProxyCache {
                             return self.wait(exchange, key, Directives::default()).await;
                         }
                         self.go_on(exchange, key, None, CacheStatus::Miss, false);
-                        Decision::Continue
+                        PhaseDecision::Continue
                     }
                 }
             })),
@@ -214,7 +214,7 @@ impl ProxyCache {
     }
 
     /// Waits for the request that fills `key`, for a limited time.
-    async fn wait(&self, exchange: &mut Exchange, key: Arc<[u8]>, request: Directives) -> Decision {
+    async fn wait(&self, exchange: &mut Exchange, key: Arc<[u8]>, request: Directives) -> PhaseDecision {
         let ends_ms = exchange.local().now_ms() + self.coalesce_ms;
         loop {
             // The clock of the worker was read when the task was woken.
@@ -236,7 +236,7 @@ impl ProxyCache {
                     EntryUsability::Fresh | EntryUsability::Allowed => {
                         exchange.state::<Visit>().status = Some(CacheStatus::Hit);
                         match self.open_or_reply(exchange, &entry, now_s).await {
-                            Some(reply) => return Decision::Stored(reply),
+                            Some(reply) => return PhaseDecision::Stored(reply),
                             None => (None, CacheStatus::Miss),
                         }
                     }
@@ -252,7 +252,7 @@ impl ProxyCache {
             if leader.is_some() || passes {
                 exchange.state::<Visit>().leader.set(leader);
                 self.go_on(exchange, key, stale, status, keeps_conditions);
-                return Decision::Continue;
+                return PhaseDecision::Continue;
             }
         }
     }

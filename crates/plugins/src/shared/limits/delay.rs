@@ -1,7 +1,7 @@
 //! The wait of a request that a limit delays. It decides nothing.
 
 use exchange::local::Local;
-use exchange::plugin::{Decision, Flow, PHASE_WAIT_MS};
+use exchange::plugin::{PhaseDecision, Flow, PHASE_WAIT_MS};
 use net::env;
 
 /// The longest wait of one request: a phase in which a plugin waits longer than [`PHASE_WAIT_MS`] fails.
@@ -14,7 +14,7 @@ pub(crate) fn continue_after<'a>(delay_ms: u64) -> Flow<'a> {
     }
     Flow::Wait(Box::pin(async move {
         wait(delay_ms).await;
-        Decision::Continue
+        PhaseDecision::Continue
     }))
 }
 

@@ -1,6 +1,6 @@
 //! Requests that a limit cannot count because its store fails: what becomes of them, and a line in the log. It counts nothing.
 
-use exchange::plugin::{Build, Decision, BufferedReply};
+use exchange::plugin::{Build, PhaseDecision, BufferedReply};
 
 use crate::shared::outages::Outages;
 use crate::shared::redis::error::RedisError;
@@ -32,11 +32,11 @@ impl Failures {
     }
 
     /// The decision on a request that cannot be counted because of `error`.
-    pub(crate) fn decide(&self, error: &RedisError, now_ms: u64) -> Decision {
+    pub(crate) fn decide(&self, error: &RedisError, now_ms: u64) -> PhaseDecision {
         self.note(error, now_ms);
         match &self.reply {
-            Some(reply) => Decision::Reply(Box::new(reply.clone())),
-            None => Decision::Continue,
+            Some(reply) => PhaseDecision::Reply(Box::new(reply.clone())),
+            None => PhaseDecision::Continue,
         }
     }
 

@@ -5,7 +5,7 @@ mod query;
 use std::net::IpAddr;
 
 use exchange::Exchange;
-use exchange::plugin::{Decision, Flow, BufferedReply, ResponseStep};
+use exchange::plugin::{PhaseDecision, Flow, BufferedReply, ResponseStep};
 use message::FieldId;
 use message::query::decode;
 
@@ -61,18 +61,18 @@ pub(crate) fn respond<'a>(exchange: &mut Exchange) -> ResponseStep<'a> {
     ResponseStep::Done
 }
 
-async fn decide(caller: &Caller, exchange: &mut Exchange) -> Decision {
+async fn decide(caller: &Caller, exchange: &mut Exchange) -> PhaseDecision {
     caller.count();
     match converse(caller, exchange).await {
         Ok(decision) => decision,
         Err(error) => match caller.failed(exchange, &error) {
-            true => Decision::Continue,
-            false => Decision::Reply(Box::new(BufferedReply::status(REFUSED))),
+            true => PhaseDecision::Continue,
+            false => PhaseDecision::Reply(Box::new(BufferedReply::status(REFUSED))),
         },
     }
 }
 
-async fn converse(caller: &Caller, exchange: &mut Exchange) -> Result<Decision, CallError> {
+async fn converse(caller: &Caller, exchange: &mut Exchange) -> Result<PhaseDecision, CallError> {
     let budget = RunnerTimeBudget::new(caller);
     for _ in 1..TRIES {
         match once(caller, exchange, &budget).await {
@@ -83,7 +83,7 @@ async fn converse(caller: &Caller, exchange: &mut Exchange) -> Result<Decision, 
     once(caller, exchange, &budget).await
 }
 
-async fn once(caller: &Caller, exchange: &mut Exchange, budget: &RunnerTimeBudget) -> Result<Decision, CallError> {
+async fn once(caller: &Caller, exchange: &mut Exchange, budget: &RunnerTimeBudget) -> Result<PhaseDecision, CallError> {
     let worker = exchange.local().clone();
     let mut call = {
         let exchange = &*exchange;
@@ -107,11 +107,11 @@ async fn once(caller: &Caller, exchange: &mut Exchange, budget: &RunnerTimeBudge
         }
     }
     let decision = match messages::read_action(call.message(), call.id)? {
-        RunnerAction::Pass => Decision::Continue,
-        RunnerAction::Stop(stop) => Decision::Reply(Box::new(reply(&stop)?)),
+        RunnerAction::Pass => PhaseDecision::Continue,
+        RunnerAction::Stop(stop) => PhaseDecision::Reply(Box::new(reply(&stop)?)),
         RunnerAction::Rewrite(changes) => {
             rewrite(exchange, &changes).await?;
-            Decision::Continue
+            PhaseDecision::Continue
         }
     };
     call.end(&worker);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use exchange::Exchange;
-use exchange::plugin::{BodyNeed, Decision, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, Portion, BufferedReply, ResponseStep};
+use exchange::plugin::{BodyNeed, PhaseDecision, Flow, PHASE_WAIT_MS, PluginPhase, Plugin, Portion, BufferedReply, ResponseStep};
 use exchange::testing::{Scene, lines, respond};
 
 use super::requests::WrittenRequest;
@@ -135,18 +135,18 @@ impl PluginTrial<'_> {
                 _ => self.plugin.before_proxy(exchange),
             };
             match flow {
-                Flow::Continue => Decision::Continue,
-                Flow::Reply(reply) => Decision::Reply(reply),
-                Flow::Stream(reply) => Decision::Stream(reply),
-                Flow::Stored(reply) => Decision::Stored(reply),
+                Flow::Continue => PhaseDecision::Continue,
+                Flow::Reply(reply) => PhaseDecision::Reply(reply),
+                Flow::Stream(reply) => PhaseDecision::Stream(reply),
+                Flow::Stored(reply) => PhaseDecision::Stored(reply),
                 Flow::Wait(future) => in_time(phase, future).await?,
             }
         };
         let reply = match decision {
-            Decision::Continue => return Ok(None),
-            Decision::Reply(reply) => *exchange.begun_reply.end_with(reply),
-            Decision::Stream(reply) => reply.head,
-            Decision::Stored(_) => bail!("the phase {} answers with a stored response", phase.name()),
+            PhaseDecision::Continue => return Ok(None),
+            PhaseDecision::Reply(reply) => *exchange.begun_reply.end_with(reply),
+            PhaseDecision::Stream(reply) => reply.head,
+            PhaseDecision::Stored(_) => bail!("the phase {} answers with a stored response", phase.name()),
         };
         Ok(Some(parts_of(reply)))
     }
