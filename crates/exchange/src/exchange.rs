@@ -49,7 +49,7 @@ pub use plugin_reply::PluginReply;
 pub use proxy::ProxyContext;
 pub use request_id::RequestId;
 pub use timeline::Timeline;
-pub use times::Times;
+pub use times::ExchangeTimes;
 pub use tls::TlsContext;
 pub use trace::{TraceContext, Traces};
 
@@ -82,7 +82,7 @@ pub struct Exchange {
     /// The response's head, once there is one.
     pub response: ResponseHead,
     /// When things happened.
-    pub times: Times,
+    pub times: ExchangeTimes,
     /// When its plugins ran, where that is recorded.
     pub timeline: Timeline,
     /// The traces that it belongs to.
@@ -216,7 +216,7 @@ impl Exchange {
             connection: ConnectionContext::default(),
             request: RequestHead::default(),
             response: ResponseHead::default(),
-            times: Times::default(),
+            times: ExchangeTimes::default(),
             timeline: Timeline::default(),
             traces: Traces::default(),
             attempts: Attempts::default(),
@@ -283,7 +283,7 @@ impl Exchange {
         *connection = ConnectionContext::default();
         request.clear();
         response.clear();
-        *times = Times::default();
+        *times = ExchangeTimes::default();
         timeline.reset();
         *traces = Traces::default();
         attempts.clear();

@@ -2,7 +2,7 @@
 
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Times {
+pub struct ExchangeTimes {
     /// The first byte of the request was read.
     pub started_ns: u64,
     /// How long the client was waited for because some of its body was wanted before a node was chosen.
@@ -17,7 +17,7 @@ pub struct Times {
     pub ended_ns: u64,
 }
 
-impl Times {
+impl ExchangeTimes {
     /// From the first byte of the request to the last of the response.
     pub fn total_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.started_ns)
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn gateway_time_excludes_client_and_upstream() {
-        let times = |body_waited_ns, upstream_started_ns| Times {
+        let times = |body_waited_ns, upstream_started_ns| ExchangeTimes {
             started_ns: 1_000,
             body_waited_ns,
             upstream_started_ns,

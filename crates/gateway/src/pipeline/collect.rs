@@ -17,7 +17,7 @@ use super::wait::Wait;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::exchange::body_demand::CollectedBody;
-use exchange::exchange::{AWAITED_BODY_MAX_BYTES, BodyArrival, Times};
+use exchange::exchange::{AWAITED_BODY_MAX_BYTES, BodyArrival, ExchangeTimes};
 use exchange::failure::{Cause, Failure};
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
@@ -55,7 +55,7 @@ pub(super) async fn on_demand<S: DownstreamStream>(
     downstream: &mut S,
     limit_bytes: usize,
 ) -> Result<CollectedBody, Failure> {
-    let (mut bytes, mut wait, mut times) = (Vec::new(), wait_for_body(run), Times::default());
+    let (mut bytes, mut wait, mut times) = (Vec::new(), wait_for_body(run), ExchangeTimes::default());
     let read = read(run, &mut times, downstream, &mut wait, &mut bytes, limit_bytes).await?;
     let (is_whole, trailers) = match read {
         Read::Whole(trailers) => (true, trailers),
@@ -240,7 +240,7 @@ enum Read {
 
 async fn read<S: DownstreamStream>(
     run: &PipelineRun<'_>,
-    times: &mut Times,
+    times: &mut ExchangeTimes,
     downstream: &mut S,
     wait: &mut Wait<'_, '_>,
     bytes: &mut Vec<u8>,

@@ -15,7 +15,7 @@ pub(super) struct CacheEntry {
     /// The fields to send, without those of one connection, `Content-Length` and `Age`.
     pub(super) headers: Headers,
     pub(super) body: CachedBody,
-    pub(super) times: Times,
+    pub(super) times: EntryTimes,
     /// The Unix second up to which it is not updated in the background.
     pub(super) held_until_s: AtomicU64,
 }
@@ -29,7 +29,7 @@ pub(super) enum CachedBody {
 
 /// When a response was stored, and how long it may be used, in seconds; `stored_s` is a Unix time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Times {
+pub(super) struct EntryTimes {
     pub(super) stored_s: u64,
     /// Its age when it was stored.
     pub(super) initial_age_s: u64,
@@ -43,10 +43,10 @@ pub(super) struct Times {
     pub(super) must_revalidate: bool,
 }
 
-impl Times {
+impl EntryTimes {
     /// Those of a response that is stored at `now_s`.
-    pub(super) fn new(freshness: &Freshness, now_s: u64) -> Times {
-        Times {
+    pub(super) fn new(freshness: &Freshness, now_s: u64) -> EntryTimes {
+        EntryTimes {
             stored_s: now_s,
             initial_age_s: freshness.initial_age_s,
             fresh_s: freshness.fresh_s,
@@ -120,7 +120,7 @@ impl CacheEntry {
     }
 
     /// The entry after a 304 with these fields (RFC 9111 section 3.2): they replace stored fields of the same name.
-    pub(super) fn refreshed(&self, fields: &Headers, times: Times) -> CacheEntry {
+    pub(super) fn refreshed(&self, fields: &Headers, times: EntryTimes) -> CacheEntry {
         let mut headers = self.headers.clone();
         let is_newer = |id: FieldId| !KEPT_BY_REFRESH.contains(&id);
         let newer: Vec<_> = kept(fields).filter(|field| is_newer(field.id)).collect();
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn times_tell_fresh_from_stale() {
-        let times = Times {
+        let times = EntryTimes {
             stored_s: 100,
             initial_age_s: 5,
             fresh_s: 10,
@@ -191,7 +191,7 @@ mod tests {
         check(110, 15, false, true);
         check(113, 18, false, true);
         check(114, 19, false, false);
-        let strict = Times { must_revalidate: true, ..times };
+        let strict = EntryTimes { must_revalidate: true, ..times };
         assert!(!strict.may_be_stale(111, 3) && !times.may_be_stale(111, 0));
     }
 

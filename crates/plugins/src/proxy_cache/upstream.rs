@@ -12,7 +12,7 @@ use super::ProxyCache;
 use super::background::no_body;
 use super::counters::CacheStatus;
 use super::disk::{EntryDestination, rewrite_head};
-use super::entry::{CachedBody, CacheEntry, Times, stored_fields};
+use super::entry::{CachedBody, CacheEntry, EntryTimes, stored_fields};
 use super::fill::Fill;
 use super::rules::{StorageRefusal, has_end};
 use super::serve;
@@ -99,7 +99,7 @@ impl ProxyCache {
         let judged = self.rules.judge(entry.status, &refreshed.headers, true, now_s);
         let refreshed = match judged {
             Ok(freshness) => {
-                let entry = Arc::new(CacheEntry { times: Times::new(&freshness, now_s), ..refreshed });
+                let entry = Arc::new(CacheEntry { times: EntryTimes::new(&freshness, now_s), ..refreshed });
                 let fields = fields_of(&entry.headers);
                 let signature = asked_signature(exchange, &fields);
                 let destination =
@@ -162,7 +162,7 @@ impl ProxyCache {
         let signature = asked_signature(exchange, &fields);
         let headers = stored_fields(&response.headers, &exchange.local().http_date());
         let body = CachedBody::Memory(bytes::Bytes::new());
-        let (status, times) = (response.status, Times::new(&freshness, now_s));
+        let (status, times) = (response.status, EntryTimes::new(&freshness, now_s));
         let entry = CacheEntry { status, headers, body, times, held_until_s: AtomicU64::new(0) };
         let destination = EntryDestination { zone: self.zone.clone(), key, fields, signature };
         let shared = exchange.local().shared.clone();

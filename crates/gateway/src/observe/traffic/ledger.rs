@@ -34,7 +34,7 @@ struct LedgerRow {
     /// The values at the moments, by their number modulo [`MOMENTS`].
     past: [Sums; MOMENTS],
     last_failure: Option<(Cause, u64)>,
-    times: Option<Box<Times>>,
+    times: Option<Box<DurationHistory>>,
     /// Whether a worker has these counters.
     is_present: bool,
     /// Whether a worker counts their durations.
@@ -42,7 +42,7 @@ struct LedgerRow {
 }
 
 #[derive(Debug)]
-struct Times {
+struct DurationHistory {
     now: TimeTotals,
     /// The values at the last two moments of durations, the older one first, with their times.
     past: [(u64, TimeTotals); 2],
@@ -157,7 +157,7 @@ impl LedgerRow {
             self.is_timed = true;
             let own = self.times.get_or_insert_with(|| {
                 let empty = || (now_ms, TimeTotals::default());
-                Box::new(Times { now: TimeTotals::default(), past: [empty(), empty()] })
+                Box::new(DurationHistory { now: TimeTotals::default(), past: [empty(), empty()] })
             });
             times.add_to(&mut own.now);
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::*;
 use crate::proxy_cache::KIND;
-use crate::proxy_cache::entry::Times;
+use crate::proxy_cache::entry::EntryTimes;
 use crate::proxy_cache::zone::Zone;
 use crate::proxy_cache::zones::Zones;
 
@@ -93,7 +93,7 @@ impl Cached {
             status: old.status,
             headers: old.headers.clone(),
             body: old.body.clone(),
-            times: Times { stored_s: now_s - seconds, ..old.times },
+            times: EntryTimes { stored_s: now_s - seconds, ..old.times },
             held_until_s: AtomicU64::new(0),
         };
         self.zone.insert(&self.key, &[], &[], Arc::new(entry));

@@ -4,7 +4,7 @@
 use message::Headers;
 use stdx::hash::{crc32, crc32_continue};
 
-use super::super::entry::Times;
+use super::super::entry::EntryTimes;
 use super::super::key::framed;
 
 /// The last digit is the version of the form: files of another one are removed.
@@ -23,7 +23,7 @@ pub(super) struct FileHead {
     pub(super) fields: Vec<Box<str>>,
     pub(super) signature: Vec<u8>,
     pub(super) status: u16,
-    pub(super) times: Times,
+    pub(super) times: EntryTimes,
     pub(super) headers: Headers,
 }
 
@@ -90,7 +90,7 @@ fn checksum(head: &[u8], body_offset: u32, body_bytes: u64) -> u32 {
 impl FileHead {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);
-        let Times { stored_s, initial_age_s, fresh_s, while_revalidate_s, if_error_s, must_revalidate } =
+        let EntryTimes { stored_s, initial_age_s, fresh_s, while_revalidate_s, if_error_s, must_revalidate } =
             self.times;
         for number in [stored_s, initial_age_s, fresh_s, while_revalidate_s, if_error_s] {
             out.extend_from_slice(&number.to_be_bytes());
@@ -112,7 +112,7 @@ impl FileHead {
     pub(super) fn read(mut bytes: &[u8]) -> Option<FileHead> {
         let rest = &mut bytes;
         let number = |rest: &mut &[u8]| take(rest).map(u64::from_be_bytes);
-        let times = Times {
+        let times = EntryTimes {
             stored_s: number(rest)?,
             initial_age_s: number(rest)?,
             fresh_s: number(rest)?,
@@ -161,7 +161,7 @@ mod tests {
             fields: vec!["accept".into(), "b".into()],
             signature: b"s\0".to_vec(),
             status: 404,
-            times: Times {
+            times: EntryTimes {
                 stored_s: 1,
                 initial_age_s: 2,
                 fresh_s: 3,

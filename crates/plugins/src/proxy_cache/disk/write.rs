@@ -11,7 +11,7 @@ use aws_lc_rs::digest;
 use message::Headers;
 use parking_lot::Mutex;
 
-use super::super::entry::{CachedBody, CacheEntry, Times};
+use super::super::entry::{CachedBody, CacheEntry, EntryTimes};
 use super::super::fill::Filling;
 use super::super::flight::Leader;
 use super::super::zone::Zone;
@@ -92,7 +92,7 @@ impl DiskFill {
         destination: &EntryDestination,
         status: u16,
         headers: &Headers,
-        times: Times,
+        times: EntryTimes,
     ) -> DiskFill {
         let head = FileHead {
             key: destination.key.to_vec(),

@@ -3,14 +3,14 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::proxy_cache::entry::Times;
+use crate::proxy_cache::entry::EntryTimes;
 
 fn zone(memory_bytes: u64) -> Zone {
     Zone::new(&ZoneSettings { name: "z".into(), memory_bytes, disk: None })
 }
 
 fn entry(body: &[u8]) -> Arc<CacheEntry> {
-    let times = Times {
+    let times = EntryTimes {
         stored_s: 0,
         initial_age_s: 0,
         fresh_s: 10,
