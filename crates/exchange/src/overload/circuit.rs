@@ -55,7 +55,7 @@ pub enum Event {
 
 /// An opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opening {
+pub struct CircuitOpening {
     /// For how long it lasts, in milliseconds.
     pub for_ms: u64,
     /// Which one in a row it is, from 1.
@@ -241,7 +241,7 @@ impl Circuit {
     }
 
     /// Opens it for the time that `rules` give, less a jitter drawn from `random`. `None` if it is open already.
-    pub fn open(&self, rules: &CircuitRules, now_ms: u64, random: u64, reason: Reason) -> Option<Opening> {
+    pub fn open(&self, rules: &CircuitRules, now_ms: u64, random: u64, reason: Reason) -> Option<CircuitOpening> {
         let mut state = self.state.lock();
         let may_open = match reason {
             Reason::ProbeFailed => state.phase == CircuitPhase::HalfOpen,
@@ -263,7 +263,7 @@ impl Circuit {
         state.opening += 1;
         self.openings.fetch_add(1, Ordering::Relaxed);
         self.set_next_probe(now_ms + for_ms);
-        Some(Opening { for_ms, in_a_row: state.in_a_row })
+        Some(CircuitOpening { for_ms, in_a_row: state.in_a_row })
     }
 
     /// Closes it and forgets what it counted; for rules that no longer exist.

@@ -19,7 +19,7 @@ use super::h1;
 use super::h1::connection::H1Connection;
 use net::env;
 
-use open::Opening;
+use open::SessionOpening;
 pub(crate) use opened::Opened;
 use passing::Passing;
 use record::SessionRecord;
@@ -60,8 +60,8 @@ async fn begin(mut opened: Opened) -> Option<Passing> {
     let context = opened.timer.context.clone();
     let mut record = Box::new(SessionRecord::begin(&context, opened.session()));
     match open::open(&mut opened, &mut record).await {
-        Ok(Opening::Connected(node)) => Some(Passing::new(opened, *node, record)),
-        Ok(Opening::Http(first_bytes)) => {
+        Ok(SessionOpening::Connected(node)) => Some(Passing::new(opened, *node, record)),
+        Ok(SessionOpening::Http(first_bytes)) => {
             record.become_http();
             let Opened { stream, identity, place, timer, tls } = opened;
             let mut connection = H1Connection::new(stream, identity, place.into_guard(), tls);

@@ -25,7 +25,7 @@ use super::respond;
 use super::run::PipelineOutcome;
 use super::websocket;
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
-use crate::upstream::opening::Opening;
+use crate::upstream::opening::WantedConnection;
 use crate::upstream::service::{CheckedOutNode, Checkout};
 use exchange::failure::{Cause, Failure, Sent};
 use exchange::plugin::{PluginPhase, StoredReply};
@@ -50,7 +50,7 @@ enum BegunAttempt<'r> {
 
 /// An attempt that has no connection yet.
 struct ConnectingAttempt<'r> {
-    opening: Opening,
+    opening: WantedConnection,
     in_flight: InFlightGuard<'r>,
     address: SocketAddr,
     limit: AttemptLimit,

@@ -12,7 +12,7 @@ use super::run::PipelineRun;
 use super::wait::gone;
 use crate::body::DownstreamStream;
 use crate::upstream::connect_failure::late;
-use crate::upstream::opening::Opening;
+use crate::upstream::opening::WantedConnection;
 use crate::upstream::stream::PooledStream;
 use exchange::failure::Failure;
 
@@ -20,7 +20,7 @@ use exchange::failure::Failure;
 /// long as it would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
 pub(super) async fn connect<S: DownstreamStream>(
     run: &PipelineRun<'_>,
-    opening: Opening,
+    opening: WantedConnection,
     timeout_ms: u64,
     downstream: &mut S,
 ) -> Result<PooledStream, Failure> {

@@ -24,7 +24,7 @@ use super::journey::Journey;
 use super::protection;
 use crate::body::{BodyLength, Capacity, DownstreamStream, UpstreamStream};
 use crate::upstream::interim_rate::{InterimRate, TOO_MANY_INTERIM};
-use crate::upstream::opening::Opening;
+use crate::upstream::opening::WantedConnection;
 use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::service::{CheckedOutNode, Checkout};
 use crate::upstream::stream::PooledStream;
@@ -98,7 +98,7 @@ struct BegunHedge<'j> {
     in_flight: InFlightGuard<'j>,
     record: Attempt,
     limit: AttemptLimit,
-    stream: Result<PooledStream, Opening>,
+    stream: Result<PooledStream, WantedConnection>,
 }
 
 /// A second attempt over its connection.

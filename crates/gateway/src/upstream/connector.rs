@@ -22,7 +22,7 @@ use super::h2::driver;
 use super::h2::link::H2Link;
 use super::h2::pending::PendingConnect;
 use super::h2::pool::{Join, SharedPools, TunnelLend};
-use super::opening::{Opening, Wanted};
+use super::opening::{WantedConnection, Wanted};
 use super::pool::Pools;
 use super::stream::PooledStream;
 use crate::evict::{Evictor, lacks_descriptors};
@@ -104,7 +104,7 @@ impl Connector {
     /// Why it could not be opened, and whether that is this machine's fault.
     pub(crate) async fn connect(
         self: &Rc<Connector>,
-        opening: Opening,
+        opening: WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
     ) -> Result<PooledStream, Failure> {
@@ -136,7 +136,7 @@ impl Connector {
 
     async fn connect_shared(
         self: &Rc<Connector>,
-        opening: &Opening,
+        opening: &WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
     ) -> Result<PooledStream, Failure> {
@@ -171,7 +171,7 @@ impl Connector {
         match self.shared.borrow_mut().join(endpoint_id, wanted.server_name, most) {
             Join::Wait(pending) => pending,
             Join::Open(pending) => {
-                let opening = Opening::from(wanted);
+                let opening = WantedConnection::from(wanted);
                 env::spawn(Connector::open_shared(self.clone(), opening, timeout_ms, pending.clone()));
                 pending
             }
@@ -181,11 +181,11 @@ impl Connector {
     /// Opens a connection that requests share, and serves it until it ends.
     async fn open_shared(
         self: Rc<Connector>,
-        opening: Opening,
+        opening: WantedConnection,
         timeout_ms: u64,
         pending: Rc<PendingConnect>,
     ) {
-        let Opening { endpoint, server_name, queue, .. } = opening;
+        let WantedConnection { endpoint, server_name, queue, .. } = opening;
         let settling = Settling { connector: &self, endpoint_id: endpoint.id, pending: &pending };
         let begin_handshake = || pending.begin_handshake();
         let tls = endpoint.tls.as_deref();

@@ -24,7 +24,7 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// The same, for a connection that has to be opened.
-pub(crate) struct Opening {
+pub(crate) struct WantedConnection {
     pub(super) endpoint: Arc<Endpoint>,
     pub(super) server_name: Option<Box<str>>,
     pub(super) is_upgrade: bool,
@@ -33,10 +33,10 @@ pub(crate) struct Opening {
     pub(super) queue: Option<Arc<WaitQueue>>,
 }
 
-impl From<Wanted<'_>> for Opening {
-    fn from(wanted: Wanted<'_>) -> Opening {
+impl From<Wanted<'_>> for WantedConnection {
+    fn from(wanted: Wanted<'_>) -> WantedConnection {
         let Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, queue, .. } = wanted;
-        Opening {
+        WantedConnection {
             endpoint: endpoint.clone(),
             server_name: server_name.map(Box::from),
             is_upgrade,
@@ -47,7 +47,7 @@ impl From<Wanted<'_>> for Opening {
     }
 }
 
-impl Opening {
+impl WantedConnection {
     pub(super) fn wanted(&self) -> Wanted<'_> {
         Wanted {
             endpoint: &self.endpoint,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::connector::Connector;
-use super::opening::{Opening, Wanted};
+use super::opening::{WantedConnection, Wanted};
 #[cfg(any(test, feature = "simulation"))]
 use super::pool::Pools;
 use super::protection::admission::NodeAdmission;
@@ -274,7 +274,7 @@ impl Upstreams {
     /// Those of [`Connector::connect`].
     pub(crate) async fn connect(
         &self,
-        opening: Opening,
+        opening: WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
     ) -> Result<PooledStream, Failure> {
@@ -343,5 +343,5 @@ pub(crate) enum Checkout {
     /// A stream that is ready for a request.
     Stream(PooledStream),
     /// Nothing; a connection has to be opened.
-    None(Opening),
+    None(WantedConnection),
 }

@@ -95,7 +95,7 @@ fn failed_probe_opens_it_for_longer() {
         let event = circuit.note(&rules, now_ms, Failure, Some(probe));
         assert_eq!(event, Some(Event::MayOpen(Reason::ProbeFailed)));
         let opening = circuit.open(&rules, now_ms, 0, Reason::ProbeFailed);
-        assert_eq!(opening, Some(Opening { for_ms, in_a_row }));
+        assert_eq!(opening, Some(CircuitOpening { for_ms, in_a_row }));
     }
     assert_eq!(circuit.openings(), 4);
     assert_eq!(circuit.admit(&rules, now_ms + 3_999), Admission::Refused);

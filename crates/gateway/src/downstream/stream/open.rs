@@ -23,7 +23,7 @@ use net::sniff::FirstProtocol;
 use stdx::buffer::Buffer;
 
 /// How a session goes on.
-pub(super) enum Opening {
+pub(super) enum SessionOpening {
     /// To a node.
     Connected(Box<ConnectedNode>),
     /// As a connection of the HTTP routes, with these bytes of the client, which were taken from it.
@@ -34,13 +34,13 @@ pub(super) enum Opening {
 ///
 /// # Errors
 /// Why it ends.
-pub(super) async fn open(opened: &mut Opened, record: &mut SessionRecord) -> Result<Opening, SessionEnd> {
+pub(super) async fn open(opened: &mut Opened, record: &mut SessionRecord) -> Result<SessionOpening, SessionEnd> {
     let mut first_bytes = FirstBytes::default();
     let outcome = find_route(opened, record, &mut first_bytes).await;
     opened.timer.end_idle();
     let route = outcome?;
     if route.target == StreamTarget::Http {
-        return Ok(Opening::Http(first_bytes.into_buffer()));
+        return Ok(SessionOpening::Http(first_bytes.into_buffer()));
     }
     record.session.first_bytes = Vec::new();
     let upstream = {
@@ -52,7 +52,7 @@ pub(super) async fn open(opened: &mut Opened, record: &mut SessionRecord) -> Res
     }
     let taken = first_bytes.into_buffer();
     let connected = node::connect(opened, record, &route, upstream, taken).await;
-    connected.map(|node| Opening::Connected(Box::new(node))).map_err(|failure| fail(record, failure))
+    connected.map(|node| SessionOpening::Connected(Box::new(node))).map_err(|failure| fail(record, failure))
 }
 
 /// Finds the route, and lets its plugins decide.

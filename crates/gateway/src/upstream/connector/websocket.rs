@@ -8,7 +8,7 @@ use stdx::pooled::PooledBox;
 
 use super::Connector;
 use crate::upstream::h2::pool::TunnelLend;
-use crate::upstream::opening::Opening;
+use crate::upstream::opening::WantedConnection;
 use crate::upstream::stream::PooledStream;
 use exchange::failure::{Cause, Failure};
 
@@ -23,7 +23,7 @@ impl Connector {
     /// No connection could be opened.
     pub(super) async fn connect_tunnel(
         self: &Rc<Connector>,
-        opening: &Opening,
+        opening: &WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
     ) -> Result<Option<PooledStream>, Failure> {
