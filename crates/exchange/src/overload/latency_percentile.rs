@@ -27,13 +27,13 @@ const THRESHOLD_MASK: u64 = (1 << THRESHOLD_BITS) - 1;
 #[derive(Debug)]
 pub struct LatencyPercentile {
     percentile: f64,
-    generations: [Generation; 2],
+    generations: [PercentileGeneration; 2],
     /// The interval of the last computation, plus one, and its result; 0 in the lower half without one.
     threshold: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Generation {
+struct PercentileGeneration {
     /// Its time, divided by the length of a generation.
     number: AtomicU64,
     counts: [AtomicU32; BUCKETS],
@@ -44,7 +44,7 @@ impl LatencyPercentile {
     pub fn new(percentile: f64) -> LatencyPercentile {
         LatencyPercentile {
             percentile,
-            generations: std::array::from_fn(|_| Generation {
+            generations: std::array::from_fn(|_| PercentileGeneration {
                 number: AtomicU64::new(0),
                 counts: std::array::from_fn(|_| AtomicU32::new(0)),
             }),
@@ -94,7 +94,7 @@ impl LatencyPercentile {
     /// The end of the bucket with the percentile, in microseconds.
     fn compute_us(&self, now_ms: u64) -> Option<u64> {
         let current = now_ms / GENERATION_MS;
-        let is_recent = |generation: &&Generation| {
+        let is_recent = |generation: &&PercentileGeneration| {
             let number = generation.number.load(Ordering::Relaxed);
             // Another worker may have begun the next generation.
             number + 1 >= current && number <= current + 1
@@ -291,7 +291,7 @@ mod tests {
                 });
             }
         });
-        let counted = |generation: &Generation| -> u32 {
+        let counted = |generation: &PercentileGeneration| -> u32 {
             generation.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
         };
         assert_eq!(latency.generations.each_ref().map(counted), [0, 40_001]);

@@ -18,11 +18,11 @@ use super::roots::{TrustRoots, refresh_system};
 /// See the module.
 #[derive(Debug)]
 pub struct LiveRoots {
-    current: RwLock<Generation>,
+    current: RwLock<RootsGeneration>,
 }
 
 #[derive(Clone, Debug)]
-struct Generation {
+struct RootsGeneration {
     number: u64,
     roots: TrustRoots,
     /// Made at the first use, because most gateways verify no node.
@@ -31,7 +31,7 @@ struct Generation {
 
 impl LiveRoots {
     pub(super) fn new(roots: TrustRoots) -> LiveRoots {
-        LiveRoots { current: RwLock::new(Generation { number: 0, roots, verifier: None }) }
+        LiveRoots { current: RwLock::new(RootsGeneration { number: 0, roots, verifier: None }) }
     }
 
     /// Trusts these authorities from now on. Nothing happens if they are the same.
@@ -39,7 +39,7 @@ impl LiveRoots {
         let is_other = roots.has_system() && refresh_system();
         let mut current = self.current.write();
         if is_other || current.roots != roots {
-            *current = Generation { number: current.number + 1, roots, verifier: None };
+            *current = RootsGeneration { number: current.number + 1, roots, verifier: None };
         }
     }
 

@@ -26,12 +26,12 @@ pub(crate) struct VerifiedTokens {
 
 #[derive(Default)]
 struct Generations {
-    young: Generation,
-    old: Generation,
+    young: TokenCacheGeneration,
+    old: TokenCacheGeneration,
 }
 
 #[derive(Default)]
-struct Generation {
+struct TokenCacheGeneration {
     tokens: HashMap<[u8; 32], (Rc<Token>, usize)>,
     bytes: usize,
 }
@@ -102,7 +102,7 @@ impl Generations {
     }
 }
 
-impl Generation {
+impl TokenCacheGeneration {
     fn remove(&mut self, digest: &[u8; 32]) -> Option<(Rc<Token>, usize)> {
         let (token, bytes) = self.tokens.remove(digest)?;
         self.bytes -= bytes;
