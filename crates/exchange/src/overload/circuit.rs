@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::window::Window;
+use super::window::SlidingWindow;
 pub use rules::{CircuitRules, FailureRate, Reason};
 
 /// The jitter takes at most this share, in percent, off the time for which a circuit is open, so that nodes that failed
@@ -92,7 +92,7 @@ pub struct Circuit {
     next_probe_ms: AtomicU64,
     /// Failures since the last success.
     consecutive: AtomicU32,
-    window: Window,
+    window: SlidingWindow,
     /// How often it has opened.
     openings: AtomicU64,
     state: Mutex<CircuitState>,

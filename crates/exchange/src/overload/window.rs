@@ -8,7 +8,7 @@ pub const SLICES: u64 = 10;
 
 /// See the module. A count that is written while another worker begins a slice anew may be lost.
 #[derive(Debug, Default)]
-pub struct Window {
+pub struct SlidingWindow {
     /// The width of the slices in milliseconds; 0 before the first request. Numbers of slices of another width mean another
     /// time.
     width_ms: AtomicU64,
@@ -48,7 +48,7 @@ impl WindowTotals {
     }
 }
 
-impl Window {
+impl SlidingWindow {
     /// Counts a request that ended at `now_ms`, in a window of `window_ms`.
     pub fn record(&self, now_ms: u64, window_ms: u64, has_failed: bool, latency_us: u64) {
         let width_ms = width_of(window_ms);
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn window_forgets_slices_that_are_too_old() {
-        let window = Window::default();
+        let window = SlidingWindow::default();
         // at, failed → requests and failures of the last second
         let steps = [
             (0, false, 1, 0),
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn window_moves_after_its_length_changes() {
-        let window = Window::default();
+        let window = SlidingWindow::default();
         // at, window → requests in it
         let steps = [
             (100_000, 1_000, 1),
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn clear_forgets_everything() {
-        let window = Window::default();
+        let window = SlidingWindow::default();
         window.record(5, 1_000, true, 1);
         window.clear();
         assert_eq!(window.totals(5, 1_000), WindowTotals::default());

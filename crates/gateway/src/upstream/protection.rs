@@ -15,7 +15,7 @@ use exchange::failure::FailureResponse;
 use exchange::overload::circuit::{Circuit, CircuitRules};
 use exchange::overload::gate::Gate;
 use exchange::overload::wait_queue::WaitQueue;
-use exchange::overload::window::Window;
+use exchange::overload::window::SlidingWindow;
 use net::node_state::NodeState;
 use parking_lot::Mutex;
 
@@ -109,7 +109,7 @@ pub(crate) struct ProtectionCounts {
 #[derive(Debug, Default)]
 pub(crate) struct NodeGuard {
     pub(crate) circuit: Circuit,
-    pub(crate) latency: Window,
+    pub(crate) latency: SlidingWindow,
     /// The time from which its ejection may be tried again, because one was prevented.
     pub(crate) next_ejection_ms: AtomicU64,
     /// Requests in flight.

@@ -40,7 +40,7 @@ pub(super) struct Delayed {
     interval_ms: u64,
     failures: Arc<Failures>,
     unfinished: UnfinishedWork,
-    table: KeyTable<Window>,
+    table: KeyTable<DelayedWindow>,
     pending: Mutex<PendingSyncs>,
     wake: Notify,
 }
@@ -58,7 +58,7 @@ struct PendingSyncs {
 }
 
 /// The window of one key.
-struct Window {
+struct DelayedWindow {
     key: Arc<[u8]>,
     quota: Quota,
     /// Requests that all gateways have used, as of the last synchronisation.
@@ -87,9 +87,9 @@ impl Drop for SyncTaskGuard {
     }
 }
 
-impl Window {
-    fn starting(key: Arc<[u8]>, quota: Quota) -> Window {
-        Window {
+impl DelayedWindow {
+    fn starting(key: Arc<[u8]>, quota: Quota) -> DelayedWindow {
+        DelayedWindow {
             key,
             quota,
             used: 0,
@@ -114,7 +114,7 @@ impl Window {
     }
 }
 
-impl KeyState for Window {
+impl KeyState for DelayedWindow {
     fn is_over(&self, now_ms: u64) -> bool {
         self.ends_ms <= now_ms
     }
@@ -170,7 +170,7 @@ impl Delayed {
         self.table.with(
             key,
             now_ms,
-            || Window::starting(key.into(), quota),
+            || DelayedWindow::starting(key.into(), quota),
             |window| {
                 let is_new = window.is_over(now_ms);
                 if is_new {
@@ -265,7 +265,7 @@ impl Delayed {
     }
 }
 
-impl Window {
+impl DelayedWindow {
     fn take_over(&mut self, counted: Counted, sent: u64, number: u32, now_ms: u64) {
         if self.number == number {
             self.used = counted.used;
@@ -336,7 +336,7 @@ mod tests {
         let (second, pending) = delayed.count(b"k", QUOTA, 100);
         assert_eq!((second, pending.is_none()), (taken(true, 3, 9_900), true));
         // The others have used two more; the request that comes meanwhile is not lost.
-        let state = |window: &mut Window| {
+        let state = |window: &mut DelayedWindow| {
             window.is_pending = false;
             (window.since, window.number)
         };

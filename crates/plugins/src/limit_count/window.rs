@@ -39,11 +39,11 @@ pub(super) struct Taken {
 }
 
 /// The counters.
-pub(super) struct LocalWindows(KeyTable<Window>);
+pub(super) struct LocalWindows(KeyTable<LocalWindow>);
 
 /// The window of one key. 32 bytes, so that a million keys fit into 103 MB.
 #[derive(Clone, Copy)]
-struct Window {
+struct LocalWindow {
     /// When it began, in milliseconds.
     began_ms: u64,
     /// When the window no longer affects a request.
@@ -66,7 +66,7 @@ impl LocalWindows {
         self.0.with(
             key,
             now_ms,
-            || Window::starting(now_ms, 0),
+            || LocalWindow::starting(now_ms, 0),
             |window| {
                 let taken = match quota.window_type {
                     WindowType::Fixed => fixed(window, quota, now_ms),
@@ -83,7 +83,7 @@ impl LocalWindows {
     /// How many requests the quota would still allow under `key`; nothing is counted.
     pub(super) fn left(&self, key: &[u8], quota: Quota, now_ms: u64) -> u64 {
         let known = self.0.with_known(key, |window| *window);
-        let mut window = known.unwrap_or_else(|| Window::starting(now_ms, 0));
+        let mut window = known.unwrap_or_else(|| LocalWindow::starting(now_ms, 0));
         let taken = match quota.window_type {
             WindowType::Fixed => fixed(&mut window, quota, now_ms),
             WindowType::Sliding => sliding(&mut window, quota, now_ms),
@@ -92,7 +92,7 @@ impl LocalWindows {
     }
 }
 
-impl KeyState for Window {
+impl KeyState for LocalWindow {
     fn is_over(&self, now_ms: u64) -> bool {
         self.ends_ms <= now_ms
     }
@@ -102,16 +102,16 @@ impl KeyState for Window {
     }
 }
 
-impl Window {
+impl LocalWindow {
     /// A window that begins at `began_ms`.
-    fn starting(began_ms: u64, ends_ms: u64) -> Window {
-        Window { began_ms, ends_ms, used: 0, used_before: 0, standing: KeyStanding::Open }
+    fn starting(began_ms: u64, ends_ms: u64) -> LocalWindow {
+        LocalWindow { began_ms, ends_ms, used: 0, used_before: 0, standing: KeyStanding::Open }
     }
 }
 
-fn fixed(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
+fn fixed(window: &mut LocalWindow, quota: Quota, now_ms: u64) -> Taken {
     if now_ms >= window.ends_ms {
-        *window = Window::starting(now_ms, now_ms.saturating_add(quota.window_ms));
+        *window = LocalWindow::starting(now_ms, now_ms.saturating_add(quota.window_ms));
     }
     let wanted = window.used.saturating_add(quota.cost);
     // As in APISIX, a request that costs more than is left takes the rest and is refused.
@@ -123,14 +123,14 @@ fn fixed(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
     }
 }
 
-fn sliding(window: &mut Window, quota: Quota, now_ms: u64) -> Taken {
+fn sliding(window: &mut LocalWindow, quota: Quota, now_ms: u64) -> Taken {
     let length = quota.window_ms;
     let began_ms = now_ms - now_ms % length;
     if window.began_ms != began_ms || window.ends_ms == 0 {
         let follows = window.ends_ms != 0 && window.began_ms.saturating_add(length) == began_ms;
         let used_before = if follows { u32::try_from(window.used).unwrap_or(u32::MAX) } else { 0 };
         let ends_ms = began_ms.saturating_add(length.saturating_mul(2));
-        *window = Window { used_before, ..Window::starting(began_ms, ends_ms) };
+        *window = LocalWindow { used_before, ..LocalWindow::starting(began_ms, ends_ms) };
     }
     let left_ms = began_ms.saturating_add(length) - now_ms;
     let before = u64::from(window.used_before).min(quota.limit);
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn window_takes_32_bytes() {
-        assert_eq!(size_of::<Window>(), 32);
+        assert_eq!(size_of::<LocalWindow>(), 32);
     }
 
     #[test]
