@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 
 use net::env;
 use net::env::udp::{
-    Answers, Batch, ClientSocket, Datagram, DatagramSendFault, NodePoll, NodeSocket, Ready, SLOTS, fault_of,
+    Answers, DatagramBatch, ClientSocket, Datagram, DatagramSendFault, NodePoll, NodeSocket, Ready, SLOTS, fault_of,
 };
 
 /// A client's socket, here one of a session, and the socket of a listener.
@@ -25,7 +25,7 @@ fn segments_stay_together_both_ways() {
         let (poll, client, listener) = pair();
         let bytes: Vec<u8> = (0..2_500_u32).map(|index| index as u8).collect();
         client.send(&bytes, 1_000).unwrap();
-        let mut batch = Batch::default();
+        let mut batch = DatagramBatch::default();
         poll_fn(|cx| listener.poll_receive(cx, &mut batch)).await.unwrap();
         let count: u64 = batch.datagrams().iter().map(Datagram::count).sum();
         assert_eq!(count, 3);
@@ -49,7 +49,7 @@ fn refusal_of_a_peer_is_an_error_of_its_socket() {
         let client = NodeSocket::connect(dead, None, &poll, 9).unwrap();
         client.send(b"hello", 0).unwrap();
         poll_fn(|cx| poll.poll_ready(cx, &mut Ready::default())).await.unwrap();
-        let error = client.receive(&mut Batch::default(), 8, dead, None).unwrap_err();
+        let error = client.receive(&mut DatagramBatch::default(), 8, dead, None).unwrap_err();
         assert_eq!((error.kind(), fault_of(&error)), (ErrorKind::ConnectionRefused, DatagramSendFault::Peer));
         let error = client.send(&vec![0; 65_508], 0).unwrap_err();
         assert_eq!(fault_of(&error), DatagramSendFault::TooLarge);
@@ -65,7 +65,7 @@ fn full_batch_leaves_the_rest_for_the_next_one() {
         for number in 0..COUNT {
             client.send(&[number as u8], 0).unwrap();
         }
-        let mut batch = Batch::default();
+        let mut batch = DatagramBatch::default();
         let mut got = Vec::new();
         while got.len() < COUNT {
             batch.clear();

@@ -54,7 +54,7 @@ use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use input::Batch;
+use input::RequestBatch;
 use output::Responses;
 
 /// The plugin.
@@ -114,14 +114,14 @@ impl Plugin for BatchRequests {
                 "no request body, you should give at least one pipeline setting",
             ));
         }
-        match Batch::read(body, self.limits.max_pipeline_items) {
+        match RequestBatch::read(body, self.limits.max_pipeline_items) {
             Ok(batch) => Flow::Wait(Box::pin(serve(batch, exchange))),
             Err(reason) => Flow::reply(refusal(400, &reason)),
         }
     }
 }
 
-async fn serve(batch: Batch, exchange: &Exchange) -> PhaseDecision {
+async fn serve(batch: RequestBatch, exchange: &Exchange) -> PhaseDecision {
     let local = exchange.local().clone();
     let requests = InnerRequests::of(&local);
     let ends_ms = local.now_ms().saturating_add(BATCH_MAX_MS);
@@ -146,7 +146,7 @@ async fn serve(batch: Batch, exchange: &Exchange) -> PhaseDecision {
 
 /// Checks all requests before the first one is sent, so that a refused batch has done nothing. They are made again when
 /// they are sent, because a thousand heads with the fields of the outer request would take too much memory.
-async fn check(batch: &Batch, exchange: &Exchange) -> Result<(), String> {
+async fn check(batch: &RequestBatch, exchange: &Exchange) -> Result<(), String> {
     for index in 0..batch.len() {
         batch.request(index, exchange, 0, 0)?;
         if index % CHECKED_PER_TURN == CHECKED_PER_TURN - 1 {

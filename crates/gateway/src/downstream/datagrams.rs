@@ -19,7 +19,7 @@ use crate::context::WorkerContext;
 use crate::observe::datagram_counts::DropReason;
 use exchange::plugin::stream::SessionEnd;
 use net::env;
-use net::env::udp::{Batch, NodePoll, Ready};
+use net::env::udp::{DatagramBatch, NodePoll, Ready};
 
 use port::Port;
 use session::{DatagramSession, Seam};
@@ -40,7 +40,7 @@ pub(crate) struct DatagramWorker {
     nodes: NodePoll,
     /// How many workers share the descriptors of the process.
     workers: usize,
-    batch: RefCell<Batch>,
+    batch: RefCell<DatagramBatch>,
     sessions: RefCell<SessionTable<DatagramSession>>,
     /// Sessions that wait for the decision of a plugin.
     deciding: Cell<usize>,

@@ -11,16 +11,16 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
 /// A checked batch.
-pub(super) struct Batch {
+pub(super) struct RequestBatch {
     query: Map<String, Value>,
     headers: Map<String, Value>,
     timeout_ms: u64,
     requests: Vec<Map<String, Value>>,
 }
 
-impl Batch {
+impl RequestBatch {
     /// Reads a body with at most `max_requests` requests.
-    pub(super) fn read(body: &[u8], max_requests: usize) -> Result<Batch, String> {
+    pub(super) fn read(body: &[u8], max_requests: usize) -> Result<RequestBatch, String> {
         let mut value: Value = jsonx::read(body, Bounds::BODY).map_err(|error| {
             let shown: String = String::from_utf8_lossy(body).chars().take(SHOWN_CHARACTERS).collect();
             format!("invalid request body: {shown}, err: {error}")
@@ -40,7 +40,7 @@ impl Batch {
             count if count > max_requests => {
                 Err(format!("too many pipeline requests, {count} exceeds the maximum of {max_requests}"))
             }
-            _ => Ok(Batch { query, headers, timeout_ms, requests }),
+            _ => Ok(RequestBatch { query, headers, timeout_ms, requests }),
         }
     }
 

@@ -92,7 +92,7 @@ fn request_has_fields_and_query_by_precedence() {
             {"path": "/b", "method": "POST", "version": 1.0, "body": "text", "headers": {"Transfer-Encoding": "chunked"}}
         ]
     });
-    let batch = Batch::read(batch.to_string().as_bytes(), 9).unwrap();
+    let batch = RequestBatch::read(batch.to_string().as_bytes(), 9).unwrap();
     let first = batch.request(0, &outer, 50, 7).unwrap();
     assert_eq!(first.head.target_text(), b"/a?x=1&a=1%202&a=%26&flag&lang=en");
     assert_eq!((first.head.authority(), first.timeout_ms, first.max_body_bytes), (&b"inner"[..], 50, 7));

@@ -55,12 +55,12 @@ pub(super) async fn run(
 }
 
 /// A batch on its way; the queue has room again when it is gone, however that came about.
-struct Batch {
+struct BatchInFlight {
     shared: Arc<BatchQueueState>,
     entries: Vec<BatchEntry>,
 }
 
-impl Drop for Batch {
+impl Drop for BatchInFlight {
     fn drop(&mut self) {
         let bytes = self.entries.iter().map(|entry| entry.len()).sum();
         self.shared.release(self.entries.len(), bytes);
@@ -68,7 +68,7 @@ impl Drop for Batch {
 }
 
 /// Takes up to a full batch of what waits.
-async fn take(shared: &Arc<BatchQueueState>, receiver: &mut UnboundedReceiver<BatchEntry>) -> Batch {
+async fn take(shared: &Arc<BatchQueueState>, receiver: &mut UnboundedReceiver<BatchEntry>) -> BatchInFlight {
     let count = shared.waiting.load(Ordering::Acquire).min(shared.settings.batch_max_entries);
     let mut entries = Vec::with_capacity(count);
     while entries.len() < count {
@@ -79,10 +79,10 @@ async fn take(shared: &Arc<BatchQueueState>, receiver: &mut UnboundedReceiver<Ba
         }
     }
     shared.waiting.fetch_sub(entries.len(), Ordering::AcqRel);
-    Batch { shared: shared.clone(), entries }
+    BatchInFlight { shared: shared.clone(), entries }
 }
 
-impl Batch {
+impl BatchInFlight {
     /// Keeps the entries that are worth another attempt, and makes room for the others in the queue. Entries that were given
     /// up are counted as failed and told of.
     fn settle(&mut self, failure: &DeliveryFailure) {
@@ -110,7 +110,7 @@ impl BatchQueueState {
     }
 }
 
-async fn deliver(mut batch: Batch, sink: Rc<dyn Sink>, client: Rc<HttpClient>, _slot: OwnedSemaphorePermit) {
+async fn deliver(mut batch: BatchInFlight, sink: Rc<dyn Sink>, client: Rc<HttpClient>, _slot: OwnedSemaphorePermit) {
     let shared = batch.shared.clone();
     let mut failures = 0_u32;
     loop {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 
 use exchange::observe::histogram::bump;
 use net::env;
-use net::env::udp::{Batch, ClientSocket};
+use net::env::udp::{DatagramBatch, ClientSocket};
 
 use super::port::Port;
 use super::table::SessionKey;
@@ -79,7 +79,7 @@ impl DatagramWorker {
         Poll::Pending
     }
 
-    fn take_in(self: &Rc<Self>, port: &Rc<Port>, batch: &Batch) {
+    fn take_in(self: &Rc<Self>, port: &Rc<Port>, batch: &DatagramBatch) {
         let now_ms = self.now_ms();
         let address = port.socket.address();
         let mut received = 0;

@@ -48,7 +48,7 @@ impl Datagram {
 }
 
 /// See the module. Its memory is touched only as far as datagrams are long.
-pub struct Batch {
+pub struct DatagramBatch {
     room: Box<[u8]>,
     messages: Box<Messages<SLOTS>>,
     datagrams: Vec<Datagram>,
@@ -56,15 +56,15 @@ pub struct Batch {
     used: usize,
 }
 
-impl std::fmt::Debug for Batch {
+impl std::fmt::Debug for DatagramBatch {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Batch").field("datagrams", &self.datagrams).finish_non_exhaustive()
     }
 }
 
-impl Default for Batch {
-    fn default() -> Batch {
-        Batch {
+impl Default for DatagramBatch {
+    fn default() -> DatagramBatch {
+        DatagramBatch {
             room: vec![0; SLOTS * SLOT_BYTES].into_boxed_slice(),
             messages: Messages::new(),
             datagrams: Vec::with_capacity(SLOTS),
@@ -73,7 +73,7 @@ impl Default for Batch {
     }
 }
 
-impl Batch {
+impl DatagramBatch {
     /// Whether it has no datagram.
     pub fn is_empty(&self) -> bool {
         self.datagrams.is_empty()

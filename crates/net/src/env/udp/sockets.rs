@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::batch::{Answers, Batch};
+use super::batch::{Answers, DatagramBatch};
 use super::raw::{Messages, Outgoing, turn};
 
 /// Lower ports are those of services of the machine, which clients must not take by the port that they send from.
@@ -82,7 +82,7 @@ impl ClientSocket {
     ///
     /// # Errors
     /// The kernel's, which a socket that is not connected has only if memory is short.
-    pub fn poll_receive(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+    pub fn poll_receive(&self, cx: &mut Context<'_>, batch: &mut DatagramBatch) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.io.poll_read_ready(cx))?;
             match batch.receive_from_clients(self.io.get_ref().as_fd()) {
@@ -100,7 +100,7 @@ impl ClientSocket {
     }
 
     /// Sends the answers of the batch and empties it. `failed` is told of each that the kernel has refused.
-    pub fn send(&self, batch: &mut Batch, failed: impl FnMut(&io::Error)) {
+    pub fn send(&self, batch: &mut DatagramBatch, failed: impl FnMut(&io::Error)) {
         batch.send_to_clients(self.io.get_ref().as_fd(), failed);
     }
 }
@@ -193,7 +193,7 @@ impl NodeSocket {
     /// The kernel's: nothing has arrived, or the node has refused a datagram (`ECONNREFUSED`).
     pub fn receive(
         &self,
-        batch: &mut Batch,
+        batch: &mut DatagramBatch,
         most: usize,
         client: SocketAddr,
         local: Option<IpAddr>,
