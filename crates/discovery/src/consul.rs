@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::HeaderName;
-use model::discovery::{Instance, ServiceKey};
+use model::discovery::{ServiceInstance, ServiceKey};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -181,10 +181,10 @@ impl Agent {
     }
 
     /// The instance of services that Consul does not know.
-    pub(super) fn default_service(&self) -> Option<Instance> {
+    pub(super) fn default_service(&self) -> Option<ServiceInstance> {
         let default = self.block.default_service.as_ref()?;
         let (host, port) = (default.host.clone(), default.port);
-        Some(Instance { host, port, weight: self.block.weight, ..Instance::default() })
+        Some(ServiceInstance { host, port, weight: self.block.weight, ..ServiceInstance::default() })
     }
 
     /// The body of the next answer for `target`, which has a query already: at once for a new position, otherwise when

@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 use data_encoding::BASE64;
-use model::discovery::{Instance, ServiceKey};
+use model::discovery::{ServiceInstance, ServiceKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -73,7 +73,7 @@ struct Entry {
 }
 
 /// All services under the names that upstreams may use.
-fn all_services(body: &[u8], agent: &Agent) -> Result<BTreeMap<ServiceKey, Vec<Instance>>, String> {
+fn all_services(body: &[u8], agent: &Agent) -> Result<BTreeMap<ServiceKey, Vec<ServiceInstance>>, String> {
     let prefix = agent.block.prefix.trim_matches('/');
     let found = services_of(body, prefix, agent.block.weight, &agent.block.skip_keys)?;
     let mut all = BTreeMap::new();
@@ -92,13 +92,13 @@ fn services_of(
     prefix: &str,
     weight: u32,
     skipped: &[String],
-) -> Result<BTreeMap<String, Vec<Instance>>, String> {
+) -> Result<BTreeMap<String, Vec<ServiceInstance>>, String> {
     if !body.trim_ascii_start().starts_with(b"[") {
         return Err("no list of JSON".to_owned());
     }
     let Loose(entries) =
         read_answer::<Loose<Entry>>(body).map_err(|error| format!("no list of JSON: {error}"))?;
-    let mut all: BTreeMap<String, Vec<Instance>> = BTreeMap::new();
+    let mut all: BTreeMap<String, Vec<ServiceInstance>> = BTreeMap::new();
     for entry in entries {
         let Ok(entry) = entry else { continue };
         // A key without all parts is no instance: folders are keys as well.
@@ -124,7 +124,7 @@ fn services_of(
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             (name.into(), value.into())
         });
-        all.entry(service.to_owned()).or_default().push(Instance {
+        all.entry(service.to_owned()).or_default().push(ServiceInstance {
             host: host.into(),
             port,
             weight: own.unwrap_or(weight),

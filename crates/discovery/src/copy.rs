@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::discovery::{Instance, ServiceKey};
+use model::discovery::{ServiceInstance, ServiceKey};
 use model::outbound::OutboundPolicy;
 use serde::{Deserialize, Serialize};
 
@@ -59,18 +59,18 @@ fn is_zero(priority: &i32) -> bool {
 /// Last good answers of an earlier run, or of services that were followed before.
 #[derive(Default)]
 pub(super) struct Copies {
-    services: BTreeMap<ServiceKey, Arc<[Instance]>>,
+    services: BTreeMap<ServiceKey, Arc<[ServiceInstance]>>,
     /// The instances of all services.
     count: usize,
 }
 
 impl Copies {
-    pub(super) fn get(&self, key: &ServiceKey) -> Option<&Arc<[Instance]>> {
+    pub(super) fn get(&self, key: &ServiceKey) -> Option<&Arc<[ServiceInstance]>> {
         self.services.get(key)
     }
 
     /// Keeps the instances of a service. Beyond the limits of a registry the first services make room.
-    pub(super) fn insert(&mut self, key: ServiceKey, instances: Arc<[Instance]>, limits: &Limits) {
+    pub(super) fn insert(&mut self, key: ServiceKey, instances: Arc<[ServiceInstance]>, limits: &Limits) {
         self.remove(&key);
         while self.services.len() >= limits.services
             || self.count + instances.len() > limits.registry_instances
@@ -170,7 +170,7 @@ fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<L
     let service = |copied: CopiedService| {
         let CopiedService { service, namespace, group, args, nodes } = copied;
         let key = ServiceKey { registry: registry.into(), service, namespace, group, args };
-        let instances = nodes.into_iter().map(|node| Instance {
+        let instances = nodes.into_iter().map(|node| ServiceInstance {
             host: node.host,
             port: node.port,
             weight: node.weight,
@@ -192,7 +192,7 @@ fn copy_of(state: &RegistryState) -> RegistryCopy {
     let answered = state.services.iter().filter(|(_, service)| {
         matches!(service.outcome, Outcome::Known | Outcome::Copied) && !service.instances.is_empty()
     });
-    let service = |key: &ServiceKey, instances: &[Instance]| CopiedService {
+    let service = |key: &ServiceKey, instances: &[ServiceInstance]| CopiedService {
         service: key.service.clone(),
         namespace: key.namespace.clone(),
         group: key.group.clone(),
@@ -203,7 +203,7 @@ fn copy_of(state: &RegistryState) -> RegistryCopy {
     RegistryCopy { last_update: now.as_secs(), services, listed: None }
 }
 
-fn copied(instance: &Instance) -> CopiedInstance {
+fn copied(instance: &ServiceInstance) -> CopiedInstance {
     CopiedInstance {
         host: instance.host.clone(),
         port: instance.port,
@@ -243,8 +243,8 @@ mod tests {
     use super::*;
     use crate::Services;
 
-    fn instances(count: u16) -> Arc<[Instance]> {
-        let one = |port| Instance { host: "h".into(), port, weight: 1, ..Instance::default() };
+    fn instances(count: u16) -> Arc<[ServiceInstance]> {
+        let one = |port| ServiceInstance { host: "h".into(), port, weight: 1, ..ServiceInstance::default() };
         (1..=count).map(one).collect()
     }
 

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::time::Duration;
 
-use model::discovery::{Instance, ServiceKey};
+use model::discovery::{ServiceInstance, ServiceKey};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -62,7 +62,7 @@ fn build(block: &Value, _: &BuildContext) -> Result<Box<dyn Registry>, String> {
 }
 
 /// The services of one file.
-type Found = BTreeMap<Box<str>, Vec<Instance>>;
+type Found = BTreeMap<Box<str>, Vec<ServiceInstance>>;
 
 struct Targets {
     block: Block,
@@ -173,8 +173,8 @@ impl Targets {
     }
 
     /// The services of all files; one that is in several files has the targets of all.
-    fn all(&self) -> BTreeMap<ServiceKey, Vec<Instance>> {
-        let mut all: BTreeMap<ServiceKey, Vec<Instance>> = BTreeMap::new();
+    fn all(&self) -> BTreeMap<ServiceKey, Vec<ServiceInstance>> {
+        let mut all: BTreeMap<ServiceKey, Vec<ServiceInstance>> = BTreeMap::new();
         for (service, instances) in self.files.values().flat_map(|known| &known.found) {
             let key = ServiceKey::new(KIND.name, service);
             all.entry(key).or_default().extend(instances.iter().cloned());

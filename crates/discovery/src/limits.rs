@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use model::outbound::OutboundPolicy;
 
 /// The limits of one registry.
@@ -51,17 +51,17 @@ pub(super) const REASON_MAX_CHARS: usize = 400;
 /// # Errors
 /// There are too many, or none of them is usable.
 pub(super) fn usable(
-    instances: Vec<Instance>,
+    instances: Vec<ServiceInstance>,
     limits: &Limits,
     policy: &OutboundPolicy,
-) -> Result<(Vec<Instance>, Option<String>), String> {
+) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     if instances.len() > limits.service_instances {
         let (found, limit) = (instances.len(), limits.service_instances);
         return Err(format!("the service has {found} instances; the limit is {limit}"));
     }
     let found = instances.len();
     let mut reason = None;
-    let mut kept: Vec<Instance> = Vec::with_capacity(found);
+    let mut kept: Vec<ServiceInstance> = Vec::with_capacity(found);
     for mut instance in instances {
         let fault = match instance.host.parse::<IpAddr>() {
             Ok(address) => policy.refuses(address),
@@ -91,8 +91,8 @@ pub(super) fn usable(
 
 /// The order of a service's instances: by address, and instances of one address by everything else, so that the order of a
 /// registry's answer changes nothing.
-pub(super) fn order(a: &Instance, b: &Instance) -> Ordering {
-    let Instance { host, port, weight, priority, metadata } = a;
+pub(super) fn order(a: &ServiceInstance, b: &ServiceInstance) -> Ordering {
+    let ServiceInstance { host, port, weight, priority, metadata } = a;
     (host, port, weight, priority, metadata).cmp(&(&b.host, &b.port, &b.weight, &b.priority, &b.metadata))
 }
 
@@ -141,8 +141,8 @@ pub(super) fn shortened_to(text: &str, max_chars: usize) -> String {
 mod tests {
     use super::*;
 
-    fn instance(host: &str, port: u16) -> Instance {
-        Instance { host: host.into(), port, weight: 1, ..Instance::default() }
+    fn instance(host: &str, port: u16) -> ServiceInstance {
+        ServiceInstance { host: host.into(), port, weight: 1, ..ServiceInstance::default() }
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn order_of_an_answer_changes_nothing() {
         let limits = Limits::default();
-        let with = |weight: u32, priority: i32, zone: &str| Instance {
+        let with = |weight: u32, priority: i32, zone: &str| ServiceInstance {
             weight,
             priority,
             metadata: BTreeMap::from([("zone".into(), zone.into())]),

@@ -6,7 +6,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use jsonx::{Bounds, ReadError};
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, SeqAccess, Visitor};
@@ -106,14 +106,14 @@ impl<'de, T: DeserializeOwned> Visitor<'de> for LooseVisitor<T> {
 /// The usable instances of one service, and the reason why others were left out.
 #[derive(Debug, Default)]
 pub(super) struct Collected {
-    instances: Vec<Instance>,
+    instances: Vec<ServiceInstance>,
     faulty: usize,
     reason: Option<String>,
 }
 
 impl Collected {
     /// Takes one entry: an instance, one that gets no traffic (none), or a faulty one.
-    pub(super) fn take(&mut self, entry: Result<Option<Instance>, String>) {
+    pub(super) fn take(&mut self, entry: Result<Option<ServiceInstance>, String>) {
         match entry {
             Ok(Some(instance)) => self.instances.push(instance),
             Ok(None) => {}
@@ -128,7 +128,7 @@ impl Collected {
     ///
     /// # Errors
     /// Every entry is faulty: such an answer must not empty the service.
-    pub(super) fn finish(mut self) -> Result<(Vec<Instance>, Option<String>), String> {
+    pub(super) fn finish(mut self) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
         let reason = self.reason.take().map(|reason| match self.faulty {
             1 => format!("an instance is left out: {reason}"),
             many => format!("{many} instances are left out, the first because {reason}"),
@@ -266,7 +266,7 @@ pub(super) const MAX_VALUE_BYTES: usize = 64 << 10;
 
 /// The instances in one line each, for tests.
 #[cfg(test)]
-pub(super) fn shown(instances: &[Instance]) -> Vec<String> {
+pub(super) fn shown(instances: &[ServiceInstance]) -> Vec<String> {
     instances
         .iter()
         .map(|instance| format!("{}:{} {}", instance.host, instance.port, instance.weight))

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use model::discovery::{Instance, SCHEME_ARGUMENT, ServiceKey};
+use model::discovery::{ServiceInstance, SCHEME_ARGUMENT, ServiceKey};
 use serde_json::Value;
 
 use super::Services;
@@ -14,7 +14,7 @@ pub(super) enum Found {
     /// The registry does not know it.
     Unknown,
     /// Its instances, and the reason why others are left out.
-    Instances(Vec<Instance>, Option<String>),
+    Instances(Vec<ServiceInstance>, Option<String>),
 }
 
 /// Passes on the state of a service, or the reason why it cannot be known.
@@ -40,9 +40,9 @@ struct Filter(Vec<(String, String)>);
 
 impl Filter {
     /// The matching instances. If there are none among some, the reason says so.
-    fn apply(&self, all: Vec<Instance>, reason: Option<String>) -> (Vec<Instance>, Option<String>) {
+    fn apply(&self, all: Vec<ServiceInstance>, reason: Option<String>) -> (Vec<ServiceInstance>, Option<String>) {
         let count = all.len();
-        let matching: Vec<Instance> = all.into_iter().filter(|instance| self.matches(instance)).collect();
+        let matching: Vec<ServiceInstance> = all.into_iter().filter(|instance| self.matches(instance)).collect();
         if count == 0 || !matching.is_empty() {
             return (matching, reason);
         }
@@ -51,7 +51,7 @@ impl Filter {
         (matching, Some(reason))
     }
 
-    fn matches(&self, instance: &Instance) -> bool {
+    fn matches(&self, instance: &ServiceInstance) -> bool {
         self.0
             .iter()
             .all(|(name, value)| instance.metadata.get(name.as_str()).map(|text| &**text) == Some(value))
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn filter_compares_all_fields() {
-        let mut instance = Instance::default();
+        let mut instance = ServiceInstance::default();
         instance.metadata.insert("zone".into(), "a".into());
         instance.metadata.insert("version".into(), "2".into());
         for (written, is_match) in [
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn filter_without_a_match_gives_the_reason() {
         let filter = filter(&key(r#"{"zone":"a"}"#)).unwrap().unwrap();
-        let (none, reason) = filter.apply(vec![Instance::default()], Some("a port is left out".to_owned()));
+        let (none, reason) = filter.apply(vec![ServiceInstance::default()], Some("a port is left out".to_owned()));
         assert!(none.is_empty());
         let expected = "none of its 1 instances has the metadata of discovery_args; a port is left out";
         assert_eq!(reason.as_deref(), Some(expected));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::discovery::{Instance, ServiceKey};
+use model::discovery::{ServiceInstance, ServiceKey};
 use tokio::sync::Notify;
 
 use super::auto_routes::Names;
@@ -54,18 +54,18 @@ impl Services {
     }
 
     /// A good answer for one service, possibly empty. It is ignored where no upstream follows the service.
-    pub(crate) fn answer(&self, key: &ServiceKey, instances: Vec<Instance>) {
+    pub(crate) fn answer(&self, key: &ServiceKey, instances: Vec<ServiceInstance>) {
         self.shared.answer(self.registry, key, Answered::Instances(instances, None), &self.limits);
     }
 
     /// A good answer for one service, with the reason why other instances of the registry are left out. It is ignored where
     /// no upstream follows the service.
-    pub(crate) fn answer_with(&self, key: &ServiceKey, instances: Vec<Instance>, reason: Option<String>) {
+    pub(crate) fn answer_with(&self, key: &ServiceKey, instances: Vec<ServiceInstance>, reason: Option<String>) {
         self.shared.answer(self.registry, key, Answered::Instances(instances, reason), &self.limits);
     }
 
     /// A good answer of which a part is missing, with the reason: it counts as a failure as well.
-    pub(super) fn answer_in_part(&self, key: &ServiceKey, instances: Vec<Instance>, reason: String) {
+    pub(super) fn answer_in_part(&self, key: &ServiceKey, instances: Vec<ServiceInstance>, reason: String) {
         self.shared.count_failure(self.registry);
         self.answer_with(key, instances, Some(reason));
     }
@@ -77,7 +77,7 @@ impl Services {
 
     /// A good answer for all services at once: a service that is not in `all` is unknown to the registry. One faulty service
     /// keeps its last good instances.
-    pub(crate) fn replace_all(&self, all: BTreeMap<ServiceKey, Vec<Instance>>) {
+    pub(crate) fn replace_all(&self, all: BTreeMap<ServiceKey, Vec<ServiceInstance>>) {
         self.shared.replace_all(self.registry, all, &self.limits);
     }
 
@@ -121,7 +121,7 @@ impl Services {
     }
 
     /// The instance of services that the registry does not know (`default_service`).
-    pub(crate) fn set_default(&self, instance: Option<Instance>) {
+    pub(crate) fn set_default(&self, instance: Option<ServiceInstance>) {
         self.shared.set_default(self.registry, instance);
     }
 

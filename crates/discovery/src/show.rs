@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use model::discovery::{Instance, ServiceKey};
+use model::discovery::{ServiceInstance, ServiceKey};
 use serde_json::{Map, Value, json};
 use stdx::prometheus_text::{header, sample};
 
@@ -58,7 +58,7 @@ pub(super) fn dump(shared: &Shared, registry: &str) -> Option<Value> {
     Some(json!({ "config": state.block, "services": services }))
 }
 
-fn shown(instance: &Instance) -> Value {
+fn shown(instance: &ServiceInstance) -> Value {
     let mut node = Map::new();
     node.insert("host".to_owned(), Value::from(&*instance.host));
     if instance.port != 0 {

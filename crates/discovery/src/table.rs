@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use model::discovery::{Instance, OnChange, ServiceKey, ServiceNodes};
+use model::discovery::{ServiceInstance, OnChange, ServiceKey, ServiceNodes};
 use model::outbound::OutboundPolicy;
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
@@ -42,7 +42,7 @@ pub(super) struct RegistryState {
     /// Last good answers for services that are not followed yet, or not any more.
     pub(super) copies: Copies,
     /// The instance of unknown services.
-    default: Option<Instance>,
+    default: Option<ServiceInstance>,
     /// Whether the last answer listed all services, so that others are unknown.
     is_complete: bool,
     /// Services that began to be followed since the last wait for them.
@@ -59,7 +59,7 @@ pub(super) struct RegistryState {
 /// One service.
 #[derive(Default)]
 pub(super) struct ServiceState {
-    pub(super) instances: Arc<[Instance]>,
+    pub(super) instances: Arc<[ServiceInstance]>,
     pub(super) outcome: Outcome,
     /// Why it alone cannot be asked for.
     pub(super) failure: Option<Arc<str>>,
@@ -85,7 +85,7 @@ pub(super) enum Outcome {
 /// A good answer.
 pub(super) enum Answered {
     /// With the reason why the registry has more instances than these.
-    Instances(Vec<Instance>, Option<String>),
+    Instances(Vec<ServiceInstance>, Option<String>),
     Unknown,
 }
 
@@ -222,7 +222,7 @@ impl Shared {
     pub(super) fn replace_all(
         &self,
         registry: &'static str,
-        all: BTreeMap<ServiceKey, Vec<Instance>>,
+        all: BTreeMap<ServiceKey, Vec<ServiceInstance>>,
         limits: &Limits,
     ) {
         let instances: usize = all.values().map(Vec::len).sum();
@@ -258,7 +258,7 @@ impl Shared {
         self.changed(state);
     }
 
-    pub(super) fn set_default(&self, registry: &str, instance: Option<Instance>) {
+    pub(super) fn set_default(&self, registry: &str, instance: Option<ServiceInstance>) {
         if let Some(state) = self.table.lock().get_mut(registry) {
             state.default = instance;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use model::discovery::{Instance, ServiceDirectory, ServiceKey, ServiceNodes};
+use model::discovery::{ServiceInstance, ServiceDirectory, ServiceKey, ServiceNodes};
 use model::outbound::OutboundPolicy;
 use serde_json::{Value, json};
 
@@ -37,8 +37,8 @@ fn shared() -> Arc<Shared> {
     Arc::new(Shared::new([("file", Value::Null)].into_iter(), None, OutboundPolicy::default()))
 }
 
-fn instance(host: &str) -> Instance {
-    Instance { host: host.into(), port: 80, weight: 1, ..Instance::default() }
+fn instance(host: &str) -> ServiceInstance {
+    ServiceInstance { host: host.into(), port: 80, weight: 1, ..ServiceInstance::default() }
 }
 
 fn seen(shared: &Arc<Shared>, key: &ServiceKey) -> (u64, Receiver<ServiceNodes>) {
@@ -224,7 +224,7 @@ fn whole_answer_tells_unknown_services() {
 fn ten_thousand_instances_load_quickly() {
     let shared = shared();
     let services = Services::new(Arc::clone(&shared), "file");
-    let all = || -> BTreeMap<ServiceKey, Vec<Instance>> {
+    let all = || -> BTreeMap<ServiceKey, Vec<ServiceInstance>> {
         let of = |n: usize| (0..10).map(|i| instance(&format!("10.{}.{}.{i}", n / 250, n % 250))).collect();
         (0..1000).map(|n| (ServiceKey::new("file", &format!("service-{n}")), of(n))).collect()
     };

@@ -21,7 +21,7 @@ use crate::client_address::RealIpOptions;
 use crate::exchange::{Consumer, Directory, Exchange, RouteInfo, UpstreamOrigin};
 use crate::local::Local;
 use crate::options::{ForwardOptions, Limits, Options, Timeouts};
-use crate::plugin::chain::Instance;
+use crate::plugin::chain::PluginInstance;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
 use crate::plugin::state::StateRegistry;
@@ -240,7 +240,7 @@ impl Assembly for TestAssembly {
         depth: u8,
         name: &str,
         config: &Value,
-    ) -> Result<Option<Arc<Instance>>, String> {
+    ) -> Result<Option<Arc<PluginInstance>>, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(1_000);
         let known = KNOWN.get().into_iter().copied().flatten();
         let kind =
@@ -250,7 +250,7 @@ impl Assembly for TestAssembly {
         }
         (kind.check)(config)?;
         let build = Build { depth, ..build(owner, None, &INNER_STATES, &SERVICES) };
-        Ok(Some(Arc::new(Instance {
+        Ok(Some(Arc::new(PluginInstance {
             name: kind.name,
             priority: i64::from(kind.priority),
             phases: kind.phases,

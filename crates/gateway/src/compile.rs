@@ -50,7 +50,7 @@ use crate::upstream::health::monitor::HealthMonitor;
 use exchange::options::Timeouts;
 use exchange::overload::bulkhead::Bulkheads;
 use exchange::plugin::PluginKind;
-use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::chain::{Chain, PluginInstance};
 use exchange::plugin::extension_loader::LoadedCode;
 use exchange::plugin::scripts::{NO_SCRIPTS, Scripts};
 use exchange::plugin::services::Services;
@@ -103,7 +103,7 @@ pub struct Compiler {
     is_trial: bool,
     bulkheads: Bulkheads,
     /// Plugins that run as long as there are metadata of them.
-    by_metadata: Vec<Arc<Instance>>,
+    by_metadata: Vec<Arc<PluginInstance>>,
     /// Objects that could not be compiled and have not been compiled since.
     faults: BTreeMap<ObjectKey, Vec<CompileFault>>,
 }

@@ -12,7 +12,7 @@ use mlua::{MultiValue, Value};
 
 use crate::runtime::call::ProgramCall;
 use crate::runtime::limits::{BODY_MAX_BYTES, OUTPUT_MAX_BYTES};
-use crate::runtime::program::{EntryPoint, Instance, LoadedInstance};
+use crate::runtime::program::{EntryPoint, ProgramInstance, LoadedInstance};
 use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::ContextTables;
@@ -29,7 +29,7 @@ const BODY_NAMES: [&str; 6] =
 
 /// See the module.
 pub(crate) struct LuaPlugin {
-    instance: Arc<Instance>,
+    instance: Arc<ProgramInstance>,
     entries: Vec<EntryPoint>,
     reads_body: bool,
     arguments: Arguments,
@@ -123,7 +123,7 @@ impl Begun {
 
 impl LuaPlugin {
     pub(crate) fn new(
-        instance: Arc<Instance>,
+        instance: Arc<ProgramInstance>,
         entries: Vec<EntryPoint>,
         arguments: Arguments,
         owns_program: bool,
@@ -133,7 +133,7 @@ impl LuaPlugin {
         LuaPlugin { instance, entries, reads_body, arguments, owns_program, pace }
     }
 
-    pub(crate) fn instance(&self) -> &Arc<Instance> {
+    pub(crate) fn instance(&self) -> &Arc<ProgramInstance> {
         &self.instance
     }
 

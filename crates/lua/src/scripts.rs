@@ -23,7 +23,7 @@ use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
-use crate::runtime::program::{EntryPoint, ProgramForm, Instance, Program};
+use crate::runtime::program::{EntryPoint, ProgramForm, ProgramInstance, Program};
 use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::ContextTables;
@@ -59,7 +59,7 @@ fn compiled(name: &'static str, source: &str) -> Result<Arc<Script>, String> {
 
 /// A condition in Lua.
 struct LuaCondition {
-    instance: Arc<Instance>,
+    instance: Arc<ProgramInstance>,
     pace: Pace,
 }
 

@@ -53,7 +53,7 @@ impl ServiceKey {
 
 /// An instance of a service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Instance {
+pub struct ServiceInstance {
     /// A name or an address; an IPv6 address without brackets.
     pub host: Box<str>,
     /// The port; 0 where the registry names none, which stands for the default port of the upstream's scheme.
@@ -70,7 +70,7 @@ pub struct Instance {
 #[derive(Clone, Debug, Default)]
 pub struct ServiceNodes {
     /// The last good answer; empty before the first.
-    pub instances: Arc<[Instance]>,
+    pub instances: Arc<[ServiceInstance]>,
     /// Why there are no instances, or fewer than the registry has; a sentence for the log.
     pub note: Option<Arc<str>>,
     /// Whether the registry was not heard yet, neither with an answer nor with a failure.

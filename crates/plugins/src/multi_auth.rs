@@ -27,7 +27,7 @@
 use std::sync::{Arc, LazyLock};
 
 use exchange::Exchange;
-use exchange::plugin::chain::Instance;
+use exchange::plugin::chain::PluginInstance;
 use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use model::catalog::{Catalog, SchemaType};
 use model::check::UnknownFields;
@@ -52,7 +52,7 @@ attributes! {
 }
 
 struct MultiAuth {
-    methods: Vec<Arc<Instance>>,
+    methods: Vec<Arc<PluginInstance>>,
 }
 
 /// The method that accepted the request; the phases behind the first one belong to it.
@@ -150,7 +150,7 @@ impl MultiAuth {
         PhaseDecision::Reply(Box::new(refusal))
     }
 
-    fn accepted(&self, exchange: &Exchange) -> Option<&Instance> {
+    fn accepted(&self, exchange: &Exchange) -> Option<&PluginInstance> {
         let Accepted(index) = exchange.peek_state()?;
         self.methods.get((*index)?).map(|method| &**method)
     }

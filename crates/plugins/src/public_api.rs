@@ -29,7 +29,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::chain::Instance;
+use exchange::plugin::chain::PluginInstance;
 use exchange::plugin::extension::EndpointCode;
 use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply};
 use model::loaded_endpoint::LoadedEndpoint;
@@ -58,7 +58,7 @@ const PARTS: &[&str] = &["batch-requests", "graphql-proxy-cache", "node-status",
 /// The compiled plugin.
 struct PublicApi {
     uri: Option<String>,
-    endpoints: Vec<(&'static PluginApi, Arc<Instance>)>,
+    endpoints: Vec<(&'static PluginApi, Arc<PluginInstance>)>,
     /// Those of extensions.
     loaded: Vec<LoadedEndpoint>,
 }

@@ -30,7 +30,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::plugin::chain::Instance;
+use exchange::plugin::chain::PluginInstance;
 use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
 use model::Catalog;
 use model::catalog::SchemaType;
@@ -107,7 +107,7 @@ enum WorkflowAction {
     /// Answers.
     Return(BufferedReply),
     /// Runs a plugin; `None` is one that its `_meta` switches off.
-    Run(Option<Arc<Instance>>),
+    Run(Option<Arc<PluginInstance>>),
 }
 
 /// The rule that decided about a request.
@@ -195,7 +195,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl Workflow {
     /// The plugin that ran for the request, if one did.
-    fn ran(&self, exchange: &Exchange) -> Option<&Arc<Instance>> {
+    fn ran(&self, exchange: &Exchange) -> Option<&Arc<PluginInstance>> {
         let rule = self.rules.get(exchange.peek_state::<Decided>()?.0?)?;
         match &rule.action {
             WorkflowAction::Run(instance) => instance.as_ref(),

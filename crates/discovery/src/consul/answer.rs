@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ struct Weights {
 ///
 /// # Errors
 /// The answer is no list, or no instance of it is usable.
-pub(super) fn instances(body: &[u8], weight: u32) -> Result<(Vec<Instance>, Option<String>), String> {
+pub(super) fn instances(body: &[u8], weight: u32) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     if !body.trim_ascii_start().starts_with(b"[") {
         return Err("no list of JSON".to_owned());
     }
@@ -54,7 +54,7 @@ pub(super) fn instances(body: &[u8], weight: u32) -> Result<(Vec<Instance>, Opti
     collected.finish()
 }
 
-fn instance(Entry { node, service }: Entry, weight: u32) -> Result<Instance, String> {
+fn instance(Entry { node, service }: Entry, weight: u32) -> Result<ServiceInstance, String> {
     let own = service.address.filter(|address| !address.is_empty());
     let written = own.or(node.and_then(|node| node.address)).ok_or("it has no address")?;
     let passing = service.weights.and_then(|weights| weights.passing).filter(|passing| *passing != 1);
@@ -64,7 +64,7 @@ fn instance(Entry { node, service }: Entry, weight: u32) -> Result<Instance, Str
     };
     // Only an instance without the field gets the port of the upstream's scheme.
     let port = service.port.map_or(Ok(0), |number| port(Some(&number.into())))?;
-    Ok(Instance {
+    Ok(ServiceInstance {
         host: host(&written)?,
         port,
         weight: passing.and_then(|passing| u32::try_from(passing).ok()).unwrap_or(weight),

@@ -8,7 +8,7 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::NetError;
 use hickory_resolver::proto::rr::{RData, RecordType};
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use stdx::address_family::{AddressChoice, AddressFamily, FamilyOrder};
 use stdx::weight_share::weights_of_addresses;
 
@@ -74,16 +74,16 @@ pub(super) struct Known {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The instances, and how long they hold.
-    Instances(Vec<Instance>, Duration),
+    Instances(Vec<ServiceInstance>, Duration),
     /// As `Instances`, with the reason why a part of the answer is missing.
-    Part(Vec<Instance>, Duration, String),
+    Part(Vec<ServiceInstance>, Duration, String),
     /// There is no such name, or it has no records of these types.
     Unknown,
 }
 
 /// Instances of one type of records.
 struct Instances {
-    instances: Vec<Instance>,
+    instances: Vec<ServiceInstance>,
     ttl: Duration,
     /// Why a part of them is missing.
     failure: Option<String>,
@@ -125,7 +125,7 @@ pub(super) async fn find(
             Ok(found) if found.instances.is_empty() => continue,
             Ok(found) => found,
         };
-        let address = |instance: &Instance| instance.host.parse::<IpAddr>().ok();
+        let address = |instance: &ServiceInstance| instance.host.parse::<IpAddr>().ok();
         let has_route = found.instances.iter().filter_map(address).any(rules.addresses.has_route);
         if has_route || *kind == Kind::Srv {
             return Ok(taken(found, *kind, failure, known));
@@ -285,7 +285,7 @@ async fn of_targets(
         let port = port.unwrap_or(target.port);
         addresses.into_iter().map(move |host| instance(host, port, weight, target.priority))
     });
-    let instances: Vec<Instance> = shared.collect();
+    let instances: Vec<ServiceInstance> = shared.collect();
     match failure {
         Some(reason) if instances.is_empty() => Err(reason),
         failure => {
@@ -328,8 +328,8 @@ async fn addresses_of_target(resolver: &TokioResolver, host: &str, rules: &Rules
     TargetAddresses { addresses: choice.used(&found, |address| *address), ttl, failure }
 }
 
-fn instance(host: IpAddr, port: u16, weight: u32, priority: i32) -> Instance {
-    Instance { host: host.to_string().into(), port, weight, priority, ..Instance::default() }
+fn instance(host: IpAddr, port: u16, weight: u32, priority: i32) -> ServiceInstance {
+    ServiceInstance { host: host.to_string().into(), port, weight, priority, ..ServiceInstance::default() }
 }
 
 /// SRV records of one name that are used.

@@ -1,7 +1,7 @@
 //! The value of one key of etcd as an instance, in the forms that services write: an object with host and port, an
 //! object with an address (gRPC's naming), a list of URLs (Kratos), or plain `HOST:PORT` (go-zero). It does not ask.
 
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use serde_json::Value;
 
 use crate::parts::{host, metadata, port, read_message, shortened, weight};
@@ -14,7 +14,7 @@ pub(super) fn instance(
     value: &[u8],
     is_secure: bool,
     default_weight: u32,
-) -> Result<Option<Instance>, String> {
+) -> Result<Option<ServiceInstance>, String> {
     let text = std::str::from_utf8(value).map_err(|_| "a value is no text".to_owned())?.trim();
     let fields: Value = match text.starts_with('{') {
         true => read_message(text.as_bytes()).map_err(|error| format!("a value is no JSON: {error}"))?,
@@ -33,7 +33,7 @@ pub(super) fn instance(
     let name = first(&["host", "ip", "address", "Addr", "addr"]).and_then(Value::as_str);
     let mut instance = match (name, first(&["port", "Port"]), first(&["endpoints"])) {
         (Some(name), Some(number), _) => {
-            Instance { host: host(name)?, port: port(Some(number))?, ..Instance::default() }
+            ServiceInstance { host: host(name)?, port: port(Some(number))?, ..ServiceInstance::default() }
         }
         (Some(address), None, _) => at(address, weight)?,
         (None, _, Some(urls)) => at(url(urls, is_secure)?, weight)?,
@@ -47,7 +47,7 @@ pub(super) fn instance(
 }
 
 /// `HOST:PORT`, or a URL with both.
-fn at(address: &str, weight: u32) -> Result<Instance, String> {
+fn at(address: &str, weight: u32) -> Result<ServiceInstance, String> {
     let authority = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = authority.split(['/', '?']).next().unwrap_or_default();
     let fault = || format!("`{}` is no HOST:PORT", shortened(address));
@@ -57,7 +57,7 @@ fn at(address: &str, weight: u32) -> Result<Instance, String> {
     if name.contains(':') && !name.starts_with('[') {
         return Err(fault());
     }
-    Ok(Instance { host: host(name)?, port: number, weight, ..Instance::default() })
+    Ok(ServiceInstance { host: host(name)?, port: number, weight, ..ServiceInstance::default() })
 }
 
 /// The first URL of HTTP, else the first one of gRPC; with TLS where that is wanted.
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::parts::shown;
 
-    fn read(value: &str) -> Result<Option<Instance>, String> {
+    fn read(value: &str) -> Result<Option<ServiceInstance>, String> {
         instance(value.as_bytes(), false, 100)
     }
 

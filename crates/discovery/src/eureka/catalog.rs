@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use serde_json::Value;
 
 use super::answer::{Action, Applications, Faulty, Registered};
@@ -110,13 +110,13 @@ impl Catalog {
         application: &str,
         is_secure: bool,
         rules: &Rules,
-    ) -> Result<(Vec<Instance>, Option<String>), String> {
+    ) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
         let name = application.to_ascii_uppercase();
         let registered = self.applications.get(name.as_str()).into_iter().flat_map(BTreeMap::values);
         let is_served = |registered: &&Registered| {
             &*registered.status == "UP" || (rules.with_starting && &*registered.status == "STARTING")
         };
-        let read: Vec<(bool, Result<Instance, String>)> = registered
+        let read: Vec<(bool, Result<ServiceInstance, String>)> = registered
             .filter(is_served)
             .map(|registered| {
                 let is_near = rules.zone.is_some() && registered.zone == rules.zone;
@@ -148,7 +148,7 @@ impl Catalog {
 
 /// APISIX takes the port with TLS of each instance that has one; here the scheme of the upstream decides, and the other
 /// port is used where an instance has only that one.
-fn instance(registered: &Registered, is_secure: bool, default_weight: u32) -> Result<Instance, String> {
+fn instance(registered: &Registered, is_secure: bool, default_weight: u32) -> Result<ServiceInstance, String> {
     let (first, second) = match is_secure {
         true => (&registered.secure_port, &registered.port),
         false => (&registered.port, &registered.secure_port),
@@ -157,12 +157,12 @@ fn instance(registered: &Registered, is_secure: bool, default_weight: u32) -> Re
         first.clone().or_else(|| second.clone()).unwrap_or_else(|| Err("it has no port".to_owned()))?;
     let mut metadata = registered.metadata.clone();
     let written = metadata.remove("weight").map(|weight| Value::String(weight.into()));
-    Ok(Instance {
+    Ok(ServiceInstance {
         host: registered.host.clone()?,
         port,
         weight: weight(written.as_ref(), default_weight)?,
         metadata,
-        ..Instance::default()
+        ..ServiceInstance::default()
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use serde_json::Value;
 
 use super::Found;
@@ -28,7 +28,7 @@ pub(super) fn read(text: &str, name: &str, weight: u32) -> Result<Found, String>
     Ok(found)
 }
 
-fn group_of(group: &Value, name: &str, weight: u32) -> Result<(Box<str>, Vec<Instance>), String> {
+fn group_of(group: &Value, name: &str, weight: u32) -> Result<(Box<str>, Vec<ServiceInstance>), String> {
     let targets = group.get("targets").and_then(Value::as_array).ok_or("a group has a list `targets`")?;
     let labels = match group.get("labels") {
         None | Some(Value::Null) => BTreeMap::new(),
@@ -53,7 +53,7 @@ fn group_of(group: &Value, name: &str, weight: u32) -> Result<(Box<str>, Vec<Ins
     let instance = |target: &Value| {
         // A target that is no HOST:PORT has no host, which is left out with a reason.
         let (host, port) = target.as_str().and_then(split).unwrap_or_default();
-        Instance { host: host.into(), port, weight, priority, metadata: metadata.clone() }
+        ServiceInstance { host: host.into(), port, weight, priority, metadata: metadata.clone() }
     };
     Ok((service, targets.iter().map(instance).collect()))
 }

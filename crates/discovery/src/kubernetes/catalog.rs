@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use stdx::address_family::{AddressChoice, AddressFamily};
 
 use super::object::{ObjectName, Page, Port, Slice, State, Subset};
@@ -102,7 +102,7 @@ impl Catalog {
         service: &str,
         port: &str,
         weight: u32,
-    ) -> Result<(Vec<Instance>, Option<String>), String> {
+    ) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
         let mut found = FoundAddresses::default();
         let mut unreadable = None;
         for slice in self.services.get(service).into_iter().flat_map(BTreeMap::values) {
@@ -127,8 +127,8 @@ impl Catalog {
 
 /// The instances of one family of addresses where a dual-stack service has both: each pod is then listed once
 /// for each.
-pub(super) fn of_one_family(mut instances: Vec<Instance>, choice: &AddressChoice) -> Vec<Instance> {
-    let address = |instance: &Instance| instance.host.parse::<IpAddr>().ok();
+pub(super) fn of_one_family(mut instances: Vec<ServiceInstance>, choice: &AddressChoice) -> Vec<ServiceInstance> {
+    let address = |instance: &ServiceInstance| instance.host.parse::<IpAddr>().ok();
     if let Some(family) = choice.family_among(instances.iter().filter_map(address)) {
         instances
             .retain(|instance| address(instance).is_none_or(|address| AddressFamily::of(address) == family));
@@ -139,8 +139,8 @@ pub(super) fn of_one_family(mut instances: Vec<Instance>, choice: &AddressChoice
 /// Instances by host and port, because two slices have the same address for a moment while Kubernetes moves it.
 #[derive(Default)]
 struct FoundAddresses {
-    ready: BTreeMap<(Box<str>, u16), Instance>,
-    draining: BTreeMap<(Box<str>, u16), Instance>,
+    ready: BTreeMap<(Box<str>, u16), ServiceInstance>,
+    draining: BTreeMap<(Box<str>, u16), ServiceInstance>,
     /// The ports of subsets that do not have the wanted one.
     other_ports: BTreeSet<String>,
 }
@@ -157,12 +157,12 @@ impl FoundAddresses {
                 State::Draining => &mut self.draining,
                 State::Closed => continue,
             };
-            let instance = Instance {
+            let instance = ServiceInstance {
                 host: address.host.clone(),
                 port: found.number,
                 weight,
                 metadata: address.metadata.clone(),
-                ..Instance::default()
+                ..ServiceInstance::default()
             };
             instances.insert((address.host.clone(), found.number), instance);
         }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -78,7 +78,7 @@ pub(super) struct Rules {
 ///
 /// # Errors
 /// The text is no such answer, Nacos refuses, or no instance is usable.
-pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<Instance>, Option<String>), String> {
+pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     let answer: Answer =
         read_answer(text).map_err(|error| format!("the answer is no list of instances: {error}"))?;
     if let Some(code) = answer.code.filter(|code| !matches!(code, 0 | 200)) {
@@ -136,19 +136,19 @@ fn has_fraction(weight: Option<&Value>) -> bool {
     weight.and_then(Value::as_f64).is_some_and(|weight| weight.fract() != 0.0)
 }
 
-fn instance(entry: Entry, rules: Rules, scale: f64) -> Result<Option<Instance>, String> {
+fn instance(entry: Entry, rules: Rules, scale: f64) -> Result<Option<ServiceInstance>, String> {
     if entry.healthy == Some(false) || entry.enabled == Some(false) {
         return Ok(None);
     }
     let scaled = entry.weight.as_ref().and_then(Value::as_f64).map(|weight| Value::from(weight * scale));
     let grpc_port = entry.metadata.as_ref().and_then(|metadata| metadata.get("gRPC_port"));
     let port_value = grpc_port.filter(|_| rules.is_grpc).or(entry.port.as_ref());
-    Ok(Some(Instance {
+    Ok(Some(ServiceInstance {
         host: host(&entry.ip)?,
         port: port(port_value)?,
         weight: weight(scaled.as_ref().or(entry.weight.as_ref()), rules.default_weight)?,
         metadata: metadata(entry.metadata.as_ref()),
-        ..Instance::default()
+        ..ServiceInstance::default()
     }))
 }
 
@@ -207,7 +207,7 @@ mod tests {
 
     const RULES: Rules = Rules { default_weight: 100, is_grpc: false };
 
-    fn read(answer: &Value) -> Result<(Vec<Instance>, Option<String>), String> {
+    fn read(answer: &Value) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
         instances(answer.to_string().as_bytes(), RULES)
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -38,7 +38,7 @@ pub(super) struct Rules {
 ///
 /// # Errors
 /// The text is no such answer, or no instance is usable.
-pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<Instance>, Option<String>), String> {
+pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     // An array would be read as an object without fields, which is the answer for an empty service.
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err("the answer is no JSON object".to_owned());
@@ -66,7 +66,7 @@ fn is_empty(text: &[u8]) -> bool {
     fields.is_ok_and(|fields| fields.is_empty() || fields.contains_key("instances"))
 }
 
-fn instance(entry: Entry, rules: Rules) -> Result<Option<Instance>, String> {
+fn instance(entry: Entry, rules: Rules) -> Result<Option<ServiceInstance>, String> {
     if entry.status.is_some_and(|status| status != "UP") {
         return Ok(None);
     }
@@ -80,12 +80,12 @@ fn instance(entry: Entry, rules: Rules) -> Result<Option<Instance>, String> {
     if let Some(zone) = zone {
         facts.entry("zone".into()).or_insert_with(|| zone.into());
     }
-    Ok(Some(Instance {
+    Ok(Some(ServiceInstance {
         host: host(&name)?,
         port: number,
         weight: weight(written.as_ref(), rules.default_weight)?,
         metadata: facts,
-        ..Instance::default()
+        ..ServiceInstance::default()
     }))
 }
 
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use crate::parts::shown;
 
-    fn read(answer: &Value, is_secure: bool) -> Result<(Vec<Instance>, Option<String>), String> {
+    fn read(answer: &Value, is_secure: bool) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
         instances(answer.to_string().as_bytes(), Rules { is_secure, default_weight: 100 })
     }
 

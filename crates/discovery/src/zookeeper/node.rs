@@ -1,7 +1,7 @@
 //! The data of a node of ZooKeeper: an instance in the form of Curator's service discovery, which Spring Cloud writes. It
 //! does not ask.
 
-use model::discovery::Instance;
+use model::discovery::ServiceInstance;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub(super) fn instance(
     data: &[u8],
     is_secure: bool,
     default_weight: u32,
-) -> Result<Option<Instance>, String> {
+) -> Result<Option<ServiceInstance>, String> {
     let node: Node =
         read_message(data).map_err(|error| format!("the data of a node is no instance: {error}"))?;
     let mut facts = metadata(node.payload.as_ref().and_then(|payload| payload.get("metadata")));
@@ -39,12 +39,12 @@ pub(super) fn instance(
         _ => node.port.as_ref(),
     };
     let written = facts.remove("weight").map(|weight| Value::String(weight.into()));
-    Ok(Some(Instance {
+    Ok(Some(ServiceInstance {
         host: host(node.address.as_deref().ok_or("it has no address")?)?,
         port: port(chosen)?,
         weight: weight(written.as_ref(), default_weight)?,
         metadata: facts,
-        ..Instance::default()
+        ..ServiceInstance::default()
     }))
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
     use crate::parts::shown;
 
-    fn read(node: &Value, is_secure: bool) -> Result<Option<Instance>, String> {
+    fn read(node: &Value, is_secure: bool) -> Result<Option<ServiceInstance>, String> {
         instance(node.to_string().as_bytes(), is_secure, 100)
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::Value;
 
-use super::chain::Instance;
+use super::chain::PluginInstance;
 use super::phase::Plugin;
 use super::upstream_ref::UpstreamRef;
 use super::{services, state};
@@ -45,7 +45,7 @@ pub trait Assembly {
         depth: u8,
         name: &str,
         config: &Value,
-    ) -> Result<Option<Arc<Instance>>, String>;
+    ) -> Result<Option<Arc<PluginInstance>>, String>;
 
     /// Whether there is a plugin `name` that may be used here.
     fn knows(&self, _name: &str) -> bool {
@@ -76,7 +76,7 @@ impl Build<'_> {
     ///
     /// # Errors
     /// When there is no such plugin, it cannot be built, or more than [`NESTED_MAX`] plugins stand inside each other.
-    pub fn plugin(&self, label: &str, name: &str, config: &Value) -> Result<Option<Arc<Instance>>, String> {
+    pub fn plugin(&self, label: &str, name: &str, config: &Value) -> Result<Option<Arc<PluginInstance>>, String> {
         let depth = self.depth + 1;
         if depth >= NESTED_MAX {
             return Err(format!("{label}: more than {NESTED_MAX} plugins inside each other"));

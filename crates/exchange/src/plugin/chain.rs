@@ -13,7 +13,7 @@ use super::reply::BufferedReply;
 use crate::exchange::Exchange;
 
 /// A plugin instance with what `_meta` says of it (contract section 2.3).
-pub struct Instance {
+pub struct PluginInstance {
     /// The kind's name.
     pub name: &'static str,
     /// The order: the kind's, or `_meta.priority`.
@@ -34,12 +34,12 @@ pub struct Instance {
     pub plugin: Arc<dyn Plugin>,
 }
 
-impl Instance {
-    /// Whether the instance runs for this exchange: as [`Instance::decides`] has said, or as its filter says now.
+impl PluginInstance {
+    /// Whether the instance runs for this exchange: as [`PluginInstance::decides`] has said, or as its filter says now.
     #[inline]
     pub fn applies(&self, exchange: &Exchange) -> bool {
         let Some(filter) = &self.filter else { return true };
-        exchange.states.verdict(self.number).unwrap_or_else(|| Instance::verdict(filter, exchange))
+        exchange.states.verdict(self.number).unwrap_or_else(|| PluginInstance::verdict(filter, exchange))
     }
 
     /// Whether the instance runs in a phase that may end the request. The verdict holds for the rest of the request,
@@ -48,7 +48,7 @@ impl Instance {
     pub fn decides(&self, exchange: &Exchange) -> bool {
         let Some(filter) = &self.filter else { return true };
         exchange.states.verdict(self.number).unwrap_or_else(|| {
-            let verdict = Instance::verdict(filter, exchange);
+            let verdict = PluginInstance::verdict(filter, exchange);
             exchange.states.keep_verdict(self.number, verdict);
             verdict
         })
@@ -128,7 +128,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for PluginInstance {
     fn drop(&mut self) {
         self.plugin.stop();
     }
@@ -157,13 +157,13 @@ impl ErrorResponse {
 /// The instances of one object, in running order and by phase.
 #[derive(Default)]
 pub struct Chain {
-    instances: ByPhase<Arc<Instance>, { PluginPhase::COUNT }>,
+    instances: ByPhase<Arc<PluginInstance>, { PluginPhase::COUNT }>,
     concerns_request: bool,
     reads_body: bool,
     reads_body_in_rewrite: bool,
 }
 
-impl Ordered for Arc<Instance> {
+impl Ordered for Arc<PluginInstance> {
     fn priority(&self) -> i64 {
         self.priority
     }
@@ -179,12 +179,12 @@ impl Ordered for Arc<Instance> {
 
 impl Chain {
     /// Sorts `instances` and splits them by phase.
-    pub fn new(instances: Vec<Arc<Instance>>) -> Chain {
+    pub fn new(instances: Vec<Arc<PluginInstance>>) -> Chain {
         const ON_REQUEST: [PluginPhase; 5] =
             [PluginPhase::Preflight, PluginPhase::Rewrite, PluginPhase::RequestBody, PluginPhase::Access, PluginPhase::BeforeProxy];
         let concerns_request =
-            |one: &Arc<Instance>| one.reads_body || ON_REQUEST.iter().any(|phase| one.phases.contains(phase));
-        let reads_in_rewrite = |one: &Arc<Instance>| one.reads_body && one.phases.contains(&PluginPhase::Rewrite);
+            |one: &Arc<PluginInstance>| one.reads_body || ON_REQUEST.iter().any(|phase| one.phases.contains(phase));
+        let reads_in_rewrite = |one: &Arc<PluginInstance>| one.reads_body && one.phases.contains(&PluginPhase::Rewrite);
         Chain {
             concerns_request: instances.iter().any(concerns_request),
             reads_body: instances.iter().any(|one| one.reads_body),
@@ -194,12 +194,12 @@ impl Chain {
     }
 
     /// All instances in running order.
-    pub fn instances(&self) -> &[Arc<Instance>] {
+    pub fn instances(&self) -> &[Arc<PluginInstance>] {
         self.instances.all()
     }
 
     /// The instances of `phase` in running order.
-    pub fn of(&self, phase: PluginPhase) -> impl DoubleEndedIterator<Item = &Arc<Instance>> + ExactSizeIterator {
+    pub fn of(&self, phase: PluginPhase) -> impl DoubleEndedIterator<Item = &Arc<PluginInstance>> + ExactSizeIterator {
         self.instances.of(phase as usize)
     }
 
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn verdict_of_a_filter_holds_for_the_request() {
-        let instance = Instance {
+        let instance = PluginInstance {
             name: "refuses",
             priority: 1,
             phases: &[PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::Log],

@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Weak};
 
-use model::discovery::{Instance, ServiceDirectory, ServiceKey, ServiceNodes};
+use model::discovery::{ServiceInstance, ServiceDirectory, ServiceKey, ServiceNodes};
 use model::resource::Discovery;
 use net::nodes::{NodeSet, NodePlan, PlannedNode};
 use parking_lot::Mutex;
@@ -89,7 +89,7 @@ impl Follower {
     }
 }
 
-fn planned(instance: &Instance, default_port: u16) -> PlannedNode {
+fn planned(instance: &ServiceInstance, default_port: u16) -> PlannedNode {
     let port = if instance.port == 0 { default_port } else { instance.port };
     let host = &instance.host;
     let authority = match host.contains(':') {

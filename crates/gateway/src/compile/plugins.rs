@@ -18,7 +18,7 @@ use stdx::hash::FastMap;
 use super::body_variables::names_body;
 use super::extension::{self, FixedExtensions, PluginSource};
 use super::{CompileFault, Compiler, reference, required};
-use exchange::plugin::chain::{ErrorResponse, Instance};
+use exchange::plugin::chain::{ErrorResponse, PluginInstance};
 use exchange::plugin::scripts::Scripts;
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
@@ -48,7 +48,7 @@ impl Compiler {
         owner: &ObjectKey,
         name: &str,
         config: &Value,
-    ) -> Result<Option<Arc<Instance>>, String> {
+    ) -> Result<Option<Arc<PluginInstance>>, String> {
         let kind = self.kinds.get(name).copied();
         let mut version = self.secrets_version(snapshot, name, config);
         if kind.is_some_and(|kind| kind.check_proto.is_some()) {
@@ -98,7 +98,7 @@ impl Compiler {
         snapshot: &Snapshot,
         owner: &ObjectKey,
         source: &str,
-    ) -> Result<Arc<Instance>, String> {
+    ) -> Result<Arc<PluginInstance>, String> {
         let parts = PluginBuildContext::new(self, snapshot);
         let owner = owner.path();
         let build = Build {
@@ -116,7 +116,7 @@ impl Compiler {
         if !self.is_trial {
             plugin.start();
         }
-        Ok(Arc::new(Instance {
+        Ok(Arc::new(PluginInstance {
             name: "script",
             priority: 0,
             phases,
@@ -227,7 +227,7 @@ impl<'c> PluginBuildContext<'c> {
         depth: u8,
         name: &str,
         config: &Value,
-    ) -> Result<Option<Arc<Instance>>, String> {
+    ) -> Result<Option<Arc<PluginInstance>>, String> {
         let Some(prepared) = self.prepare(owner, name, config)? else { return Ok(None) };
         let Prepared { source, meta, filter, .. } = &prepared;
         let plugin = source.build(&prepared.build(self, depth), &prepared.config);
@@ -248,7 +248,7 @@ impl<'c> PluginBuildContext<'c> {
             plugin.start();
         }
         self.number.set(self.number.get().wrapping_add(1));
-        Ok(Some(Arc::new(Instance {
+        Ok(Some(Arc::new(PluginInstance {
             name: source.name(),
             priority: meta.priority.unwrap_or_else(|| source.priority()),
             phases: source.phases(),
@@ -325,7 +325,7 @@ impl Assembly for PluginBuildContext<'_> {
         depth: u8,
         name: &str,
         config: &Value,
-    ) -> Result<Option<Arc<Instance>>, String> {
+    ) -> Result<Option<Arc<PluginInstance>>, String> {
         let source = self.source(name).ok_or_else(|| format!("unknown plugin [{name}]"))?;
         source.check(config)?;
         self.instance(owner, depth, name, config)

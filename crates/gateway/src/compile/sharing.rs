@@ -8,7 +8,7 @@ use model::snapshot::{Object, Snapshot};
 use model::{ObjectKey, ObjectKind};
 use stdx::hash::FastMap;
 
-use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::chain::{Chain, PluginInstance};
 
 /// The table is not swept for dead entries below this number.
 const SWEEP_MIN: usize = 256;
@@ -25,7 +25,7 @@ pub(super) struct Sharing {
 
 /// An instance and the objects that it was made of.
 struct SharedInstance {
-    instance: Weak<Instance>,
+    instance: Weak<PluginInstance>,
     owner: Weak<Object>,
     metadata: Option<Weak<Object>>,
     /// The version of the values behind references in both.
@@ -40,7 +40,7 @@ impl Sharing {
         owner: &ObjectKey,
         name: &'static str,
         version: u64,
-    ) -> Option<Arc<Instance>> {
+    ) -> Option<Arc<PluginInstance>> {
         let shared = self.instances.get(&(owner.clone(), name))?;
         let same_metadata = match (&shared.metadata, metadata_of(snapshot, name)) {
             (None, None) => true,
@@ -61,7 +61,7 @@ impl Sharing {
         snapshot: &Snapshot,
         owner: &ObjectKey,
         name: &'static str,
-    ) -> Option<Arc<Instance>> {
+    ) -> Option<Arc<PluginInstance>> {
         let shared = self.instances.get(&(owner.clone(), name))?;
         if is(&shared.owner, snapshot.get(owner)?) { shared.instance.upgrade() } else { None }
     }
@@ -71,7 +71,7 @@ impl Sharing {
         &mut self,
         snapshot: &Snapshot,
         owner: &ObjectKey,
-        instance: &Arc<Instance>,
+        instance: &Arc<PluginInstance>,
         version: u64,
     ) {
         let Some(object) = snapshot.get(owner) else { return };
@@ -89,7 +89,7 @@ impl Sharing {
     }
 
     /// The chain of these instances.
-    pub(super) fn chain(&mut self, instances: Vec<Arc<Instance>>) -> Arc<Chain> {
+    pub(super) fn chain(&mut self, instances: Vec<Arc<PluginInstance>>) -> Arc<Chain> {
         let numbers: Box<[u32]> = instances.iter().map(|instance| instance.number).collect();
         if let Some(chain) = self.chains.get(&numbers).and_then(Weak::upgrade) {
             return chain;

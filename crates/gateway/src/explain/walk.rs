@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::runtime::merged::MergedChains;
 use crate::runtime::{ConsumerPlugins, Generation, Route};
 use exchange::Exchange;
-use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::chain::{Chain, PluginInstance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{EffectKind, Choice, Explained, PluginPhase};
 
@@ -50,11 +50,11 @@ pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange
         });
     }
     let merged = merged(own, exchange);
-    let is_own = |instance: &Instance| {
+    let is_own = |instance: &PluginInstance| {
         own.is_some_and(|chain| chain.instances().iter().any(|other| other.number == instance.number))
     };
     let has_name = |name: &str| own.is_some_and(|own| own.instances().iter().any(|one| one.name == name));
-    let of_consumer = |instance: &Instance| if is_own(instance) { None } else { Some("consumer") };
+    let of_consumer = |instance: &PluginInstance| if is_own(instance) { None } else { Some("consumer") };
     let merged = merged.as_ref().or(own);
     let origin = |name: &str| {
         let found = merged.and_then(|chain| chain.instances().iter().find(|instance| instance.name == name));
@@ -92,7 +92,7 @@ impl Walk {
         asked: &ChainQuery<'_>,
         phase: PluginPhase,
         exchange: &mut Exchange,
-        concerns: impl Fn(&Instance) -> bool,
+        concerns: impl Fn(&PluginInstance) -> bool,
     ) {
         for instance in asked.chain.of(phase).filter(|instance| concerns(instance)) {
             let explained = match self.skipped(asked, instance, exchange) {
@@ -130,7 +130,7 @@ impl Walk {
     }
 
     /// Why the instance does not run.
-    fn skipped(&self, asked: &ChainQuery<'_>, instance: &Instance, exchange: &Exchange) -> Option<String> {
+    fn skipped(&self, asked: &ChainQuery<'_>, instance: &PluginInstance, exchange: &Exchange) -> Option<String> {
         if gives_way(asked, instance) {
             return Some(GIVES_WAY.to_owned());
         }
@@ -147,7 +147,7 @@ impl Walk {
 const GIVES_WAY: &str = "the route has its own";
 const SWITCHED_OFF: &str = "another plugin has switched it off";
 
-fn gives_way(asked: &ChainQuery<'_>, instance: &Instance) -> bool {
+fn gives_way(asked: &ChainQuery<'_>, instance: &PluginInstance) -> bool {
     let has_own = |local: &&Arc<Chain>| local.instances().iter().any(|other| other.name == instance.name);
     instance.prefer_route && asked.local.as_ref().is_some_and(has_own)
 }

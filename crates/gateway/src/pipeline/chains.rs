@@ -7,7 +7,7 @@ use crate::runtime::{Generation, Route};
 use exchange::Exchange;
 use exchange::overload::Priority;
 use exchange::plugin::PluginPhase;
-use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::chain::{Chain, PluginInstance};
 
 /// The part of an exchange's plugins that a chain has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl<'g> Chains<'g> {
     }
 
     /// Whether a global instance yields to the route's own instance (contract section 2.5, `prefer_route`).
-    pub(super) fn gives_way(&self, chain: &Chain, instance: &Instance) -> bool {
+    pub(super) fn gives_way(&self, chain: &Chain, instance: &PluginInstance) -> bool {
         instance.prefer_route
             && std::ptr::eq(chain, self.global)
             && self

@@ -20,7 +20,7 @@ use exchange::deadline::Deadline;
 use exchange::exchange::Directory;
 use exchange::failure::Failure;
 use exchange::plugin::PluginPhase;
-use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::chain::{Chain, PluginInstance};
 
 /// The part of a request that is yet to come.
 pub(crate) struct RemainingRequest {
@@ -92,7 +92,7 @@ async fn go_on<S: DownstreamStream>(
     journey.run.local().shared.check_memory(journey.chains.priority())?;
     let is_behind = Cell::new(false);
     for phase in [PluginPhase::Access, PluginPhase::BeforeProxy] {
-        let comes_later = |instance: &Instance| {
+        let comes_later = |instance: &PluginInstance| {
             if is_behind.get() {
                 ran.borrow_mut().push(instance.number);
                 return true;

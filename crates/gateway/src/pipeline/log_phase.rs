@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::phases::{Chains, each};
 use crate::context::WorkerContext;
 use exchange::Exchange;
-use exchange::plugin::chain::Instance;
+use exchange::plugin::chain::PluginInstance;
 use exchange::plugin::{LOG_TASK_MS, LOG_TASKS_MAX, LogTask, PluginPhase};
 use net::env;
 
@@ -28,7 +28,7 @@ pub(super) fn run_log(
     context: &WorkerContext,
     exchange: &mut Exchange,
     chains: &Chains<'_>,
-    concerned: impl Fn(&Instance) -> bool,
+    concerned: impl Fn(&PluginInstance) -> bool,
 ) {
     each(context, chains, PluginPhase::Log, exchange, |instance, exchange| {
         if !concerned(instance) {

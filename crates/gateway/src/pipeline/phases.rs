@@ -18,7 +18,7 @@ use exchange::Exchange;
 use exchange::exchange::body_demand::BodyDemand;
 use exchange::exchange::{PluginReply, SharedCopy};
 use exchange::failure::{Cause, Failure};
-use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::chain::{Chain, PluginInstance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{
     BodyNeed, PhaseDecision, Flow, PHASE_WAIT_MS, PluginPhase, Portion, BufferedReply, ResponseStep, StoredReply, StreamedReply,
@@ -52,7 +52,7 @@ pub(super) fn each(
     chains: &Chains<'_>,
     phase: PluginPhase,
     exchange: &mut Exchange,
-    mut call: impl FnMut(&Instance, &mut Exchange),
+    mut call: impl FnMut(&PluginInstance, &mut Exchange),
 ) {
     for chain in chains.both() {
         for instance in chain.of(phase) {
@@ -240,7 +240,7 @@ fn failed(name: &'static str, reason: String) -> Failure {
 }
 
 /// Notes that `instance` made the response, for logs and metrics.
-fn note_reply(exchange: &mut Exchange, instance: &Instance, phase: PluginPhase) {
+fn note_reply(exchange: &mut Exchange, instance: &PluginInstance, phase: PluginPhase) {
     exchange.decision.plugin_reply = Some(PluginReply { plugin: instance.name, phase });
 }
 
@@ -250,7 +250,7 @@ fn enter(
     context: &WorkerContext,
     chains: &Chains<'_>,
     chain: &Chain,
-    instance: &Instance,
+    instance: &PluginInstance,
     exchange: &mut Exchange,
 ) -> bool {
     if chains.gives_way(chain, instance) || !instance.applies(exchange) {
@@ -274,7 +274,7 @@ pub(super) async fn request<S: DownstreamStream>(
         if answers_preflight && let Some(reply) = Box::pin(preflight(journey)).await? {
             return Ok(Some(reply));
         }
-        let concerns = |instance: &Instance| !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY;
+        let concerns = |instance: &PluginInstance| !answers_preflight || instance.priority <= PREFLIGHT_PRIORITY;
         for scope in ChainScope::IN_ORDER {
             if let Some(reply) = run_until_reply(journey, PluginPhase::Rewrite, scope, concerns).await? {
                 return Ok(Some(reply));
@@ -313,7 +313,7 @@ pub(super) async fn request<S: DownstreamStream>(
 async fn preflight<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<Option<LocalReply>, Failure> {
     for phase in [PluginPhase::Rewrite, PluginPhase::Preflight] {
         let concerns =
-            |instance: &Instance| phase == PluginPhase::Preflight || instance.priority > PREFLIGHT_PRIORITY;
+            |instance: &PluginInstance| phase == PluginPhase::Preflight || instance.priority > PREFLIGHT_PRIORITY;
         for scope in ChainScope::IN_ORDER {
             if let Some(reply) = run_until_reply(journey, phase, scope, concerns).await? {
                 return Ok(Some(reply));
@@ -338,7 +338,7 @@ pub(super) async fn run_until_reply<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     phase: PluginPhase,
     scope: ChainScope,
-    concerns: impl Fn(&Instance) -> bool,
+    concerns: impl Fn(&PluginInstance) -> bool,
 ) -> Result<Option<LocalReply>, Failure> {
     let Journey { run, chains, exchange, downstream } = journey;
     let Some(chain) = chains.in_scope(scope) else { return Ok(None) };
@@ -514,7 +514,7 @@ async fn join_consumer<S: DownstreamStream>(
     let own = journey.chains.route.map(|route| &route.plugins);
     let merged = journey.run.context.merged_chain(own, &consumer, added);
     journey.chains.merged = Some(merged);
-    let is_new = |instance: &Instance| {
+    let is_new = |instance: &PluginInstance| {
         own.is_none_or(|chain| chain.instances().iter().all(|other| other.name != instance.name))
     };
     run_until_reply(journey, PluginPhase::Rewrite, ChainScope::Local, is_new).await

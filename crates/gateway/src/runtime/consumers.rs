@@ -7,13 +7,13 @@ use std::sync::Arc;
 use stdx::persistent::ShardedMap;
 
 use exchange::exchange::Consumer;
-use exchange::plugin::chain::Instance;
+use exchange::plugin::chain::PluginInstance;
 
 /// The plugins that a consumer and its group add to a route's; [`Consumer::attached`] holds it.
 #[derive(Default)]
 pub struct ConsumerPlugins {
     /// Their compiled plugins.
-    pub plugins: Arc<[Arc<Instance>]>,
+    pub plugins: Arc<[Arc<PluginInstance>]>,
     /// Plugins that they disable: the consumer's setting takes precedence over the route's, so the plugin does not run.
     pub disabled: Arc<[&'static str]>,
 }

@@ -7,7 +7,7 @@ use stdx::hash::FastMap;
 
 use super::ConsumerPlugins;
 use exchange::exchange::Consumer;
-use exchange::plugin::chain::{Chain, Instance};
+use exchange::plugin::chain::{Chain, PluginInstance};
 
 /// Merged chains that a worker keeps. At the limit all are dropped and made again on use, so that many consumers on
 /// many routes cannot take unlimited memory.
@@ -39,7 +39,7 @@ impl MergedChains {
             return chain.clone();
         }
         let own = route.map_or(&[][..], |chain| chain.instances());
-        let stays = |one: &&Arc<Instance>| {
+        let stays = |one: &&Arc<PluginInstance>| {
             added.plugins.iter().all(|other| other.name != one.name) && !added.disabled.contains(&one.name)
         };
         let all = own.iter().filter(stays).chain(added.plugins.iter()).cloned().collect();

@@ -14,7 +14,7 @@ use mlua::{MultiValue, Table, Value};
 use super::{Arguments, Begun, LuaPlugin};
 use crate::ngx::text_of;
 use crate::runtime::call::ProgramCall;
-use crate::runtime::program::{EntryPoint, Instance};
+use crate::runtime::program::{EntryPoint, ProgramInstance};
 use crate::runtime::state::Reach;
 use crate::runtime::tables::ContextTables;
 
@@ -64,7 +64,7 @@ fn has_requests(entries: &[EntryPoint]) -> bool {
 }
 
 impl LuaStreamPlugin {
-    pub(crate) fn new(instance: Arc<Instance>, entries: Vec<EntryPoint>) -> LuaStreamPlugin {
+    pub(crate) fn new(instance: Arc<ProgramInstance>, entries: Vec<EntryPoint>) -> LuaStreamPlugin {
         LuaStreamPlugin(LuaPlugin::new(instance, entries, Arguments::ConfigAndContext, false))
     }
 

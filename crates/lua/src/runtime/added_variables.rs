@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 use super::call::ProgramCall;
 use super::engine::Engine;
 use super::limits::VARIABLES_MAX;
-use super::program::{ProgramForm, Instance, Program};
+use super::program::{ProgramForm, ProgramInstance, Program};
 use super::state::Reach;
 use super::tables::ContextTables;
 use crate::describe;
@@ -31,7 +31,7 @@ struct AddedByPrograms {
     /// The interpreter that the names belong to; another one begins anew.
     engine: Weak<Engine>,
     /// Stands for the programs in calls of getters; it has no text.
-    instance: Arc<Instance>,
+    instance: Arc<ProgramInstance>,
     names: RefCell<HashSet<Box<str>>>,
     pace: Pace,
 }

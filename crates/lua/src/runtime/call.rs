@@ -10,7 +10,7 @@ use mlua::{LuaString, MultiValue, Thread, Value};
 
 use super::engine::Engine;
 use super::limits::{CALL_STEPS_MAX, OUTPUT_MAX_BYTES, THREADS_MAX};
-use super::program::Instance;
+use super::program::ProgramInstance;
 
 /// See the module.
 pub(crate) struct ProgramCall {
@@ -19,7 +19,7 @@ pub(crate) struct ProgramCall {
     /// Whether its functions may wait.
     pub(crate) may_wait: bool,
     /// The instance of which a function runs.
-    pub(crate) instance: Arc<Instance>,
+    pub(crate) instance: Arc<ProgramInstance>,
     pub(crate) engine: Weak<Engine>,
     pub(crate) steps_left: Cell<u64>,
     /// The text that it has written for the client.
@@ -65,7 +65,7 @@ impl ProgramCall {
     pub(crate) fn new(
         phase: &'static str,
         may_wait: bool,
-        instance: Arc<Instance>,
+        instance: Arc<ProgramInstance>,
         engine: &Engine,
     ) -> Rc<ProgramCall> {
         Rc::new(ProgramCall {

@@ -8,7 +8,7 @@ use mlua::{Function, Table, Value};
 use model::loaded_endpoint::LOADED_ENDPOINTS_MAX;
 
 use super::engine::Engine;
-use super::program::{EntryPoint, Instance, LoadedProgram};
+use super::program::{EntryPoint, ProgramInstance, LoadedProgram};
 use crate::describe;
 
 /// One entry of such a list.
@@ -27,7 +27,7 @@ impl LoadedProgram {
     pub(crate) fn endpoints(
         &self,
         engine: &Engine,
-        instance: &Arc<Instance>,
+        instance: &Arc<ProgramInstance>,
         entry: EntryPoint,
     ) -> Result<Rc<[Declared]>, String> {
         let cell = if entry == EntryPoint::Api { &self.public_endpoints } else { &self.control_endpoints };

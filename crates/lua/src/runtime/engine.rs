@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use super::limits::{
     CHARGED_INSTRUCTIONS, CONFIGS_MAX, COROUTINE_DEPTH_MAX, IDLE_COROUTINES_MAX, PROGRAMS_MAX,
 };
-use super::program::{Instance, LoadedInstance, LoadedProgram, Program};
+use super::program::{ProgramInstance, LoadedInstance, LoadedProgram, Program};
 use super::state::InterpreterState;
 use super::{require, tables};
 use crate::budget::CallBudget;
@@ -244,7 +244,7 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`Engine::program`].
-    pub(crate) fn instance(&self, instance: &Arc<Instance>) -> Result<Rc<LoadedInstance>, String> {
+    pub(crate) fn instance(&self, instance: &Arc<ProgramInstance>) -> Result<Rc<LoadedInstance>, String> {
         if let Some(loaded) = self.instances.borrow().get(&instance.number) {
             return Ok(loaded.clone());
         }

@@ -39,7 +39,7 @@ pub(crate) struct Program {
 }
 
 /// A program with a configuration.
-pub(crate) struct Instance {
+pub(crate) struct ProgramInstance {
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     pub(crate) program: Arc<Program>,
@@ -150,8 +150,8 @@ impl Program {
         owner: &str,
         config: Json,
         metadata: Option<Json>,
-    ) -> Arc<Instance> {
-        Arc::new(Instance {
+    ) -> Arc<ProgramInstance> {
+        Arc::new(ProgramInstance {
             number: next_number(),
             name: self.name,
             program: self.clone(),
@@ -266,7 +266,7 @@ impl LoadedProgram {
     /// The function's, as a sentence.
     pub(crate) fn call_apart<R: mlua::FromLuaMulti>(
         engine: &Engine,
-        instance: &Arc<Instance>,
+        instance: &Arc<ProgramInstance>,
         entry: EntryPoint,
         function: &Function,
         values: impl mlua::IntoLuaMulti,
@@ -277,7 +277,7 @@ impl LoadedProgram {
     }
 
     /// Tells a plugin that it is loaded.
-    pub(crate) fn init(&self, engine: &Engine, instance: &Arc<Instance>) {
+    pub(crate) fn init(&self, engine: &Engine, instance: &Arc<ProgramInstance>) {
         let Some(function) = self.program_function(EntryPoint::Init) else { return };
         let called = Self::call_apart::<()>(engine, instance, EntryPoint::Init, function, ());
         if let Err(reason) = called {
@@ -300,14 +300,14 @@ impl LoadedProgram {
 
 /// An instance in one interpreter.
 pub(crate) struct LoadedInstance {
-    pub(crate) instance: Weak<Instance>,
+    pub(crate) instance: Weak<ProgramInstance>,
     pub(crate) program: Rc<LoadedProgram>,
     /// The same table at each call, so that caches of the plugin find it.
     pub(crate) config: Value,
 }
 
 impl LoadedInstance {
-    pub(super) fn load(engine: &Engine, instance: &Arc<Instance>) -> Result<LoadedInstance, String> {
+    pub(super) fn load(engine: &Engine, instance: &Arc<ProgramInstance>) -> Result<LoadedInstance, String> {
         let is_new = !engine.has_program(&instance.program);
         let program = engine.program(&instance.program)?;
         let config = engine.table_of(&instance.config)?;
@@ -370,7 +370,7 @@ impl Engine {
     ///
     /// # Errors
     /// As for [`Engine::program`].
-    pub(crate) fn begun_program(&self, instance: &Arc<Instance>) -> Result<Rc<LoadedProgram>, String> {
+    pub(crate) fn begun_program(&self, instance: &Arc<ProgramInstance>) -> Result<Rc<LoadedProgram>, String> {
         let is_new = !self.has_program(&instance.program);
         let program = self.program(&instance.program)?;
         if is_new {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use exchange::Exchange;
-use exchange::plugin::chain::{ErrorResponse, Instance};
+use exchange::plugin::chain::{ErrorResponse, PluginInstance};
 use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{Assembly, BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
@@ -115,12 +115,12 @@ impl Assembly for Parts<'_> {
         depth: u8,
         name: &str,
         config: &Value,
-    ) -> Result<Option<Arc<Instance>>, String> {
+    ) -> Result<Option<Arc<PluginInstance>>, String> {
         let kind = *plugins::ALL.iter().find(|kind| kind.name == name).ok_or("no such plugin")?;
         (kind.check)(config)?;
         let plugin = self.build(owner, kind, config, None, depth)?;
         let error_response = Meta::of(config).error_response.map(ErrorResponse::new);
-        Ok(Some(Arc::new(Instance {
+        Ok(Some(Arc::new(PluginInstance {
             name: kind.name,
             priority: i64::from(kind.priority),
             phases: kind.phases,
