@@ -8,7 +8,7 @@ use crate::exchange::Exchange;
 
 /// The effect of `plugin` in `phase`, found by running the phase on `exchange`.
 pub fn explain_by_running(plugin: &dyn Plugin, exchange: &mut Exchange, phase: PluginPhase) -> Explained {
-    let before = Before::of(exchange);
+    let before = RequestSnapshot::of(exchange);
     let flow = match phase {
         PluginPhase::Preflight => plugin.preflight(exchange),
         PluginPhase::Rewrite => plugin.rewrite(exchange),
@@ -34,7 +34,7 @@ fn answer(flow: Flow<'_>) -> Option<Explained> {
 }
 
 /// The parts of a request that plugins commonly change.
-struct Before {
+struct RequestSnapshot {
     method: Vec<u8>,
     target: Vec<u8>,
     host: Option<Vec<u8>>,
@@ -43,10 +43,10 @@ struct Before {
     fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl Before {
-    fn of(exchange: &Exchange) -> Before {
+impl RequestSnapshot {
+    fn of(exchange: &Exchange) -> RequestSnapshot {
         let field = |field: message::FieldRef<'_>| (field.name.to_ascii_lowercase(), field.value.to_vec());
-        Before {
+        RequestSnapshot {
             method: exchange.request.method_text().to_vec(),
             target: target(exchange),
             host: exchange.target.forward_host.clone(),
@@ -58,7 +58,7 @@ impl Before {
 
     /// The changes since, in words.
     fn changed(&self, exchange: &Exchange) -> Explained {
-        let now = Before::of(exchange);
+        let now = RequestSnapshot::of(exchange);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut changes = Vec::new();
         if self.method != now.method {

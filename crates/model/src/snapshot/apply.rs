@@ -62,7 +62,7 @@ fn last_of_each(read: Vec<(ObjectKey, ObjectCandidate)>) -> Vec<(ObjectKey, Obje
 }
 
 /// The form compiled under a key before: the object in force, or its closed form.
-struct Before {
+struct PreviousForm {
     object: Option<Arc<Object>>,
     closed: Option<Arc<Object>>,
 }
@@ -72,7 +72,7 @@ struct Work<'a> {
     catalog: &'a Catalog,
     next: Snapshot,
     /// The objects that were touched, as they were before; what was touched again has a later entry, too.
-    before: Vec<(ObjectKey, Before)>,
+    before: Vec<(ObjectKey, PreviousForm)>,
     /// Keys with references that are still to be looked at, referred objects first.
     queue: ResolveQueue<ObjectCandidate>,
     /// Keys that were looked at because something they refer to appeared or went.
@@ -83,7 +83,7 @@ impl Work<'_> {
     /// Decides what is in force under a key.
     fn resolve(&mut self, key: &ObjectKey, candidate: Option<ObjectCandidate>) {
         let present = self.next.get(key).cloned();
-        let before = Before { object: present.clone(), closed: self.closed(key) };
+        let before = PreviousForm { object: present.clone(), closed: self.closed(key) };
         self.before.push((key.clone(), before));
         let old = self.relations(key);
         match candidate {
@@ -233,7 +233,7 @@ impl Work<'_> {
             let faults = faults.into_iter().map(|fault| kept_by(old, fault)).collect();
             return Applied { snapshot: old.clone(), diff: Vec::new(), faults };
         }
-        let difference = |(key, before): (ObjectKey, Before)| {
+        let difference = |(key, before): (ObjectKey, PreviousForm)| {
             let after = next.get(&key).cloned();
             let is_same = |before: &Arc<Object>, after| Arc::ptr_eq(before, after) && !woken.contains(&key);
             let same = match (&before.object, &after) {

@@ -49,7 +49,7 @@ pub(crate) struct SelectionPlan {
 }
 
 /// The plan before, from which balancers continue.
-pub(crate) struct Before<'a> {
+pub(crate) struct PreviousPlan<'a> {
     pub(crate) plan: &'a SelectionPlan,
     /// By node, its index when that plan was made; empty if the set is the same.
     pub(crate) indices: &'a [Option<u32>],
@@ -63,7 +63,7 @@ impl SelectionPlan {
         loads: &Loads,
         stagger: usize,
         parts: Vec<GroupShare>,
-        before: Option<&Before<'_>>,
+        before: Option<&PreviousPlan<'_>>,
     ) -> SelectionPlan {
         let mut share_up_to = 0;
         let planned = |GroupShare { group, is_remote, share }: GroupShare| {
@@ -112,7 +112,7 @@ impl SelectionPlan {
     }
 }
 
-impl Before<'_> {
+impl PreviousPlan<'_> {
     /// The turns of the members of `group` in the plan before.
     fn turns(&self, group: &NodeGroup, is_remote: bool) -> Vec<Option<f64>> {
         let is_same =

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use net::nodes::NodeSet;
 
 use super::divide::divide;
-use super::plan::{Before, SelectionPlan, SelectionRequest};
+use super::plan::{PreviousPlan, SelectionPlan, SelectionRequest};
 use super::subset::{Scope, SubsetIndex};
 use crate::upstream::Upstream;
 use crate::upstream::availability::Availability;
@@ -69,7 +69,7 @@ impl Plans {
     ) -> ScopePlan {
         let Basis { upstream, set, loads, availability, stagger } = *basis;
         let division = divide(set, availability, &upstream.policies, &|node| self.is_in(scope, node));
-        let before = before.map(|before| Before { plan: &before.plan, indices });
+        let before = before.map(|before| PreviousPlan { plan: &before.plan, indices });
         let plan = SelectionPlan::new(upstream.balancer, set, loads, stagger, division.parts, before.as_ref());
         ScopePlan { plan, is_in_panic: division.is_in_panic, is_stale: false }
     }
