@@ -53,7 +53,7 @@ pub mod upstream_ref;
 pub use build::{Assembly, Build, BuildPlugin, NESTED_MAX};
 pub use encode::{BodyEncoder, EncoderFailed};
 pub use explain_by_running::explain_by_running;
-pub use explained::{EffectKind, Choice, Explained, Would};
+pub use explained::{EffectKind, UpstreamChoice, Explained, Would};
 pub use kind::{CheckAmong, CompileCredential, PluginApi, PluginKind};
 pub use phase::{
     BodyNeed, PhaseDecision, Flow, LOG_TASK_MS, LOG_TASKS_MAX, LogTask, NextAttempt, PHASE_WAIT_MS, Plugin,

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use gateway::upstream::balance::{ALL, BalancerKind, Choice, Start, Uses};
+use gateway::upstream::balance::{ALL, BalancerKind, BalanceInput, Start, Uses};
 use gateway::upstream::loads::Loads;
 use gateway::upstream::select::group::NodeGroup;
 use net::endpoint::Endpoint;
@@ -51,7 +51,7 @@ fn choice_ns(kind: &BalancerKind, set: &NodeSet, group: &NodeGroup) -> f64 {
         // Keys and random numbers spread by a multiplication (Fibonacci hashing).
         let random = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let key_hash = (random >> 32) as u32;
-        let choice = Choice {
+        let choice = BalanceInput {
             set,
             group,
             loads: &loads,

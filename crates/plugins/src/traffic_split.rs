@@ -46,7 +46,7 @@ use exchange::Exchange;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
-use exchange::plugin::{Build, Choice, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, UpstreamRef};
+use exchange::plugin::{Build, UpstreamChoice, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, UpstreamRef};
 use model::check;
 use model::{Catalog, Id, ObjectKind, schema};
 use router::vars::{Expression, VariableSource};
@@ -275,8 +275,8 @@ impl Plugin for TrafficSplit {
             }
             // The turn of this request is not taken, so that the share of others does not change.
             let with_share = rule.choices.iter().zip(rule.turns.shares()).filter(|(_, share)| *share > 0.0);
-            let choices: Vec<Choice> =
-                with_share.map(|(upstream, share)| Choice { upstream: upstream.clone(), share }).collect();
+            let choices: Vec<UpstreamChoice> =
+                with_share.map(|(upstream, share)| UpstreamChoice { upstream: upstream.clone(), share }).collect();
             if let [only] = &choices[..] {
                 exchange.decision.upstream.clone_from(&only.upstream);
             }

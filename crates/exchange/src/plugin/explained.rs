@@ -19,12 +19,12 @@ pub struct Explained {
     /// The effect of the plugin; none if the request passes it unchanged, or that is not known.
     pub would: Option<Would>,
     /// The upstreams that the plugin divides such requests among; empty if it does not, or there is only one.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<UpstreamChoice>,
 }
 
 /// One upstream that a plugin may choose.
 #[derive(Clone, Debug)]
-pub struct Choice {
+pub struct UpstreamChoice {
     /// None: that of the route.
     pub upstream: Option<UpstreamRef>,
     /// Its share of the requests, in percent.
@@ -115,7 +115,7 @@ impl Explained {
     }
 
     /// The plugin divides such requests among these upstreams; `text` names the rule, and the shares are added to it.
-    pub fn divides(text: &str, choices: Vec<Choice>) -> Explained {
+    pub fn divides(text: &str, choices: Vec<UpstreamChoice>) -> Explained {
         let named = choices.iter().map(|choice| {
             let name = choice.upstream.as_ref().map_or("that of the route", |upstream| upstream.identity());
             let name = name.strip_prefix("/upstreams/").unwrap_or(name);

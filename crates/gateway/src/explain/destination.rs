@@ -14,7 +14,7 @@ use crate::h1::encode;
 use crate::runtime::{Generation, Route};
 use crate::upstream::{PassHost, Upstream};
 use exchange::Exchange;
-use exchange::plugin::{Choice, UpstreamRef};
+use exchange::plugin::{UpstreamChoice, UpstreamRef};
 
 /// Endpoints that are listed; an upstream may have thousands.
 const CANDIDATES_MAX: usize = 100;
@@ -139,8 +139,8 @@ pub(super) fn candidates(upstream: &Upstream) -> Value {
 }
 
 /// The upstreams that a plugin divides such requests among, each with its share and its endpoints.
-pub(super) fn choices(generation: &Generation, route: Option<&Arc<Route>>, choices: &[Choice]) -> Value {
-    let of_choice = |choice: &Choice| {
+pub(super) fn choices(generation: &Generation, route: Option<&Arc<Route>>, choices: &[UpstreamChoice]) -> Value {
+    let of_choice = |choice: &UpstreamChoice| {
         let found = upstream(generation, route, choice.upstream.as_ref());
         json!({ "share": (choice.share * 10.0).round() / 10.0, "upstream": found.map(candidates) })
     };

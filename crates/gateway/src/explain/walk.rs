@@ -10,7 +10,7 @@ use crate::runtime::{ConsumerPlugins, Generation, Route};
 use exchange::Exchange;
 use exchange::plugin::chain::{Chain, PluginInstance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
-use exchange::plugin::{EffectKind, Choice, Explained, PluginPhase};
+use exchange::plugin::{EffectKind, UpstreamChoice, Explained, PluginPhase};
 
 /// The plugins, and whether one of them answers the request.
 pub(super) struct Walk {
@@ -19,7 +19,7 @@ pub(super) struct Walk {
     /// The plugin that answers the request.
     pub(super) ended_by: Option<&'static str>,
     /// The upstreams that the last plugin to choose one divides such requests among; empty if there is one for all.
-    pub(super) choices: Vec<Choice>,
+    pub(super) choices: Vec<UpstreamChoice>,
 }
 
 /// The phases before an endpoint is selected, in which a plugin may answer.

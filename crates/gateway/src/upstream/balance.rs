@@ -70,7 +70,7 @@ pub struct Start<'a> {
 }
 
 /// The facts that a balancer may use when it chooses.
-pub struct Choice<'a> {
+pub struct BalanceInput<'a> {
     /// The set that the group belongs to.
     pub set: &'a NodeSet,
     /// The nodes that may be chosen; the balancer was built for them.
@@ -89,7 +89,7 @@ pub struct Choice<'a> {
     pub failed: Option<u64>,
 }
 
-impl Choice<'_> {
+impl BalanceInput<'_> {
     /// Whether the request was tried at this member already.
     #[inline]
     pub fn is_tried(&self, member: usize) -> bool {
@@ -111,7 +111,7 @@ impl Choice<'_> {
 /// A balancing method's state in one worker for one group. Members are named by their index in the group.
 pub trait Balancer {
     /// The chosen member; `None` if all were tried.
-    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize>;
+    fn choose(&mut self, choice: &BalanceInput<'_>) -> Option<usize>;
     /// Takes note of the requests in flight at a member, for methods with [`Uses::LoadChanges`].
     fn load_changed(&mut self, _member: usize, _active: u32) {}
     /// A number for each member that is lower the sooner its next turn is; empty for methods without turns. The next
@@ -249,7 +249,7 @@ pub(super) mod testing {
             let Bench { set, group, loads, balancer, .. } = self;
             let (key_hash, random, now_ms) = (self.key_hash, self.random, self.now_ms);
             let failed = tried.last().copied();
-            let choice = Choice { set, group, loads, key_hash, random, now_ms, tried, failed };
+            let choice = BalanceInput { set, group, loads, key_hash, random, now_ms, tried, failed };
             balancer.choose(&choice).map(|member| self.group.node(member))
         }
 

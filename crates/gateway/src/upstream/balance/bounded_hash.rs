@@ -3,7 +3,7 @@
 //! node on the ring. A hot key then spreads over as many nodes as it needs. Each worker counts its own requests.
 
 use super::consistent_hash::{GroupRing, derive_ring};
-use super::{Balancer, BalancerKind, Choice, Start, Uses};
+use super::{Balancer, BalancerKind, BalanceInput, Start, Uses};
 
 /// The most requests in flight at a node, for its share by weight.
 const BOUND: f64 = 1.25;
@@ -38,14 +38,14 @@ impl BoundedHash {
 
     /// Whether `member` may take one more request: fewer than its share of all requests, this one included, times the
     /// bound, rounded up.
-    fn has_room(&self, choice: &Choice<'_>, member: usize) -> bool {
+    fn has_room(&self, choice: &BalanceInput<'_>, member: usize) -> bool {
         let share = choice.group.weight(member) / choice.group.weight_total();
         f64::from(self.active[member]) < ((self.active_total + 1) as f64 * share * BOUND).ceil()
     }
 }
 
 impl Balancer for BoundedHash {
-    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+    fn choose(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         let mut untried = self.ring.untried(choice)?;
         let first = untried.next()?;
         if self.has_room(choice, first) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use stdx::hash::{crc32, crc32_continue};
 
 use super::super::select::group::NodeGroup;
-use super::{Balancer, BalancerKind, Choice, Start, Uses};
+use super::{Balancer, BalancerKind, BalanceInput, Start, Uses};
 use net::nodes::{ResolvedNode, NodeSet};
 
 /// Points per unit of reduced weight, as in nginx and APISIX.
@@ -107,7 +107,7 @@ impl GroupRing {
     }
 
     /// The members that were not tried in the order of the ring from the request's key on, with repetitions.
-    pub(super) fn untried<'c>(&'c self, choice: &'c Choice<'_>) -> Option<impl Iterator<Item = usize> + 'c> {
+    pub(super) fn untried<'c>(&'c self, choice: &'c BalanceInput<'_>) -> Option<impl Iterator<Item = usize> + 'c> {
         // Otherwise a search of the whole ring would find out that none is left.
         if choice.tried.len() >= choice.group.len() && !choice.has_untried() {
             return None;
@@ -127,7 +127,7 @@ fn shared(set: &NodeSet) -> Option<&Ring> {
 pub struct ConsistentHash(GroupRing);
 
 impl Balancer for ConsistentHash {
-    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+    fn choose(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         self.0.untried(choice)?.next()
     }
 }

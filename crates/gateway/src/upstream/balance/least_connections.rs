@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::super::select::group::{NodeGroup, STARTED_PART};
-use super::{Balancer, BalancerKind, Choice, Start, Uses};
+use super::{Balancer, BalancerKind, BalanceInput, Start, Uses};
 
 /// The node with the fewest requests in flight for its weight.
 pub static KIND: BalancerKind = BalancerKind {
@@ -89,7 +89,7 @@ impl LeastConnections {
 
     /// Lets members be chosen that have waited.
     #[cold]
-    fn release(&mut self, choice: &Choice<'_>) {
+    fn release(&mut self, choice: &BalanceInput<'_>) {
         while let Some(Reverse((due, member))) = self.waiting.peek().copied() {
             if due > self.turn {
                 return;
@@ -156,7 +156,7 @@ fn load(active: u32, weight: f64) -> f64 {
 }
 
 impl Balancer for LeastConnections {
-    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+    fn choose(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         if !self.waiting.is_empty() {
             self.release(choice);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use stdx::hash::{crc32, crc32_continue};
 
-use super::{Balancer, BalancerKind, Choice, Uses, next_random};
+use super::{Balancer, BalancerKind, BalanceInput, Uses, next_random};
 use net::nodes::ResolvedNode;
 
 /// Places of a table: a prime, so that every step visits all of them, and a hundred times the nodes of most upstreams
@@ -50,7 +50,7 @@ fn address_hash(node: &ResolvedNode) -> u32 {
 impl MaglevTables {
     /// The untried member with the highest score for the key (weighted rendezvous hashing): for a group of which the table
     /// has few places. A member that leaves the group moves only its own keys.
-    fn highest(&self, choice: &Choice<'_>) -> Option<usize> {
+    fn highest(&self, choice: &BalanceInput<'_>) -> Option<usize> {
         let score = |member: usize| {
             let address = u64::from(self.addresses[choice.group.node(member)]);
             let hash = next_random(&mut (u64::from(choice.key_hash) << 32 | address));
@@ -120,7 +120,7 @@ fn table(nodes: &[(u32, &ResolvedNode)]) -> Box<[u32]> {
 pub struct Maglev;
 
 impl Balancer for Maglev {
-    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+    fn choose(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         let tables: &MaglevTables = choice.set.derived.as_deref()?.downcast_ref()?;
         let table = tables.places.get(&choice.group.priority)?;
         let mut hash = choice.key_hash;

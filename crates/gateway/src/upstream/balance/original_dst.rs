@@ -1,7 +1,7 @@
 //! No choice at all: sessions of layer 4 go to the destination of their client, which `upstream/original.rs` judges, so that the
 //! upstream has no nodes. A caller that asks for a node nevertheless gets none.
 
-use super::{Balancer, BalancerKind, Choice, Uses};
+use super::{Balancer, BalancerKind, BalanceInput, Uses};
 
 /// Chooses no node.
 pub static KIND: BalancerKind =
@@ -10,7 +10,7 @@ pub static KIND: BalancerKind =
 struct NoChoice;
 
 impl Balancer for NoChoice {
-    fn choose(&mut self, _choice: &Choice<'_>) -> Option<usize> {
+    fn choose(&mut self, _choice: &BalanceInput<'_>) -> Option<usize> {
         None
     }
 }

@@ -3,7 +3,7 @@
 //! after Mitzenmacher; the peak-sensitive average as in Finagle.) Each worker has its own averages. A node without recent
 //! responses costs as much as the average response, so that it gets its share and no more.
 
-use super::{Balancer, BalancerKind, Choice, Uses, next_random};
+use super::{Balancer, BalancerKind, BalanceInput, Uses, next_random};
 
 /// The better of two nodes, by response time weighted to the recent past and by requests in flight.
 pub static KIND: BalancerKind =
@@ -12,7 +12,7 @@ pub static KIND: BalancerKind =
 /// The averages are in [`Loads`](super::Loads).
 pub struct PeakEwma;
 
-fn score(choice: &Choice<'_>, member: usize) -> f64 {
+fn score(choice: &BalanceInput<'_>, member: usize) -> f64 {
     let latency_us = choice.loads.latency_us(choice.group.node(member), choice.now_ms);
     let weight = match choice.group.is_starting() {
         true => choice.group.weight_whole(member),
@@ -23,7 +23,7 @@ fn score(choice: &Choice<'_>, member: usize) -> f64 {
 }
 
 /// The better of two members, each given as its place among `count` candidates.
-fn better_of_two(choice: &Choice<'_>, count: usize, nth: impl Fn(usize) -> usize) -> Option<usize> {
+fn better_of_two(choice: &BalanceInput<'_>, count: usize, nth: impl Fn(usize) -> usize) -> Option<usize> {
     if count < 2 {
         return (count == 1).then(|| nth(0));
     }
@@ -41,7 +41,7 @@ fn better_of_two(choice: &Choice<'_>, count: usize, nth: impl Fn(usize) -> usize
 /// Whether a member that starts slowly is not chosen although it is the better one: drawn by the part of its share that it
 /// gets.
 #[cold]
-fn is_passed_over(choice: &Choice<'_>, member: usize) -> bool {
+fn is_passed_over(choice: &BalanceInput<'_>, member: usize) -> bool {
     // Another number than the one that has drawn the members.
     let random = next_random(&mut choice.random.clone());
     random as f64 / u64::MAX as f64 > choice.group.start(member)
@@ -49,7 +49,7 @@ fn is_passed_over(choice: &Choice<'_>, member: usize) -> bool {
 
 impl Balancer for PeakEwma {
     #[inline]
-    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+    fn choose(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         if choice.tried.is_empty() {
             return better_of_two(choice, choice.group.len(), |member| member);
         }

@@ -2,7 +2,7 @@
 //! flight for its weight (Mitzenmacher, "The power of two choices in randomized load balancing", 2001; nginx's `random two
 //! least_conn`). Costs the same among three nodes and among thousands. Each worker counts its own requests.
 
-use super::{Balancer, BalancerKind, Choice, Start, Uses, next_random};
+use super::{Balancer, BalancerKind, BalanceInput, Start, Uses, next_random};
 
 /// Draws for each of the two nodes: tried nodes and the same one are drawn again. Behind them all nodes are looked at.
 const DRAWS_MAX: usize = 8;
@@ -53,13 +53,13 @@ impl RandomTwo {
 /// Whether `other` has fewer requests in flight for its weight than `best`. Among idle nodes the one drawn first stays,
 /// so that they share by weight.
 #[inline]
-fn is_better(choice: &Choice<'_>, other: usize, best: usize) -> bool {
+fn is_better(choice: &BalanceInput<'_>, other: usize, best: usize) -> bool {
     let load = |member: usize| f64::from(choice.active(member));
     load(other) * choice.group.weight(best) < load(best) * choice.group.weight(other)
 }
 
 impl Balancer for RandomTwo {
-    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+    fn choose(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         let count = choice.group.len();
         if count == 0 {
             return None;

@@ -10,7 +10,7 @@ use std::collections::binary_heap::PeekMut;
 
 use smallvec::SmallVec;
 
-use super::{Balancer, BalancerKind, Choice, Start, Uses};
+use super::{Balancer, BalancerKind, BalanceInput, Start, Uses};
 
 /// The time at which all due times are set back, long before they lose precision.
 const TIME_MAX: f64 = 1_048_576.0;
@@ -88,7 +88,7 @@ impl RoundRobin {
 
     /// Has the member at which the last attempt failed lose its next turn. The retry takes a turn of another
     /// one, so that otherwise of two members the dead one would be the first of every request.
-    fn charge(&mut self, choice: &Choice<'_>) {
+    fn charge(&mut self, choice: &BalanceInput<'_>) {
         let count = self.strides.len();
         let Some(failed) = choice.failed.filter(|_| count <= DEBTORS_MAX) else { return };
         let is_failed = |member: &usize| choice.set.nodes[choice.group.node(*member)].endpoint.id == failed;
@@ -98,7 +98,7 @@ impl RoundRobin {
     /// As [`turn`](Self::turn), but leaves tried members where they are. Debts wait for another turn: behind a
     /// debtor may be a member that was tried, and an attempt at it would be the last one in vain.
     #[cold]
-    fn turn_untried(&mut self, choice: &Choice<'_>) -> Option<usize> {
+    fn turn_untried(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         self.charge(choice);
         let mut tried: SmallVec<[Due; 4]> = SmallVec::new();
         while let Some(first) = self.heap.peek_mut() {
@@ -124,7 +124,7 @@ impl RoundRobin {
 
 impl Balancer for RoundRobin {
     #[inline]
-    fn choose(&mut self, choice: &Choice<'_>) -> Option<usize> {
+    fn choose(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         let chosen = if choice.tried.is_empty() { self.turn() } else { self.turn_untried(choice) };
         if self.now > TIME_MAX {
             self.set_back();

@@ -8,7 +8,7 @@ use net::nodes::NodeSet;
 use super::divide::GroupShare;
 use super::group::NodeGroup;
 use super::share::WHOLE;
-use crate::upstream::balance::{Balancer, BalancerKind, Choice, Start, next_random};
+use crate::upstream::balance::{Balancer, BalancerKind, BalanceInput, Start, next_random};
 use crate::upstream::loads::Loads;
 
 /// The facts of one choice.
@@ -84,7 +84,7 @@ impl SelectionPlan {
         let first = if self.is_shared { self.drawn(&request) } else { 0 };
         let SelectionRequest { key_hash, random, now_ms, tried, failed, .. } = request;
         let mut in_group = |Planned { group, balancer, .. }: &mut Planned| {
-            let choice = Choice { set, group, loads, key_hash, random, now_ms, tried, failed };
+            let choice = BalanceInput { set, group, loads, key_hash, random, now_ms, tried, failed };
             balancer.choose(&choice).map(|member| group.node(member))
         };
         if let Some(node) = self.groups.get_mut(first).and_then(&mut in_group) {

@@ -17,7 +17,7 @@ pub(super) struct Journey {
     /// The upstream with its endpoints.
     upstream: Option<JourneyUpstream>,
     /// The upstreams that a plugin divides such requests among.
-    choices: Vec<Choice>,
+    choices: Vec<JourneyChoice>,
     /// The number of all candidates; the record lists the first ones.
     considered_total: usize,
 }
@@ -47,7 +47,7 @@ struct Forwarded {
 }
 
 #[derive(Debug, Deserialize)]
-struct Choice {
+struct JourneyChoice {
     share: f64,
     upstream: Option<JourneyUpstream>,
 }
