@@ -69,7 +69,7 @@ pub struct CompileFault {
 }
 
 /// Compiles changes and keeps what did not change.
-pub struct Compiler {
+pub struct SnapshotCompiler {
     kinds: FastMap<&'static str, &'static PluginKind>,
     /// Extensions that the settings name.
     fixed: FixedExtensions,
@@ -127,7 +127,7 @@ struct Dirty {
     global: bool,
 }
 
-impl Compiler {
+impl SnapshotCompiler {
     /// A compiler for these kinds of plugins, in this router mode; nothing is compiled yet. Names are looked up through
     /// the services' resolver.
     pub fn new(
@@ -135,7 +135,7 @@ impl Compiler {
         mode: Mode,
         default_timeouts: Timeouts,
         services: Arc<Services>,
-    ) -> Compiler {
+    ) -> SnapshotCompiler {
         let empty_chain = Arc::new(Chain::default());
         let current = Runtime {
             revision: 0,
@@ -153,7 +153,7 @@ impl Compiler {
             tls: None,
             sites: Arc::default(),
         };
-        Compiler {
+        SnapshotCompiler {
             kinds: kinds.iter().map(|kind| (kind.name, *kind)).collect(),
             fixed: FixedExtensions::default(),
             states: Arc::default(),
@@ -184,14 +184,14 @@ impl Compiler {
     /// Resolves references to secrets and environment variables by `values`; without it no reference can be resolved.
     /// When a value changes, the objects that refer to it have to be applied again.
     #[must_use]
-    pub fn with_secrets(mut self, values: Arc<dyn SecretValues>) -> Compiler {
+    pub fn with_secrets(mut self, values: Arc<dyn SecretValues>) -> SnapshotCompiler {
         self.secrets = values;
         self
     }
 
     /// Has the plugins of these extensions, which the settings name, beside the kinds and the extensions among the objects.
     #[must_use]
-    pub fn with_fixed_extensions(mut self, extensions: &[LoadedVersion]) -> Compiler {
+    pub fn with_fixed_extensions(mut self, extensions: &[LoadedVersion]) -> SnapshotCompiler {
         let code = |version: &LoadedVersion| {
             let code = version.code.downcast_ref::<LoadedCode>()?;
             Some((code.name, version.clone()))
@@ -202,14 +202,14 @@ impl Compiler {
 
     /// Stream routes may name `protocols`.
     #[must_use]
-    pub fn with_protocols(mut self, protocols: &'static [&'static ProtocolKind]) -> Compiler {
+    pub fn with_protocols(mut self, protocols: &'static [&'static ProtocolKind]) -> SnapshotCompiler {
         self.protocols = protocols;
         self
     }
 
     /// Compiles scripts in objects with `scripts`.
     #[must_use]
-    pub fn with_scripts(mut self, scripts: Option<Arc<dyn Scripts>>) -> Compiler {
+    pub fn with_scripts(mut self, scripts: Option<Arc<dyn Scripts>>) -> SnapshotCompiler {
         self.scripts = scripts;
         self
     }

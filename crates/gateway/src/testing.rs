@@ -21,7 +21,7 @@ use router::{Mode, Router};
 use serde_json::Value;
 use stdx::persistent::{ChunkedVec, ShardedMap};
 
-use crate::compile::Compiler;
+use crate::compile::SnapshotCompiler;
 use crate::runtime::{Consumers, Runtime, StreamRoute};
 
 pub use scene::{Outcome, Scene};
@@ -50,7 +50,7 @@ pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(ObjectKind,
         Change { key, written: Some(written) }
     });
     let applied = Snapshot::empty().apply(&catalog, &changes.collect::<Vec<_>>(), 1, FaultPolicy::Strict);
-    let mut compiler = Compiler::new(kinds, Mode::default(), Timeouts::default(), Arc::new(services()));
+    let mut compiler = SnapshotCompiler::new(kinds, Mode::default(), Timeouts::default(), Arc::new(services()));
     let (runtime, faults) = compiler.apply(&applied);
     assert!(faults.is_empty(), "{faults:?}");
     runtime

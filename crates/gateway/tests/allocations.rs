@@ -17,7 +17,7 @@ use exchange::options::Timeouts;
 use exchange::options::{Limits, Options};
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
-use gateway::compile::Compiler;
+use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
 use model::catalog::Catalog;
 use model::snapshot::{Change, FaultPolicy, Snapshot};
@@ -371,7 +371,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, FaultPolicy::Strict);
     let resolver = Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).unwrap();
     let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
-    let mut compiler = Compiler::new(&[], router::Mode::default(), Timeouts::default(), services.clone());
+    let mut compiler = SnapshotCompiler::new(&[], router::Mode::default(), Timeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!((runtime.revision, faults), (1, Vec::new()));
     let config = EngineConfig {

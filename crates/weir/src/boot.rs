@@ -41,7 +41,7 @@ use discovery::registration::{ProxyAddresses, Registration, RegistrationConfig};
 use discovery::{Discovery, DiscoveryConfig};
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
-use gateway::compile::Compiler;
+use gateway::compile::SnapshotCompiler;
 use gateway::runtime::Runtime;
 use model::instance::InstanceInfo;
 use model::report::ExplainSession;
@@ -313,10 +313,10 @@ fn outbound_policy(settings: &Settings) -> OutboundPolicy {
     OutboundPolicy { allow: settings.outbound_allow.clone() }
 }
 
-fn compiler(settings: &Settings, services: Arc<Services>, secrets: Arc<Secrets>) -> Compiler {
+fn compiler(settings: &Settings, services: Arc<Services>, secrets: Arc<Secrets>) -> SnapshotCompiler {
     let timeouts = options::engine(settings, &Arc::default()).upstream_timeouts;
     let usable = catalog::usable_kinds(settings);
-    let compiler = Compiler::new(&usable, settings.router_mode.into(), timeouts, services);
+    let compiler = SnapshotCompiler::new(&usable, settings.router_mode.into(), timeouts, services);
     compiler
         .with_secrets(secrets)
         .with_scripts(plugins::scripts())

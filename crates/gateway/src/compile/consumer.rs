@@ -12,7 +12,7 @@ use model::snapshot::{Object, Snapshot};
 use model::{ObjectKey, ObjectKind};
 use serde_json::Value;
 
-use super::{Compiler, extension, reference};
+use super::{SnapshotCompiler, extension, reference};
 use crate::runtime::ConsumerPlugins;
 use exchange::exchange::Consumer;
 use exchange::failure::Cause;
@@ -21,7 +21,7 @@ pub(super) fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &ObjectKey) ->
     snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Compiles consumers with their credentials, or takes them out.
     pub(super) fn compile_consumers(&mut self, snapshot: &Snapshot, mut keys: BTreeSet<ObjectKey>) {
         if keys.is_empty() {

@@ -9,14 +9,14 @@ use net::nodes::{NodeSet, NodePlan, PlannedNode};
 use parking_lot::Mutex;
 use stdx::published::Published;
 
-use super::Compiler;
+use super::SnapshotCompiler;
 use crate::upstream::Discovered;
 use exchange::plugin::services::Services;
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Follows services of registries through `directory`; without it, upstreams with a registry have no nodes.
     #[must_use]
-    pub fn with_directory(mut self, directory: Arc<dyn ServiceDirectory>) -> Compiler {
+    pub fn with_directory(mut self, directory: Arc<dyn ServiceDirectory>) -> SnapshotCompiler {
         self.directory = Some(directory);
         self
     }

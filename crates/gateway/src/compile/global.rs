@@ -4,11 +4,11 @@ use model::snapshot::Snapshot;
 use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value};
 
-use super::Compiler;
+use super::SnapshotCompiler;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Compiles all global rules anew; there are few of them.
     pub(super) fn compile_global(&mut self, snapshot: &Snapshot) {
         let mut rules: Vec<_> = snapshot.iter(ObjectKind::GlobalRule).cloned().collect();

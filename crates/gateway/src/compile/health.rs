@@ -10,15 +10,15 @@ use net::tls::client::ClientTls;
 use net::tls::identity::{ALPN_HTTP1, ALPN_HTTP2, ClientIdentity};
 use stdx::published::Published;
 
-use super::Compiler;
+use super::SnapshotCompiler;
 use crate::upstream::health::monitor::HealthMonitor;
 use crate::upstream::health::{self, Health, HttpRequest, Probe, ProbeHost, ProbeKind};
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Has `monitor` check the upstreams that say so; without it no node is asked, as in commands that
     /// only read a configuration.
     #[must_use]
-    pub fn with_health(mut self, monitor: Arc<HealthMonitor>) -> Compiler {
+    pub fn with_health(mut self, monitor: Arc<HealthMonitor>) -> SnapshotCompiler {
         self.health = Some(monitor);
         self
     }

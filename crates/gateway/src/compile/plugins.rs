@@ -17,7 +17,7 @@ use stdx::hash::FastMap;
 
 use super::body_variables::names_body;
 use super::extension::{self, FixedExtensions, PluginSource};
-use super::{CompileFault, Compiler, reference, required};
+use super::{CompileFault, SnapshotCompiler, reference, required};
 use exchange::plugin::chain::{ErrorResponse, PluginInstance};
 use exchange::plugin::scripts::Scripts;
 use exchange::plugin::services::Services;
@@ -36,7 +36,7 @@ struct Prepared<'a> {
     filter: Option<Expression>,
 }
 
-impl Compiler {
+impl SnapshotCompiler {
     /// The instance of plugin `name` with `config`, written in `owner`: the present one if none of its inputs has
     /// changed. `None` if it is switched off.
     ///
@@ -129,7 +129,7 @@ impl Compiler {
         }))
     }
 
-    /// As [`Compiler::instance`] for layer 4; nothing also if the plugin is for HTTP alone.
+    /// As [`SnapshotCompiler::instance`] for layer 4; nothing also if the plugin is for HTTP alone.
     ///
     /// # Errors
     /// Why it cannot be built.
@@ -205,7 +205,7 @@ struct PluginBuildContext<'c> {
 }
 
 impl<'c> PluginBuildContext<'c> {
-    fn new(compiler: &'c Compiler, snapshot: &'c Snapshot) -> PluginBuildContext<'c> {
+    fn new(compiler: &'c SnapshotCompiler, snapshot: &'c Snapshot) -> PluginBuildContext<'c> {
         PluginBuildContext {
             kinds: &compiler.kinds,
             fixed: &compiler.fixed,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::ObjectKey;
 use model::resource::{CircuitBreaker, FailureRate, OutlierEjection, RequestLimits, Upstream as Written};
 
-use super::Compiler;
+use super::SnapshotCompiler;
 use crate::upstream::Upstream;
 use crate::upstream::protection::{
     Breaker, Ejection, FailureStatuses, LatencyRule, Protection, QueueRule, SharedProtection, UNLIMITED,
@@ -56,7 +56,7 @@ pub(super) fn compile(
     }))
 }
 
-impl Compiler {
+impl SnapshotCompiler {
     /// The bulkhead of the route or consumer under `key`.
     pub(super) fn bulkhead(&mut self, key: &ObjectKey, limits: Option<&RequestLimits>) -> Option<Bulkhead> {
         limits.map(|limits| self.bulkheads.of(&key.path(), limits.max_requests))

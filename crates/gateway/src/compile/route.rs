@@ -11,7 +11,7 @@ use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
 
 use super::consumer::in_force_or_closed;
-use super::{Compiler, required};
+use super::{SnapshotCompiler, required};
 use crate::runtime::Route;
 use exchange::exchange::{RouteInfo, ServiceName};
 use exchange::failure::Cause;
@@ -21,7 +21,7 @@ use exchange::overload::Priority;
 use exchange::plugin::chain::Chain;
 use exchange::plugin::scripts::HeldCondition;
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Compiles the route under `key` as it is now, or takes it out if it is gone or switched off.
     pub(super) fn compile_route(&mut self, snapshot: &Snapshot, key: &ObjectKey) {
         self.remove_route(&key.id);

@@ -9,7 +9,7 @@ use model::resource::{
 };
 use router::vars::Template;
 
-use super::Compiler;
+use super::SnapshotCompiler;
 use crate::upstream::select::Policies;
 use crate::upstream::select::slow_start::SlowStart;
 use crate::upstream::select::sticky::{Sticky, StickyMode};
@@ -20,10 +20,10 @@ use crate::upstream::select::zone::ZonePreference;
 /// sessions of most applications.
 const LEARNED_TTL_MS: u64 = 3_600_000;
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Prefers nodes in this zone for upstreams that ask for it; without it no upstream prefers any.
     #[must_use]
-    pub fn with_zone(mut self, zone: Option<&str>) -> Compiler {
+    pub fn with_zone(mut self, zone: Option<&str>) -> SnapshotCompiler {
         self.zone = zone.map(Box::from);
         self
     }

@@ -9,10 +9,10 @@ use net::tls::server::SiteCertificate;
 use net::tls::server::site::{Site, SiteState};
 
 use super::expiry::ExpiredCertificates;
-use super::{CompileFault, Compiler};
+use super::{CompileFault, SnapshotCompiler};
 use crate::runtime::Runtime;
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Puts a site in the place of the one with this id, or takes it out.
     pub(super) fn place_site(&mut self, id: &Arc<str>, site: Option<Site>) {
         let table = Arc::make_mut(&mut self.current.sites);

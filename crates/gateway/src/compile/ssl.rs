@@ -15,13 +15,13 @@ use net::tls::server::{ServerTls, Versions};
 use router::vars::Pattern;
 
 use super::expiry::ExpiredCertificates;
-use super::{CompileFault, Compiler};
+use super::{CompileFault, SnapshotCompiler};
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Handshakes are made under these settings, and expired certificates treated so; without it `ssl` objects are not
     /// compiled.
     #[must_use]
-    pub fn with_tls(mut self, tls: Arc<ServerTls>, expired: ExpiredCertificates) -> Compiler {
+    pub fn with_tls(mut self, tls: Arc<ServerTls>, expired: ExpiredCertificates) -> SnapshotCompiler {
         self.current.tls = Some(tls);
         self.expiry.policy = expired;
         self
@@ -29,7 +29,7 @@ impl Compiler {
 
     /// Staples these OCSP responses to the certificates of objects that ask for it.
     #[must_use]
-    pub fn with_staples(mut self, staples: Arc<dyn Staples>) -> Compiler {
+    pub fn with_staples(mut self, staples: Arc<dyn Staples>) -> SnapshotCompiler {
         self.staples = Some(staples);
         self
     }

@@ -8,7 +8,7 @@ use model::resource::{Resource, UpstreamScheme, Service, SniffedProtocol, Stream
 use model::snapshot::{Object, Snapshot};
 use model::{Id, ObjectKey, ObjectKind};
 
-use super::Compiler;
+use super::SnapshotCompiler;
 use super::consumer::in_force_or_closed;
 use super::upstream::milliseconds;
 use crate::runtime::StreamRoute;
@@ -23,7 +23,7 @@ use net::proxy_protocol::ProxyHeaderVersion;
 use net::sniff::FirstProtocol;
 use router::vars::Expression;
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Compiles the stream routes under `keys` as they are now, or takes them out.
     pub(super) fn compile_stream_routes(&mut self, snapshot: &Snapshot, keys: &BTreeSet<ObjectKey>) {
         if keys.is_empty() {

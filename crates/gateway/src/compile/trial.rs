@@ -9,7 +9,7 @@ use model::snapshot::Applied;
 use router::Mode;
 use stdx::hash::FastMap;
 
-use super::Compiler;
+use super::SnapshotCompiler;
 use super::extension::FixedExtensions;
 use crate::runtime::Runtime;
 use exchange::options::Timeouts;
@@ -35,7 +35,7 @@ pub struct Trial {
     zone: Option<Box<str>>,
 }
 
-impl Compiler {
+impl SnapshotCompiler {
     /// The parts of this compiler that trials are compiled with.
     pub fn trial(&self) -> Trial {
         Trial {
@@ -61,7 +61,7 @@ impl Trial {
     pub fn apply(&self, runtime: &Runtime, applied: &Applied) -> Result<Arc<Runtime>, String> {
         let services = Arc::new(self.services.apart());
         // The mode is that of the router of `runtime`, which replaces this one.
-        let mut compiler = Compiler::new(&[], Mode::default(), self.default_timeouts, services);
+        let mut compiler = SnapshotCompiler::new(&[], Mode::default(), self.default_timeouts, services);
         compiler.kinds.clone_from(&self.kinds);
         compiler.fixed.clone_from(&self.fixed);
         compiler.states = Arc::new(StateRegistry::over(self.states.clone()));

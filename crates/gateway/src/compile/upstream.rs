@@ -13,7 +13,7 @@ use model::{ObjectKey, ObjectKind};
 use router::vars::Template;
 use stdx::published::Published;
 
-use super::{CompileFault, Compiler, HeldUpstream, protection, retry, route};
+use super::{CompileFault, SnapshotCompiler, HeldUpstream, protection, retry, route};
 use crate::upstream::balance::{self, BalancerKind};
 use crate::upstream::original::OriginalPolicy;
 use crate::upstream::{HashKey, PassHost, Upstream};
@@ -21,7 +21,7 @@ use net::endpoint::{KeepAlive, EndpointProtocol};
 use net::nodes::{NodeMetadata, NodeSet, NodePlan, PlannedNode};
 use serde_json::Value;
 
-impl Compiler {
+impl SnapshotCompiler {
     /// Compiles the upstream that `owner` is or embeds, or takes it out.
     pub(super) fn compile_upstream(&mut self, snapshot: &Snapshot, owner: &ObjectKey) {
         let identity: Arc<str> = owner.path().into();

@@ -7,11 +7,11 @@ use model::resource::{HttpVersion, Resource, UpstreamScheme, Ssl, SslType, Upstr
 use model::snapshot::Snapshot;
 use model::{Id, ObjectKey, ObjectKind};
 
-use super::Compiler;
+use super::SnapshotCompiler;
 use net::tls::client::ClientTls;
 use net::tls::identity::{ALPN_HTTP1, ALPN_HTTP2, ALPN_HTTP2_OR_HTTP1, CertificateAndKey, ClientIdentity};
 
-impl Compiler {
+impl SnapshotCompiler {
     /// The identity of connections to the nodes of `upstream`; nothing for a scheme without TLS.
     ///
     /// # Errors

@@ -19,7 +19,7 @@ use super::names::{self, Names};
 use super::plan::{Plan, Plant, proxy_address, second_address};
 use super::plugins;
 use crate::command::{self, Closing, Command, Handle};
-use crate::compile::Compiler;
+use crate::compile::SnapshotCompiler;
 use crate::context::ContextParts;
 use crate::observe::idle_counts::IdleState;
 use crate::runtime::Runtime;
@@ -54,7 +54,7 @@ pub(crate) struct Gateway {
 
 /// The control side: the snapshot, its compiler and the revision.
 struct Control {
-    compiler: Compiler,
+    compiler: SnapshotCompiler,
     snapshot: Snapshot,
     revision: u64,
 }
@@ -141,7 +141,7 @@ impl Gateway {
         };
         let resolver = Resolver::start(Arc::new(names.clone()), names::BOUNDS).unwrap();
         let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
-        let compiler = Compiler::new(plugins::KINDS, router::Mode::default(), plan.timeouts, services);
+        let compiler = SnapshotCompiler::new(plugins::KINDS, router::Mode::default(), plan.timeouts, services);
         let mut control = Control { compiler, snapshot: Snapshot::empty(), revision: 0 };
         let changes: Vec<Change> =
             first.iter().map(|(kind, id, object)| change(*kind, id, Some(object), 1)).collect();

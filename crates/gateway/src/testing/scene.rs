@@ -21,7 +21,7 @@ use serde_json::Value;
 use stdx::published::Published;
 
 use super::client::Client;
-use crate::compile::Compiler;
+use crate::compile::SnapshotCompiler;
 use crate::context::{ContextParts, WorkerContext};
 use crate::pipeline;
 
@@ -82,7 +82,7 @@ impl Scene {
         assert!(refused.is_empty(), "{refused:#?}");
         assert!(applied.faults.is_empty(), "{:#?}", applied.faults);
         let mut compiler =
-            Compiler::new(kinds, router::Mode::default(), Timeouts::default(), SERVICES.clone());
+            SnapshotCompiler::new(kinds, router::Mode::default(), Timeouts::default(), SERVICES.clone());
         let (runtime, faults) = compiler.apply(&applied);
         assert!(faults.is_empty(), "{faults:#?}");
         let parts = ContextParts {

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use exchange::Exchange;
 use exchange::options::Timeouts;
 use exchange::plugin::{Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
-use gateway::compile::Compiler;
+use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
 use model::catalog::{Catalog, PluginInfo};
@@ -84,7 +84,7 @@ fn engine(stall_timeout_ms: u64) -> (Engine, SocketAddr) {
     let change = Change { key, written: Some(written) };
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, FaultPolicy::Strict);
     let services = Arc::new(exchange::testing::services());
-    let mut compiler = Compiler::new(KINDS, router::Mode::default(), Timeouts::default(), services.clone());
+    let mut compiler = SnapshotCompiler::new(KINDS, router::Mode::default(), Timeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
     let (mut options, _) = testing::without_routes();

@@ -72,7 +72,7 @@ impl Document {
         if !version.starts_with("3.") {
             return Err(fault("/openapi", "the version of OpenAPI has to be 3.0, 3.1 or a later 3"));
         }
-        let mut compiler = Compiler { schemas: Schemas::new(document, !version.starts_with("3.0")) };
+        let mut compiler = OasCompiler { schemas: Schemas::new(document, !version.starts_with("3.0")) };
         let written = match document.get("paths") {
             Some(Value::Object(paths)) => paths,
             // A document of 3.1 may have none.
@@ -121,11 +121,11 @@ fn bases(document: &Value) -> Vec<Box<str>> {
     servers.into_iter().flatten().filter_map(path).collect()
 }
 
-struct Compiler<'d> {
+struct OasCompiler<'d> {
     schemas: Schemas<'d>,
 }
 
-impl<'d> Compiler<'d> {
+impl<'d> OasCompiler<'d> {
     fn item(&mut self, written: &'d Value, place: &str) -> Result<Vec<(Method, Arc<OasOperation>)>, String> {
         let (item, place) = self.schemas.resolve(written, place)?;
         let mut operations = Vec::new();

@@ -113,7 +113,7 @@ impl UriTemplate {
     /// As [`Template::compile`].
     pub(crate) fn compile(text: &str, uri_use: UriUse) -> Result<UriTemplate, TemplateError> {
         let template = Template::compile(text)?;
-        let mut compiler = Compiler::new(uri_use);
+        let mut compiler = UriTemplateCompiler::new(uri_use);
         for part in template.parts() {
             match part {
                 TemplatePart::Text(text) => compiler.add_text(text),
@@ -125,7 +125,7 @@ impl UriTemplate {
 
     /// Compiles a template with the groups of a match.
     fn of_groups(replacement: &Replacement, uri_use: UriUse) -> UriTemplate {
-        let mut compiler = Compiler::new(uri_use);
+        let mut compiler = UriTemplateCompiler::new(uri_use);
         for part in replacement.parts() {
             match part {
                 ReplacementPart::Text(text) => compiler.add_text(text),
@@ -168,15 +168,15 @@ impl Writing {
 }
 
 /// Follows a template from its beginning to its end.
-struct Compiler {
+struct UriTemplateCompiler {
     uri_use: UriUse,
     place: UriPosition,
     pieces: Vec<UriTemplatePiece>,
 }
 
-impl Compiler {
-    fn new(uri_use: UriUse) -> Compiler {
-        Compiler { uri_use, place: UriPosition::Start, pieces: Vec::new() }
+impl UriTemplateCompiler {
+    fn new(uri_use: UriUse) -> UriTemplateCompiler {
+        UriTemplateCompiler { uri_use, place: UriPosition::Start, pieces: Vec::new() }
     }
 
     fn finish(self) -> UriTemplate {

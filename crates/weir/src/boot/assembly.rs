@@ -6,7 +6,7 @@ use std::sync::Arc;
 use control::source::store::DirectoryLock;
 use control::{AdminConfig, Control, ControlConfig, Sealer, SystemClock};
 use discovery::registration::Registration;
-use gateway::compile::Compiler;
+use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use model::Catalog;
@@ -57,7 +57,7 @@ impl Assembly {
         log: LogControl,
         sockets: &mut Sockets,
         predecessor: Option<&Predecessor>,
-    ) -> anyhow::Result<(Assembly, Compiler)> {
+    ) -> anyhow::Result<(Assembly, SnapshotCompiler)> {
         let listener_reports = std::mem::take(&mut sockets.reports);
         let listener_addresses = listener_reports.iter().map(|report| report.address).collect();
         let (access_log, session_log) = options::access_logs(&settings)?;
@@ -107,7 +107,7 @@ impl Assembly {
     ///
     /// # Errors
     /// The source cannot be read, or a strict file has faults.
-    pub(super) fn start_control(&self, compiler: Compiler) -> anyhow::Result<Control> {
+    pub(super) fn start_control(&self, compiler: SnapshotCompiler) -> anyhow::Result<Control> {
         let report = self.report(&compiler);
         let settings = &self.settings;
         let Referents { services, secrets, ocsp, discovery, .. } = &self.referents;
@@ -155,7 +155,7 @@ impl Assembly {
     }
 
     /// What the control side shows of the gateway.
-    fn report(&self, compiler: &Compiler) -> bridge::Report {
+    fn report(&self, compiler: &SnapshotCompiler) -> bridge::Report {
         bridge::Report {
             gateway: self.gateway.clone(),
             options: self.front.options.clone(),

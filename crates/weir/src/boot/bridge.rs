@@ -13,7 +13,7 @@ use control::{Publisher, Reports, Secrets, TapHub};
 use exchange::options::Options;
 use exchange::plugin::PHASE_WAIT_MS;
 use gateway::compile::trial::Trial;
-use gateway::compile::{CompileFault, Compiler};
+use gateway::compile::{CompileFault, SnapshotCompiler};
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
 use gateway::runtime::Runtime;
@@ -103,12 +103,12 @@ const WORKERS_POLL: Duration = Duration::from_millis(1);
 
 /// Compiles snapshots and publishes them to the workers.
 pub(super) struct Bridge {
-    compiler: Compiler,
+    compiler: SnapshotCompiler,
     gateway: Arc<Gateway>,
 }
 
 impl Bridge {
-    pub(super) fn new(compiler: Compiler, gateway: Arc<Gateway>) -> Bridge {
+    pub(super) fn new(compiler: SnapshotCompiler, gateway: Arc<Gateway>) -> Bridge {
         Bridge { compiler, gateway }
     }
 }

@@ -9,7 +9,7 @@ use control::ocsp::Ocsp;
 use discovery::Discovery;
 use exchange::options::Options;
 use exchange::plugin::services::Services;
-use gateway::compile::Compiler;
+use gateway::compile::SnapshotCompiler;
 use gateway::upstream::health::monitor::HealthMonitor;
 use model::acme::Challenges;
 use net::listener::{Application, Listener, ListenerSet};
@@ -64,7 +64,7 @@ impl Referents {
     ///
     /// # Errors
     /// A thread cannot be started, or the settings name an extension or a registry that cannot be used.
-    pub(super) fn start(settings: &Settings, tls: &Arc<ServerTls>) -> anyhow::Result<(Referents, Compiler)> {
+    pub(super) fn start(settings: &Settings, tls: &Arc<ServerTls>) -> anyhow::Result<(Referents, SnapshotCompiler)> {
         let services = services(settings)?;
         let secrets = secrets(settings);
         let extensions = Extensions::start(settings, &services)?;

@@ -11,7 +11,7 @@ use model::{PluginInfo, WrittenObject};
 use serde_json::json;
 
 use super::*;
-use crate::compile::{CompileFault, Compiler};
+use crate::compile::{CompileFault, SnapshotCompiler};
 use crate::runtime::Runtime;
 
 /// A language of which the content names what fails.
@@ -65,7 +65,7 @@ impl Extension for Code {
 }
 
 struct Stage {
-    compiler: Compiler,
+    compiler: SnapshotCompiler,
     catalog: Catalog,
     snapshot: Snapshot,
 }
@@ -77,7 +77,7 @@ impl Stage {
         let fixed = loader.load_with_priority("fixed", "tiny", b"x", Some(3)).unwrap();
         let infos: Vec<PluginInfo> = vec![fixed.info.clone()];
         Stage {
-            compiler: Compiler::new(&[], router::Mode::default(), Timeouts::default(), services)
+            compiler: SnapshotCompiler::new(&[], router::Mode::default(), Timeouts::default(), services)
                 .with_fixed_extensions(&[fixed]),
             catalog: Catalog::new(infos).unwrap().with_loader(Arc::new(loader)),
             snapshot: Snapshot::empty(),

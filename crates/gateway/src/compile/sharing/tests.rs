@@ -8,7 +8,7 @@ use model::snapshot::{Change, FaultPolicy};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::compile::Compiler;
+use crate::compile::SnapshotCompiler;
 use crate::runtime::Runtime;
 use exchange::options::Timeouts;
 use exchange::plugin::{PluginPhase, Plugin, PluginKind};
@@ -60,7 +60,7 @@ static COUNTED: PluginKind = PluginKind {
 static KINDS: [&PluginKind; 1] = [&COUNTED];
 
 struct Stage {
-    compiler: Compiler,
+    compiler: SnapshotCompiler,
     catalog: Catalog,
     snapshot: Snapshot,
 }
@@ -71,7 +71,7 @@ impl Stage {
         info.metadata_schema = Some(json!({"type": "object"}).into());
         let services = Arc::new(exchange::testing::services());
         Stage {
-            compiler: Compiler::new(&KINDS, router::Mode::default(), Timeouts::default(), services),
+            compiler: SnapshotCompiler::new(&KINDS, router::Mode::default(), Timeouts::default(), services),
             catalog: Catalog::new(vec![info]).unwrap(),
             snapshot: Snapshot::empty(),
         }
