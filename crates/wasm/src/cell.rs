@@ -13,7 +13,7 @@ use exchange::plugin::stream::StreamSession;
 
 use crate::abi::StreamSide;
 use crate::fault::GuestFault;
-use crate::host::{Arrival, Loan};
+use crate::host::{ResponseDelivery, Loan};
 use crate::vm::Vm;
 
 mod session;
@@ -142,7 +142,7 @@ impl VmCell {
     }
 
     /// Brings an answer to the context that called: at once to a configuration, and through its own task to a request.
-    pub(crate) fn deliver(&self, context: u32, arrival: Arrival) {
+    pub(crate) fn deliver(&self, context: u32, arrival: ResponseDelivery) {
         if self.is_broken() {
             return;
         }

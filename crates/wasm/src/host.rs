@@ -112,7 +112,7 @@ pub(crate) enum CallKind {
 }
 
 /// An answer on its way to the context that called.
-pub(crate) struct Arrival {
+pub(crate) struct ResponseDelivery {
     pub token: u32,
     pub kind: CallKind,
     pub answer: CallResponse,
@@ -143,7 +143,7 @@ pub(crate) struct Stream {
     pub is_closed: bool,
     /// The request has ended, and the guest has yet to say that it is done.
     pub awaits_done: bool,
-    pub inbox: VecDeque<Arrival>,
+    pub inbox: VecDeque<ResponseDelivery>,
     pub waker: Option<Waker>,
     pub calls: Vec<PendingCall>,
 }

@@ -16,7 +16,7 @@ use stdx::hash::FastMap;
 use tokio::sync::oneshot;
 
 use crate::abi::{Pairs, AbiStatus};
-use crate::host::{CallResponse, Arrival, PendingCall, CallKind, Host};
+use crate::host::{CallResponse, ResponseDelivery, PendingCall, CallKind, Host};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALLS_PER_CONTEXT_MAX, CALLS_PER_INSTANCE_MAX, DESTINATIONS_MAX};
 
 /// `UNAVAILABLE` of gRPC, for a call without an answer.
@@ -83,7 +83,7 @@ pub(crate) fn start(host: &mut Host, outgoing: Outgoing, kind: CallKind) -> Resu
             CallResponse { status: GRPC_UNAVAILABLE, message: reason.into_bytes(), ..CallResponse::default() }
         });
         if let Some(cell) = home.cell.upgrade() {
-            cell.deliver(context, Arrival { token, kind, answer });
+            cell.deliver(context, ResponseDelivery { token, kind, answer });
         }
     });
     Ok(token)

@@ -9,7 +9,7 @@ use crate::abi::Pairs;
 use crate::exports::{Exports, HeadCallback};
 use crate::fault::GuestFault;
 use crate::fields::Head;
-use crate::host::{Arrival, CpuBudget, CallKind, Frame, Host, Root, Stream};
+use crate::host::{ResponseDelivery, CpuBudget, CallKind, Frame, Host, Root, Stream};
 use crate::limits::{CALL_CPU_MS, CONTEXTS_MAX, ROOTS_MAX, START_CPU_MS};
 use crate::module::CompiledModule;
 
@@ -280,8 +280,8 @@ impl Vm {
     }
 
     /// Gives the guest the answer to a call; nothing happens if the guest has given the call up.
-    pub(crate) fn on_answer(&mut self, context: u32, arrival: Arrival) -> Result<(), GuestFault> {
-        let Arrival { token, kind, answer } = arrival;
+    pub(crate) fn on_answer(&mut self, context: u32, arrival: ResponseDelivery) -> Result<(), GuestFault> {
+        let ResponseDelivery { token, kind, answer } = arrival;
         if !self.host().end_call(context, token) {
             return Ok(());
         }

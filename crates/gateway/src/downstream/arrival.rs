@@ -26,7 +26,7 @@ pub(crate) struct Identity {
 }
 
 /// A connection before its first byte of TLS or HTTP, with its place in the counts.
-pub(crate) struct Arrival {
+pub(crate) struct TcpArrival {
     pub(crate) stream: Stream,
     pub(crate) identity: Identity,
     pub(crate) counted: ConnectionGuard,

@@ -1,7 +1,7 @@
 //! The order of the layers of a connection: its listener says whether TLS comes before HTTP. A PROXY protocol header, which
 //! stands in front of both, has been read by now. It reads no byte itself.
 
-use super::arrival::Arrival;
+use super::arrival::TcpArrival;
 use super::h1::connection::H1Connection;
 use super::h1::serve as h1;
 use super::h1::timer::ConnectionTimer;
@@ -11,7 +11,7 @@ use net::env;
 use net::listener::Application;
 
 /// Serves a connection by the protocols of its listener, in a task of its own. Its peer's address is counted by now.
-pub(crate) fn serve(arrival: Arrival, timer: ConnectionTimer) {
+pub(crate) fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
     let protocols = arrival.identity.listener.listener.wanted().protocols;
     match protocols.application {
         Application::Http1 if protocols.tls => {
@@ -21,11 +21,11 @@ pub(crate) fn serve(arrival: Arrival, timer: ConnectionTimer) {
             env::spawn(tls::serve(arrival, timer));
         }
         Application::Stream => {
-            let Arrival { stream, identity, counted } = arrival;
+            let TcpArrival { stream, identity, counted } = arrival;
             env::spawn(stream::serve(Opened::new(stream.into(), identity, counted, timer, None)));
         }
         Application::Http1 => {
-            let Arrival { stream, identity, counted } = arrival;
+            let TcpArrival { stream, identity, counted } = arrival;
             let connection = H1Connection::new(stream.into(), identity, counted, None);
             env::spawn(h1::serve(connection, timer));
         }

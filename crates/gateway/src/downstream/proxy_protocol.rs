@@ -13,7 +13,7 @@ mod header_reader;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use super::arrival::{Arrival, Identity, within_deadline};
+use super::arrival::{TcpArrival, Identity, within_deadline};
 use super::connection_guard::AddressPlace;
 use super::h1::timer::ConnectionTimer;
 use super::header_refusal::{UNTRUSTED_HEADER, refuse};
@@ -54,8 +54,8 @@ pub(crate) fn refuses(listener: &Listener, options: &RealIpOptions, peer: Socket
 
 /// Serves a trusted peer: reads the header, then serves the connection by the other protocols of its listener. Its place among the
 /// connections is counted; that of its address is claimed here, for the client that the header names.
-pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
-    let Arrival { mut stream, identity, counted } = arrival;
+pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
+    let TcpArrival { mut stream, identity, counted } = arrival;
     let local = &timer.context.clone().local;
     let ends_ms = local.now_ms() + local.options.limits.head_timeout_ms;
     if identity.listener.listener.wanted().protocols.proxy_protocol_optional {
@@ -65,7 +65,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
         timer.end_idle();
         match outcome {
             Some(Ok(true)) => {}
-            Some(Ok(false)) => return claim_and_serve(Arrival { stream, identity, counted }, timer),
+            Some(Ok(false)) => return claim_and_serve(TcpArrival { stream, identity, counted }, timer),
             // Gone, or silent for as long as a client may be.
             Some(Err(_)) | None => return,
         }
@@ -79,7 +79,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
         Some(Ok(Some(header))) => {
             let proxy = Rc::new(ProxyContext { sender: identity.peer, header });
             let identity = Identity { peer: proxy.peer(), proxy: Some(proxy), ..identity };
-            return claim_and_serve(Arrival { stream, identity, counted }, timer);
+            return claim_and_serve(TcpArrival { stream, identity, counted }, timer);
         }
         // A balancer that checks whether the port is open.
         Some(Ok(None)) => return,
@@ -92,7 +92,7 @@ pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
 }
 
 /// Serves the connection by the other protocols of its listener, if the client's address may have one more.
-fn claim_and_serve(arrival: Arrival, timer: ConnectionTimer) {
+fn claim_and_serve(arrival: TcpArrival, timer: ConnectionTimer) {
     let local = &timer.context.local;
     if !local.shared.addresses.claim(arrival.identity.peer.ip()) {
         timer.context.status.failures.refused(ConnectionRefusal::MaxConnectionsPerAddress);
@@ -102,7 +102,7 @@ fn claim_and_serve(arrival: Arrival, timer: ConnectionTimer) {
 }
 
 /// Serves a peer that is not trusted, at a listener where the header may be missing. Its address is counted by now.
-pub(crate) fn serve_untrusted(arrival: Arrival, timer: ConnectionTimer) {
+pub(crate) fn serve_untrusted(arrival: TcpArrival, timer: ConnectionTimer) {
     let protocols = arrival.identity.listener.listener.wanted().protocols;
     if protocols.application == Application::Stream && !protocols.tls {
         return layers::serve(arrival, timer);
@@ -111,8 +111,8 @@ pub(crate) fn serve_untrusted(arrival: Arrival, timer: ConnectionTimer) {
 }
 
 /// Refuses a header, where the client has to speak first in any case.
-async fn look_then_serve(arrival: Arrival, timer: ConnectionTimer) {
-    let Arrival { mut stream, identity, counted } = arrival;
+async fn look_then_serve(arrival: TcpArrival, timer: ConnectionTimer) {
+    let TcpArrival { mut stream, identity, counted } = arrival;
     let place = AddressPlace::new(counted, identity.peer.ip());
     let timeout_ms = timer.context.local.options.limits.head_timeout_ms;
     let looking = begins_with_header(&mut stream);
@@ -121,7 +121,7 @@ async fn look_then_serve(arrival: Arrival, timer: ConnectionTimer) {
     match outcome {
         Some(Ok(false)) => {
             let counted = place.into_guard();
-            layers::serve(Arrival { stream, identity, counted }, timer);
+            layers::serve(TcpArrival { stream, identity, counted }, timer);
         }
         Some(Ok(true)) => {
             refuse(&timer, &identity, &UNTRUSTED_HEADER);

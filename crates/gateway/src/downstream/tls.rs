@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
-use super::arrival::{Arrival, within_deadline};
+use super::arrival::{TcpArrival, within_deadline};
 use super::connection_guard::AddressPlace;
 use super::h1::connection::H1Connection;
 use super::h1::linger::linger;
@@ -21,8 +21,8 @@ use net::tls::server::{AcceptFault, Accepted, Alpn, accept};
 use net::transport::Transport;
 
 /// Runs the handshake, then serves the connection in a task of its own, so that the handshake's state is freed.
-pub(crate) async fn serve(arrival: Arrival, timer: ConnectionTimer) {
-    let Arrival { stream, identity, counted } = arrival;
+pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
+    let TcpArrival { stream, identity, counted } = arrival;
     let peer = identity.peer.ip();
     let context = timer.context.clone();
     // Until the connection has its own, so that the address's place is given back in any case.

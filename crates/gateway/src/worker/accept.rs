@@ -13,7 +13,7 @@ use super::state::Worker;
 use crate::command::AcceptQueuePolicy;
 use crate::command::{Command, Handle};
 use crate::context::WorkerContext;
-use crate::downstream::arrival::{Arrival, Identity};
+use crate::downstream::arrival::{TcpArrival, Identity};
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::layers;
@@ -279,7 +279,7 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
     let takes_header = open.listener.wanted().protocols.proxy_protocol;
     let names_clients = names_clients(worker, peer, &open.listener);
     let identity = Identity { id, peer: peer.into(), listener: open, proxy: None };
-    let arrival = Arrival { stream, identity, counted };
+    let arrival = TcpArrival { stream, identity, counted };
     match takes_header {
         false => layers::serve(arrival, timer),
         true if names_clients => {

@@ -11,7 +11,7 @@ use stdx::pooled::PooledBox;
 
 use super::lifecycle::{H2CloseMode, Lifecycle, Load};
 use super::link::DownstreamH2Link;
-use super::served::{self, Arrival};
+use super::served::{self, HeadArrival};
 use crate::downstream::h1::connection::H1Connection;
 use crate::downstream::h1::linger::linger;
 use crate::downstream::h1::timer::ConnectionTimer;
@@ -160,8 +160,8 @@ impl Serving {
             };
             has_any = true;
             match event {
-                Event::Head(key) => self.begin(key, Arrival::Whole),
-                Event::HeadTooLarge(key) => self.begin(key, Arrival::TooLarge),
+                Event::Head(key) => self.begin(key, HeadArrival::Whole),
+                Event::HeadTooLarge(key) => self.begin(key, HeadArrival::TooLarge),
                 Event::Data(key) | Event::End(key) | Event::Reset(key, _) | Event::Writable(key) => {
                     self.streams.mark(key.index());
                 }
@@ -170,7 +170,7 @@ impl Serving {
         }
     }
 
-    fn begin(&mut self, key: StreamKey, arrival: Arrival) {
+    fn begin(&mut self, key: StreamKey, arrival: HeadArrival) {
         self.lifecycle.begin_stream(&self.timer);
         self.connection.requests = self.connection.requests.saturating_add(1);
         let (link, context) = (self.link.clone(), self.connection.context());

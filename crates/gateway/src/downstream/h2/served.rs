@@ -19,7 +19,7 @@ use exchange::failure::{Cause, Failure};
 
 /// How a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum HeadArrival {
     /// With a head.
     Whole,
     /// With a head over the limits, of which nothing is kept.
@@ -27,7 +27,7 @@ pub(super) enum Arrival {
 }
 
 /// Serves the request on `key`.
-pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection: ConnectionContext, arrival: Arrival) {
+pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection: ConnectionContext, arrival: HeadArrival) {
     let context = link.context.clone();
     let local = &context.local;
     let mut exchange = context.exchanges.checkout();
@@ -40,8 +40,8 @@ pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection
     exchange.stats.request_bytes = info.map_or(0, |info| info.block_bytes as u64);
     let mut downstream = H2Stream::new(link, key, info, exchange);
     let refused = match arrival {
-        Arrival::Whole => extended_connect::head_refusal(exchange),
-        Arrival::TooLarge => {
+        HeadArrival::Whole => extended_connect::head_refusal(exchange),
+        HeadArrival::TooLarge => {
             Some(Failure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
         }
     };
