@@ -23,7 +23,7 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "KeyKind::is_usual")]
     pub certificate: KeyKind,
     /// The load generator and its requests.
-    pub load: Load,
+    pub load: ScenarioLoad,
     /// Only these contenders, by name; all that speak the protocol if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contenders: Option<Vec<String>>,
@@ -175,7 +175,7 @@ impl TlsVersion {
 /// The load generator and its requests.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Load {
+pub struct ScenarioLoad {
     /// The program.
     pub tool: Tool,
     /// Path and query of every request; see `weir origin` for the responses.

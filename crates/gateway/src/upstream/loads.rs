@@ -15,7 +15,7 @@ const TYPICAL_SHARE_MIN: f64 = 1.0 / 32.0;
 
 /// The measurements at one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Load {
+struct NodeMeasurement {
     /// Attempts in flight.
     active: u32,
     /// The moving average of the response time, in microseconds; none before the first response.
@@ -32,7 +32,7 @@ struct Average {
 /// The measurements at the nodes of an upstream, by index.
 #[derive(Clone, Debug, Default)]
 pub struct Loads {
-    nodes: Vec<Load>,
+    nodes: Vec<NodeMeasurement>,
     /// The average over the successful responses of all nodes: the cost of a node of which nothing is known.
     typical: Average,
 }
@@ -40,7 +40,7 @@ pub struct Loads {
 impl Loads {
     /// Without any measurement.
     pub fn new(nodes: usize) -> Loads {
-        Loads { nodes: vec![Load::default(); nodes], typical: Average::default() }
+        Loads { nodes: vec![NodeMeasurement::default(); nodes], typical: Average::default() }
     }
 
     /// The measurements for the set `new` at the nodes that it shares with `old`; and for each node of `new` its index in
@@ -48,7 +48,7 @@ impl Loads {
     /// counted there.
     pub(crate) fn carried_over(&self, old: &NodeSet, new: &NodeSet) -> (Loads, Vec<Option<u32>>) {
         let (before, now) = (first_indices(old), first_indices(new));
-        let mut loads = Loads { nodes: vec![Load::default(); new.nodes.len()], typical: self.typical };
+        let mut loads = Loads { nodes: vec![NodeMeasurement::default(); new.nodes.len()], typical: self.typical };
         for (node, load) in old.nodes.iter().zip(&self.nodes) {
             if let Some(index) = now.get(&node.endpoint.id) {
                 let carried = &mut loads.nodes[*index as usize];

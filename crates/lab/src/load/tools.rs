@@ -15,13 +15,13 @@ use anyhow::bail;
 
 use super::expect::allowed_failing;
 use crate::result::LoadOutcome;
-use crate::scenario::{Load, ScenarioProtocol, Tool};
+use crate::scenario::{ScenarioLoad, ScenarioProtocol, Tool};
 
 /// One run of a load generator.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolRun<'a> {
     /// The load of the scenario. A `rate_share` has become a `rate`.
-    pub load: &'a Load,
+    pub load: &'a ScenarioLoad,
     /// The protocol of the clients.
     pub protocol: ScenarioProtocol,
     /// The address of the server.
@@ -53,7 +53,7 @@ pub fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 /// Parses its report. Fails with its last line if that is no report.
-pub fn read(load: &Load, output: &str) -> anyhow::Result<LoadOutcome> {
+pub fn read(load: &ScenarioLoad, output: &str) -> anyhow::Result<LoadOutcome> {
     let mut outcome = match load.tool {
         Tool::Wrk => wrk::read(output),
         Tool::Ab => ab::read(output, load.expect.bytes),

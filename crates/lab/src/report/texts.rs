@@ -13,7 +13,7 @@ use super::number;
 use super::summary::{self, DIRECT, Summary};
 use super::table::{Cell, TextTable, wrapped};
 use crate::result::{Report, ScenarioResult};
-use crate::scenario::Load;
+use crate::scenario::ScenarioLoad;
 use crate::terminal::Paint;
 
 /// Contenders that are shown beside those of a text.
@@ -154,7 +154,7 @@ fn repeating<'r>(report: &'r Report, text: &Text) -> Option<&'r ScenarioResult> 
 /// Whether a scenario has the load of a text.
 fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
     let asked = &result.scenario;
-    let load: &Load = &asked.load;
+    let load: &ScenarioLoad = &asked.load;
     let plain = asked.routes == 0
         && asked.idle_connections == 0
         && asked.slow_clients == 0

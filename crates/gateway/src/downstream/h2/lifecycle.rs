@@ -22,7 +22,7 @@ const REST_AFTER_MS: u64 = 1_000;
 
 /// The exchanges of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(super) struct ConnectionLoad {
     /// How many are in flight.
     pub(super) in_flight: usize,
     /// Memory of earlier ones is held, more than an idle connection keeps.
@@ -120,7 +120,7 @@ impl Lifecycle {
         connection: &mut H1Connection,
         timer: &ConnectionTimer,
         link: &DownstreamH2Link,
-        load: Load,
+        load: ConnectionLoad,
     ) -> Poll<H2CloseMode> {
         let in_flight = load.in_flight;
         let now_ms = timer.context.local.now_ms();
@@ -223,7 +223,7 @@ impl Lifecycle {
     }
 
     /// Sets the deadline for what expires first.
-    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &DownstreamH2Link, load: Load, now_ms: u64) {
+    fn arm(&mut self, cx: &Context<'_>, timer: &ConnectionTimer, link: &DownstreamH2Link, load: ConnectionLoad, now_ms: u64) {
         let step_until = match self.stage {
             H2LifecycleStage::Announced(at_ms) => Some(at_ms),
             _ => None,

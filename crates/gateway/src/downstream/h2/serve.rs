@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use http2::{Event, Limits, StreamKey};
 use stdx::pooled::PooledBox;
 
-use super::lifecycle::{H2CloseMode, Lifecycle, Load};
+use super::lifecycle::{H2CloseMode, Lifecycle, ConnectionLoad};
 use super::link::DownstreamH2Link;
 use super::served::{self, HeadArrival};
 use crate::downstream::h1::connection::H1Connection;
@@ -209,7 +209,7 @@ impl Serving {
         if self.lifecycle.rests(self.timer.context.local.now_ms()) {
             self.streams.rest();
         }
-        let load = Load { in_flight: self.streams.in_flight(), holds_slots: self.streams.holds_slots() };
+        let load = ConnectionLoad { in_flight: self.streams.in_flight(), holds_slots: self.streams.holds_slots() };
         self.lifecycle.poll(cx, &mut self.connection, &self.timer, &self.link, load)
     }
 }

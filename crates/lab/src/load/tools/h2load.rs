@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use super::number::{bytes, milliseconds};
 use super::{ToolRun, last_line};
 use crate::result::{Latency, LoadOutcome};
-use crate::scenario::{Load, ScenarioProtocol};
+use crate::scenario::{ScenarioLoad, ScenarioProtocol};
 
 pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
     let (load, is_grpc) = (asked.load, asked.protocol == ScenarioProtocol::Grpc);
@@ -52,11 +52,11 @@ pub(super) fn command(asked: &ToolRun<'_>) -> anyhow::Result<Vec<String>> {
 }
 
 /// Length of a message of gRPC.
-fn message_bytes(load: &Load) -> u64 {
+fn message_bytes(load: &ScenarioLoad) -> u64 {
     if load.body_bytes > 0 { load.body_bytes } else { USUAL_MESSAGE_BYTES }
 }
 
-pub(super) fn read(output: &str, load: &Load) -> anyhow::Result<LoadOutcome> {
+pub(super) fn read(output: &str, load: &ScenarioLoad) -> anyhow::Result<LoadOutcome> {
     let mut outcome = LoadOutcome::default();
     let (mut is_complete, mut body_bytes) = (false, None);
     for line in output.lines().map(str::trim) {
@@ -115,7 +115,7 @@ pub(super) fn read(output: &str, load: &Load) -> anyhow::Result<LoadOutcome> {
 
 /// Compares the bytes of all bodies with those of the good answers. The report has no other length. Answers that were not
 /// complete at the end have sent a part, so that there may be more, up to what fits into the streams.
-fn judge_bytes(outcome: &mut LoadOutcome, load: &Load, wanted: u64, had: u64) {
+fn judge_bytes(outcome: &mut LoadOutcome, load: &ScenarioLoad, wanted: u64, had: u64) {
     let failures = &mut outcome.failures;
     let good = outcome.requests.saturating_sub(failures.status + failures.broken + failures.timeout);
     let in_flight = u64::from(load.connections) * u64::from(load.streams);

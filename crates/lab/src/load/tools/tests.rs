@@ -9,7 +9,7 @@ fn scenario(load: &str) -> Scenario {
     Scenario::parse("test", &format!("title: t\nabout: a\n{load}")).unwrap()
 }
 
-fn load(words: &str) -> Load {
+fn load(words: &str) -> ScenarioLoad {
     plain(words).load
 }
 
