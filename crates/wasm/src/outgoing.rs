@@ -25,7 +25,7 @@ const GRPC_UNAVAILABLE: u32 = 14;
 const GRPC_PREFIX_BYTES: usize = 5;
 
 /// A call to be sent.
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingCall {
     /// The base URI.
     pub upstream: String,
     /// Fields without the pseudo ones.
@@ -50,7 +50,7 @@ struct Destinations {
 }
 
 /// Starts a call for the current context; the number that the answer will have.
-pub(crate) fn start(host: &mut Host, outgoing: Outgoing, kind: CallKind) -> Result<u32, AbiStatus> {
+pub(crate) fn start(host: &mut Host, outgoing: OutgoingCall, kind: CallKind) -> Result<u32, AbiStatus> {
     let context = host.current;
     if host.calls >= CALLS_PER_INSTANCE_MAX {
         return Err(AbiStatus::InternalFailure);
@@ -89,8 +89,8 @@ pub(crate) fn start(host: &mut Host, outgoing: Outgoing, kind: CallKind) -> Resu
     Ok(token)
 }
 
-async fn send(local: &Local, opener: &DestinationOpener, outgoing: Outgoing) -> Result<CallResponse, String> {
-    let Outgoing { upstream, headers, payload, timeout_ms } = outgoing;
+async fn send(local: &Local, opener: &DestinationOpener, outgoing: OutgoingCall) -> Result<CallResponse, String> {
+    let OutgoingCall { upstream, headers, payload, timeout_ms } = outgoing;
     let destinations = local.resource(Destinations::default);
     let said = |error: OutboundError| error.to_string();
     match payload {

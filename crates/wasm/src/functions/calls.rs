@@ -8,7 +8,7 @@ use crate::abi::{Pairs, AbiStatus, deserialize};
 use crate::host::{CallKind, Host};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALL_TIMEOUT_MAX_MS};
 use crate::memory::{HostResult, finish, give, view, write_u32};
-use crate::outgoing::{self, Outgoing, Payload};
+use crate::outgoing::{self, OutgoingCall, Payload};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
@@ -126,7 +126,7 @@ fn http_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 3], timeout: i3
         body,
     };
     let headers = headers(&pairs)?;
-    let outgoing = Outgoing { upstream, headers, payload, timeout_ms: timeout_ms(timeout) };
+    let outgoing = OutgoingCall { upstream, headers, payload, timeout_ms: timeout_ms(timeout) };
     start(caller, outgoing, CallKind::Http, number)
 }
 
@@ -146,7 +146,7 @@ fn grpc_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 5], timeout: i3
     if message.len() > CALL_BODY_BYTES_MAX {
         return Err(AbiStatus::InternalFailure.into());
     }
-    let outgoing = Outgoing {
+    let outgoing = OutgoingCall {
         upstream,
         headers,
         payload: Payload::Grpc { method, message },
@@ -191,7 +191,7 @@ fn upstream_name(caller: &Caller<'_, Host>, place: (i32, i32)) -> Result<String,
     Ok(format!("{scheme}://{}", origin.address))
 }
 
-fn start(caller: &mut Caller<'_, Host>, outgoing: Outgoing, kind: CallKind, number: i32) -> HostResult {
+fn start(caller: &mut Caller<'_, Host>, outgoing: OutgoingCall, kind: CallKind, number: i32) -> HostResult {
     // The place is checked first: a call without its number could not be told from others.
     write_u32(caller, number, 0)?;
     let token = outgoing::start(caller.data_mut(), outgoing, kind)?;

@@ -37,7 +37,7 @@ type Delivering = Guarded<Pin<PooledBox<dyn Future<Output = Delivery>>>>;
 pub(super) struct Stopped;
 
 /// See the module.
-pub(super) struct Outgoing {
+pub(super) struct H3Outgoing {
     link: Rc<H3Link>,
     send: Guarded<SendStream>,
     /// Output that was not passed to the transport, the older part first.
@@ -53,9 +53,9 @@ pub(super) struct Outgoing {
     appended_bytes: u64,
 }
 
-impl Outgoing {
-    pub(super) fn new(link: Rc<H3Link>, send: Guarded<SendStream>) -> Outgoing {
-        Outgoing {
+impl H3Outgoing {
+    pub(super) fn new(link: Rc<H3Link>, send: Guarded<SendStream>) -> H3Outgoing {
+        H3Outgoing {
             link,
             send,
             left: Bytes::new(),
@@ -142,7 +142,7 @@ impl Outgoing {
         }
     }
 
-    /// Looks whether the client wants no more, if [`Outgoing::poll_stopped`] was asked before.
+    /// Looks whether the client wants no more, if [`H3Outgoing::poll_stopped`] was asked before.
     pub(super) fn look_if_asked(&mut self, cx: &mut Context<'_>) {
         if self.delivering.is_some() && !self.is_ended {
             let _ = self.poll_delivery(cx);

@@ -13,7 +13,7 @@ use quinn::SendStream;
 use super::encode;
 use super::incoming::{Incoming, RequestPart, Reset};
 use super::link::H3Link;
-use super::outgoing::{Outgoing, Stopped};
+use super::outgoing::{H3Outgoing, Stopped};
 use crate::body::{
     BodyEvent, BodyLength, Capacity, INTERIM_WAITING_MAX_BYTES, RequestBody, ResponseProgress, ResponseSink,
 };
@@ -41,7 +41,7 @@ const FLUSH_BYTES: usize = 16 * 1024;
 pub(super) struct H3Stream {
     link: Rc<H3Link>,
     pub(super) incoming: Incoming,
-    outgoing: Outgoing,
+    outgoing: H3Outgoing,
     length: BodyLength,
     /// Bytes of the request body that were read, and how many of them were consumed.
     piece: Vec<u8>,
@@ -63,7 +63,7 @@ impl H3Stream {
     /// A stream of which no request was read.
     pub(super) fn new(link: Rc<H3Link>, incoming: Incoming, send: Guarded<SendStream>) -> H3Stream {
         H3Stream {
-            outgoing: Outgoing::new(link.clone(), send),
+            outgoing: H3Outgoing::new(link.clone(), send),
             link,
             incoming,
             length: BodyLength::None,
@@ -152,7 +152,7 @@ impl H3Stream {
         }
     }
 
-    /// Waits until the client has acknowledged a complete response; see [`Outgoing::delivered`].
+    /// Waits until the client has acknowledged a complete response; see [`H3Outgoing::delivered`].
     pub(super) async fn delivered(&mut self, deadline: &Deadline) {
         if self.is_complete() {
             self.outgoing.delivered(deadline).await;

@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
-use super::raw::{Messages, Outgoing};
+use super::raw::{Messages, OutgoingDatagram};
 
 /// Slots of a batch. More save little: at 64 the cost of the system call is a sixtieth of a datagram's.
 pub const SLOTS: usize = 64;
@@ -159,7 +159,7 @@ impl DatagramBatch {
         while next < self.datagrams.len() {
             let rest = &self.datagrams[next..];
             let room = &self.room;
-            let outgoing = rest.iter().map(|one| Outgoing {
+            let outgoing = rest.iter().map(|one| OutgoingDatagram {
                 bytes: &room[one.slot * SLOT_BYTES..one.slot * SLOT_BYTES + one.length],
                 segment_bytes: one.segment_bytes,
                 peer: Some(one.client),
@@ -187,7 +187,7 @@ impl DatagramBatch {
     fn send_segments(&mut self, socket: BorrowedFd<'_>, one: &Datagram, failed: &mut impl FnMut(&io::Error)) {
         let start = one.slot * SLOT_BYTES;
         for bytes in self.room[start..start + one.length].chunks(usize::from(one.segment_bytes)) {
-            let outgoing = Outgoing { bytes, segment_bytes: 0, peer: Some(one.client), local: one.local };
+            let outgoing = OutgoingDatagram { bytes, segment_bytes: 0, peer: Some(one.client), local: one.local };
             if let Err(error) = self.messages.send(socket, std::iter::once(outgoing)) {
                 failed(&error);
             }

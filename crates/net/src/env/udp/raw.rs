@@ -52,7 +52,7 @@ pub(super) struct Received {
 
 /// A datagram to send, or several of the same length to one receiver.
 #[derive(Clone, Copy)]
-pub(super) struct Outgoing<'a> {
+pub(super) struct OutgoingDatagram<'a> {
     pub(super) bytes: &'a [u8],
     /// Bytes of each but the last, where there are several; else 0.
     pub(super) segment_bytes: u16,
@@ -162,7 +162,7 @@ impl<const COUNT: usize> Messages<COUNT> {
     pub(super) fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,
-        datagrams: impl Iterator<Item = Outgoing<'a>>,
+        datagrams: impl Iterator<Item = OutgoingDatagram<'a>>,
     ) -> io::Result<usize> {
         let mut count = 0;
         for (datagram, (header, room)) in datagrams.zip(self.headers.iter_mut().zip(&mut self.rooms)) {

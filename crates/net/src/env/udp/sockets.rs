@@ -16,7 +16,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::batch::{Answers, DatagramBatch};
-use super::raw::{Messages, Outgoing, turn};
+use super::raw::{Messages, OutgoingDatagram, turn};
 
 /// Lower ports are those of services of the machine, which clients must not take by the port that they send from.
 const FIRST_KEPT_PORT: u16 = 1_024;
@@ -177,7 +177,7 @@ impl NodeSocket {
         if segment_bytes == 0 {
             return Ok(rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL).map(|_| ())?);
         }
-        let outgoing = Outgoing { bytes, segment_bytes, peer: None, local: None };
+        let outgoing = OutgoingDatagram { bytes, segment_bytes, peer: None, local: None };
         let sent = Messages::<1>::new().send(self.0.as_fd(), std::iter::once(outgoing));
         match sent {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EMSGSIZE | libc::EIO)) => {
