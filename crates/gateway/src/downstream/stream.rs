@@ -27,7 +27,7 @@ use record::SessionRecord;
 /// Serves the session until both sides have closed.
 pub(crate) fn serve(opened: Opened) -> impl Future<Output = ()> {
     // In pooled memory, because the session needs this state only at its beginning.
-    Session::Beginning(PooledBox::pin(begin(opened)))
+    SessionTask::Beginning(PooledBox::pin(begin(opened)))
 }
 
 /// The task of a session. Written by hand, because an `async fn` would keep the room of its beginning until its end.
@@ -35,22 +35,22 @@ pub(crate) fn serve(opened: Opened) -> impl Future<Output = ()> {
     clippy::large_enum_variant,
     reason = "the larger variant is the one that sessions are for most of their lives"
 )]
-enum Session<B> {
+enum SessionTask<B> {
     Beginning(Pin<PooledBox<B>>),
     Passing(Passing),
 }
 
-impl<B: Future<Output = Option<Passing>>> Future for Session<B> {
+impl<B: Future<Output = Option<Passing>>> Future for SessionTask<B> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if let Session::Beginning(beginning) = &mut *self {
+        if let SessionTask::Beginning(beginning) = &mut *self {
             let Some(passing) = ready!(beginning.as_mut().poll(cx)) else { return Poll::Ready(()) };
-            *self = Session::Passing(passing);
+            *self = SessionTask::Passing(passing);
         }
         match &mut *self {
-            Session::Passing(passing) => passing.poll(cx),
-            Session::Beginning(_) => Poll::Pending,
+            SessionTask::Passing(passing) => passing.poll(cx),
+            SessionTask::Beginning(_) => Poll::Pending,
         }
     }
 }

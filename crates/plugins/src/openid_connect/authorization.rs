@@ -14,7 +14,7 @@ use super::OpenidConnect;
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::Discovery;
-use super::session::{PendingLogin, Session};
+use super::session::{PendingLogin, OpenidSession};
 use crate::shared::api_call;
 use crate::shared::uri::{encode_path, encode_uri};
 
@@ -63,7 +63,7 @@ impl OpenidConnect {
     pub(super) async fn begin(
         &self,
         exchange: &mut Exchange,
-        session: Option<Session>,
+        session: Option<OpenidSession>,
         prompt: Option<&str>,
     ) -> Result<BufferedReply, BrowserFault> {
         let local = exchange.local().clone();
@@ -77,7 +77,7 @@ impl OpenidConnect {
         }
         let url =
             api_call::with_query(authorization, parameters.iter().map(|(name, value)| (&**name, &**value)));
-        let mut session = session.unwrap_or_else(|| Session::new(now_s(&local)));
+        let mut session = session.unwrap_or_else(|| OpenidSession::new(now_s(&local)));
         session.begin(pending);
         let reply = redirect(&url).with_header("Cache-Control", "no-cache, no-store, max-age=0");
         self.with_session(exchange, reply, &mut session).await

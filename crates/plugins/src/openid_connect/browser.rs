@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::OpenidConnect;
 use super::authorization::now_s;
 use super::bearer::require_scopes;
-use super::session::{Login, Session};
+use super::session::{Login, OpenidSession};
 use super::sessions::Sessions;
 use super::settings::UnauthAction;
 use super::token_parts::claims_of;
@@ -73,7 +73,7 @@ impl OpenidConnect {
         exchange: &mut Exchange,
         local: &Rc<Local>,
         sessions: &Sessions,
-        session: Option<Session>,
+        session: Option<OpenidSession>,
     ) -> PhaseDecision {
         let mut session = session;
         let mut changed = false;
@@ -127,7 +127,7 @@ impl OpenidConnect {
         &self,
         exchange: &mut Exchange,
         local: &Local,
-        session: Option<Session>,
+        session: Option<OpenidSession>,
         has_changed: bool,
     ) -> PhaseDecision {
         let mut changed = session.clone().filter(|_| has_changed);
@@ -207,7 +207,7 @@ impl OpenidConnect {
         &self,
         exchange: &Exchange,
         mut reply: BufferedReply,
-        session: &mut Session,
+        session: &mut OpenidSession,
     ) -> Result<BufferedReply, BrowserFault> {
         let sessions = self.sessions.as_ref().ok_or("there is no session configured")?;
         sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
@@ -224,7 +224,7 @@ impl OpenidConnect {
     }
 
     /// Writes the session to the browser with the response of the upstream. One that a logout has ended meanwhile is left.
-    async fn write_later(&self, exchange: &mut Exchange, sessions: &Sessions, session: &mut Session) {
+    async fn write_later(&self, exchange: &mut Exchange, sessions: &Sessions, session: &mut OpenidSession) {
         sessions.jar.lifetimes.renew(session, now_s(exchange.local()));
         let written = sessions.write(exchange, session).await.and_then(|lines| {
             let mut lines = lines.into_iter().flatten();

@@ -11,7 +11,7 @@ use jsonx::Bounds;
 use message::Headers;
 
 use super::authorization::scheme;
-use super::session::{Lifetimes, Session};
+use super::session::{Lifetimes, OpenidSession};
 use super::settings::{SessionSettings, objects::SameSite};
 
 /// The most cookies of one session, as lua-resty-session has it.
@@ -70,7 +70,7 @@ impl Jar {
     }
 
     /// The session that a request brings, if it still holds at `now_s`.
-    pub(super) fn open(&self, headers: &Headers, now_s: u64) -> Option<Session> {
+    pub(super) fn open(&self, headers: &Headers, now_s: u64) -> Option<OpenidSession> {
         let session = self.decrypt(&self.collect(headers)?)?;
         self.lifetimes.admit(&session, now_s).then_some(session)
     }
@@ -79,7 +79,7 @@ impl Jar {
     ///
     /// # Errors
     /// The session does not fit into the cookies that a browser keeps, a sentence for the log.
-    pub(super) fn write(&self, exchange: &Exchange, session: &Session) -> Result<Vec<String>, String> {
+    pub(super) fn write(&self, exchange: &Exchange, session: &OpenidSession) -> Result<Vec<String>, String> {
         self.lines(exchange, &self.encrypt(session).ok_or("the session cannot be encrypted")?)
     }
 
@@ -160,7 +160,7 @@ impl Jar {
 
     /// Salt, nonce, ciphertext and tag, in base64url. Each cookie has a key of its own, so that the number of cookies under
     /// one secret is not limited by the random nonces of AES-GCM (NIST SP 800-38D section 8.3).
-    pub(super) fn encrypt(&self, session: &Session) -> Option<String> {
+    pub(super) fn encrypt(&self, session: &OpenidSession) -> Option<String> {
         let mut salt = [0; SALT_BYTES];
         rand::fill(&mut salt).ok()?;
         let mut text = serde_json::to_vec(session).ok()?;
@@ -172,7 +172,7 @@ impl Jar {
     }
 
     /// The session in such a text; none if it was changed or is of another client.
-    pub(super) fn decrypt(&self, text: &[u8]) -> Option<Session> {
+    pub(super) fn decrypt(&self, text: &[u8]) -> Option<OpenidSession> {
         let mut all = BASE64URL_NOPAD.decode(text).ok()?;
         let (salt, rest) = all.split_at_mut_checked(SALT_BYTES)?;
         let (nonce, text) = rest.split_at_mut_checked(NONCE_LEN)?;

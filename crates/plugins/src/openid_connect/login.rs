@@ -16,7 +16,7 @@ use super::authorization::{now_s, redirect};
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::Discovery;
-use super::session::{Login, PendingLogin, Session};
+use super::session::{Login, PendingLogin, OpenidSession};
 use crate::shared::api_call;
 use message::query::{arguments, decode};
 
@@ -32,7 +32,7 @@ impl OpenidConnect {
     pub(super) async fn callback(
         &self,
         exchange: &mut Exchange,
-        session: Option<Session>,
+        session: Option<OpenidSession>,
     ) -> Result<BufferedReply, BrowserFault> {
         let Some(mut session) = session else {
             return Err(BrowserFault::from("request to the redirect_uri path but there's no session state found"));
@@ -66,7 +66,7 @@ impl OpenidConnect {
                 if let (Some(sessions), Some(id)) = (&self.sessions, session.id) {
                     sessions.forget(&local, id).await?;
                 }
-                let mut fresh = Session::new(now_s(&local));
+                let mut fresh = OpenidSession::new(now_s(&local));
                 fresh.pending = session.pending;
                 fresh.original = Some(pending.original.clone());
                 fresh.login = Some(login);
@@ -83,7 +83,7 @@ impl OpenidConnect {
     async fn restart(
         &self,
         exchange: &mut Exchange,
-        mut session: Session,
+        mut session: OpenidSession,
         original: Option<String>,
         reason: &str,
     ) -> Result<BufferedReply, BrowserFault> {

@@ -9,7 +9,7 @@ use super::OpenidConnect;
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::Discovery;
-use super::session::{Login, Session};
+use super::session::{Login, OpenidSession};
 use crate::shared::api_call;
 
 impl OpenidConnect {
@@ -20,7 +20,7 @@ impl OpenidConnect {
     pub(super) async fn logout(
         &self,
         exchange: &mut Exchange,
-        session: Option<Session>,
+        session: Option<OpenidSession>,
     ) -> Result<BufferedReply, BrowserFault> {
         let local = exchange.local().clone();
         let discovery = self.provider.discovery(&local, &self.client.calls).await;

@@ -18,7 +18,7 @@ const ORIGINAL_BYTES_MAX: usize = 2_048;
 
 /// See the module. The names are short, because they are in every cookie.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Session {
+pub(super) struct OpenidSession {
     /// Its identifier, where it is kept in Redis; none before it was kept.
     #[serde(skip)]
     pub(super) id: Option<SessionId>,
@@ -85,10 +85,10 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-impl Session {
+impl OpenidSession {
     /// A session that begins now.
-    pub(super) fn new(now_s: u64) -> Session {
-        Session { created_s: now_s, rolled_s: now_s, used_s: now_s, ..Session::default() }
+    pub(super) fn new(now_s: u64) -> OpenidSession {
+        OpenidSession { created_s: now_s, rolled_s: now_s, used_s: now_s, ..OpenidSession::default() }
     }
 
     /// Notes a login under way.
@@ -147,7 +147,7 @@ impl Lifetimes {
     }
 
     /// Whether the session still holds at `now_s`.
-    pub(super) fn admit(&self, session: &Session, now_s: u64) -> bool {
+    pub(super) fn admit(&self, session: &OpenidSession, now_s: u64) -> bool {
         let within = |since_s: u64, limit_s: u64| limit_s == 0 || now_s.saturating_sub(since_s) < limit_s;
         within(session.created_s, self.absolute_s)
             && within(session.rolled_s, self.rolling_s)
@@ -155,7 +155,7 @@ impl Lifetimes {
     }
 
     /// The longest time, in seconds, that a session which is written now can still hold; none: without end.
-    pub(super) fn kept_seconds(&self, session: &Session) -> Option<u64> {
+    pub(super) fn kept_seconds(&self, session: &OpenidSession) -> Option<u64> {
         let age_s = session.used_s.saturating_sub(session.created_s);
         let absolute_s = (self.absolute_s > 0).then(|| self.absolute_s.saturating_sub(age_s));
         let others = [self.idling_s, self.rolling_s].into_iter().filter(|limit_s| *limit_s > 0);
@@ -163,7 +163,7 @@ impl Lifetimes {
     }
 
     /// Notes the use of a session; true if the browser needs a new cookie for it, so that not every response has one.
-    pub(super) fn touch(&self, session: &mut Session, now_s: u64) -> bool {
+    pub(super) fn touch(&self, session: &mut OpenidSession, now_s: u64) -> bool {
         let rolls = self.rolling_s > 0
             && now_s.saturating_sub(session.rolled_s) >= self.rolling_s.saturating_mul(3) / 4;
         let interval_s = TOUCH_SECONDS_MAX.min(self.idling_s / 2);
@@ -175,7 +175,7 @@ impl Lifetimes {
     }
 
     /// Begins the rolling and the idle time anew, because the session is written.
-    pub(super) fn renew(&self, session: &mut Session, now_s: u64) {
+    pub(super) fn renew(&self, session: &mut OpenidSession, now_s: u64) {
         session.rolled_s = now_s;
         session.used_s = now_s;
     }
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn state_is_used_once_and_expires() {
-        let mut session = Session::new(100);
+        let mut session = OpenidSession::new(100);
         session.begin(pending("a", 100));
         session.begin(pending("b", 101));
         assert_eq!(session.take_pending("c", 102), None);
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn oldest_pending_login_makes_way() {
-        let mut session = Session::new(0);
+        let mut session = OpenidSession::new(0);
         for number in 0..=PENDING_MAX {
             session.begin(pending(&number.to_string(), 1));
         }
@@ -216,8 +216,8 @@ mod tests {
 
     #[test]
     fn long_original_url_is_cut_to_its_path() {
-        let mut session = Session::new(0);
-        let begin = |session: &mut Session, original: String| {
+        let mut session = OpenidSession::new(0);
+        let begin = |session: &mut OpenidSession, original: String| {
             session.begin(PendingLogin { original, ..pending("s", 0) });
             session.original.clone().unwrap()
         };
@@ -230,7 +230,7 @@ mod tests {
     fn session_ends_after_each_of_its_times() {
         let lifetimes = Lifetimes { idling_s: 10, rolling_s: 40, absolute_s: 100 };
         let check = |created_s, rolled_s, used_s, now_s, expected| {
-            let session = Session { created_s, rolled_s, used_s, ..Session::default() };
+            let session = OpenidSession { created_s, rolled_s, used_s, ..OpenidSession::default() };
             assert_eq!(lifetimes.admit(&session, now_s), expected, "{created_s} {rolled_s} {used_s} {now_s}");
         };
         check(0, 0, 0, 9, true);
@@ -240,13 +240,13 @@ mod tests {
         check(0, 95, 99, 99, true);
         check(0, 95, 99, 100, false);
         let endless = Lifetimes { idling_s: 0, rolling_s: 0, absolute_s: 0 };
-        assert!(endless.admit(&Session::new(0), u64::MAX));
+        assert!(endless.admit(&OpenidSession::new(0), u64::MAX));
     }
 
     #[test]
     fn session_is_kept_as_long_as_it_can_hold() {
         let check = |idling_s, rolling_s, absolute_s, expected| {
-            let session = Session { created_s: 100, rolled_s: 150, used_s: 150, ..Session::default() };
+            let session = OpenidSession { created_s: 100, rolled_s: 150, used_s: 150, ..OpenidSession::default() };
             let lifetimes = Lifetimes { idling_s, rolling_s, absolute_s };
             assert_eq!(lifetimes.kept_seconds(&session), expected, "{idling_s} {rolling_s} {absolute_s}");
         };
@@ -260,12 +260,12 @@ mod tests {
     #[test]
     fn cookie_is_renewed_from_time_to_time_only() {
         let lifetimes = Lifetimes { idling_s: 900, rolling_s: 3_600, absolute_s: 0 };
-        let mut session = Session::new(0);
+        let mut session = OpenidSession::new(0);
         assert!(!lifetimes.touch(&mut session, TOUCH_SECONDS_MAX - 1));
         assert!(lifetimes.touch(&mut session, TOUCH_SECONDS_MAX));
         assert_eq!((session.rolled_s, session.used_s), (TOUCH_SECONDS_MAX, TOUCH_SECONDS_MAX));
         let rolling = Lifetimes { idling_s: 0, rolling_s: 100, absolute_s: 0 };
-        let mut session = Session::new(0);
+        let mut session = OpenidSession::new(0);
         assert!(!rolling.touch(&mut session, 74));
         assert!(rolling.touch(&mut session, 75));
     }

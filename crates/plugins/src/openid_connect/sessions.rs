@@ -12,7 +12,7 @@ use exchange::local::Local;
 use exchange::plugin::Build;
 
 use super::cookie::Jar;
-use super::session::Session;
+use super::session::OpenidSession;
 use super::settings::SessionSettings;
 use super::settings::objects::{RedisSettings, Storage};
 use crate::shared::redis::Redis;
@@ -55,7 +55,7 @@ impl Sessions {
     ///
     /// # Errors
     /// Redis does not answer, a sentence for the log.
-    pub(super) async fn open(&self, exchange: &Exchange, now_s: u64) -> Result<Option<Session>, String> {
+    pub(super) async fn open(&self, exchange: &Exchange, now_s: u64) -> Result<Option<OpenidSession>, String> {
         let headers = &exchange.request.headers;
         let Some(store) = &self.store else { return Ok(self.jar.open(headers, now_s)) };
         let Some(id) = self.id_of(exchange) else { return Ok(None) };
@@ -66,7 +66,7 @@ impl Sessions {
             _ => return Err(RedisError::UNEXPECTED.to_string()),
         };
         let held = kept.filter(|session| self.jar.lifetimes.admit(session, now_s));
-        Ok(held.map(|session| Session { id: Some(id), ..session }))
+        Ok(held.map(|session| OpenidSession { id: Some(id), ..session }))
     }
 
     /// Keeps a session; the values of `Set-Cookie` for its browser. None: the session has ended since it was opened, by a
@@ -77,7 +77,7 @@ impl Sessions {
     pub(super) async fn write(
         &self,
         exchange: &Exchange,
-        session: &Session,
+        session: &OpenidSession,
     ) -> Result<Option<Vec<String>>, String> {
         let Some(store) = &self.store else { return self.jar.write(exchange, session).map(Some) };
         let id = match session.id {

@@ -30,13 +30,13 @@ pub struct StickySessions {
 /// moves to the younger one.
 #[derive(Default)]
 struct Shard {
-    young: HashMap<u128, Session>,
-    old: HashMap<u128, Session>,
+    young: HashMap<u128, StickySession>,
+    old: HashMap<u128, StickySession>,
     young_since_ms: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Session {
+struct StickySession {
     node: u64,
     used_ms: u64,
 }
@@ -71,7 +71,7 @@ impl StickySessions {
     pub(crate) fn node_of(&self, value: &[u8], now_ms: u64, ttl_ms: u64) -> Option<u64> {
         let (name, shard) = self.place(value);
         let mut shard = shard.lock();
-        let is_expired = |session: &Session| now_ms.saturating_sub(session.used_ms) >= ttl_ms;
+        let is_expired = |session: &StickySession| now_ms.saturating_sub(session.used_ms) >= ttl_ms;
         if now_ms.saturating_sub(shard.young_since_ms) < ttl_ms
             && let Some(session) = shard.young.get_mut(&name)
         {
@@ -85,14 +85,14 @@ impl StickySessions {
         if is_expired(&session) {
             return None;
         }
-        self.put(&mut shard, name, Session { used_ms: now_ms, ..session }, now_ms, ttl_ms);
+        self.put(&mut shard, name, StickySession { used_ms: now_ms, ..session }, now_ms, ttl_ms);
         Some(session.node)
     }
 
     /// Notes that the node with the tag `node` has begun the session.
     pub(crate) fn learn(&self, value: &[u8], node: u64, now_ms: u64, ttl_ms: u64) {
         let (name, shard) = self.place(value);
-        self.put(&mut shard.lock(), name, Session { node, used_ms: now_ms }, now_ms, ttl_ms);
+        self.put(&mut shard.lock(), name, StickySession { node, used_ms: now_ms }, now_ms, ttl_ms);
     }
 
     fn place(&self, value: &[u8]) -> (u128, &Mutex<Shard>) {
@@ -100,7 +100,7 @@ impl StickySessions {
         (u128::from(high) << 64 | u128::from(low), &self.shards[low as usize % SHARDS])
     }
 
-    fn put(&self, shard: &mut Shard, name: u128, session: Session, now_ms: u64, ttl_ms: u64) {
+    fn put(&self, shard: &mut Shard, name: u128, session: StickySession, now_ms: u64, ttl_ms: u64) {
         let before = shard.young.len() + shard.old.len();
         let is_old = now_ms.saturating_sub(shard.young_since_ms) >= ttl_ms;
         if is_old || (shard.young.len() >= self.shard_max && !shard.young.contains_key(&name)) {

@@ -17,10 +17,10 @@ fn jar(fields: serde_json::Value) -> Jar {
     Jar::new(&settings(fields), "gw", "https://op")
 }
 
-fn session(token_bytes: usize) -> Session {
+fn session(token_bytes: usize) -> OpenidSession {
     let user = jsonx::Exact::parse(br#"{"id":18446744073709551616}"#, jsonx::Bounds::SMALL).ok();
     let login = Login { access_token: Some("t".repeat(token_bytes)), user, ..Login::default() };
-    Session { login: Some(login), ..Session::new(1_000) }
+    OpenidSession { login: Some(login), ..OpenidSession::new(1_000) }
 }
 
 /// The request of a browser with these cookies.
@@ -34,12 +34,12 @@ fn sent_back(lines: &[String]) -> String {
     pairs.join("; ")
 }
 
-fn written(jar: &Jar, session: &Session, cookies: &str) -> Vec<String> {
+fn written(jar: &Jar, session: &OpenidSession, cookies: &str) -> Vec<String> {
     let mut scene = Scene::new();
     jar.write(&scene.exchange(request(cookies).as_bytes()), session).unwrap()
 }
 
-fn opened(jar: &Jar, cookies: &str) -> Option<Session> {
+fn opened(jar: &Jar, cookies: &str) -> Option<OpenidSession> {
     let mut scene = Scene::new();
     jar.open(&scene.exchange(request(cookies).as_bytes()).request.headers, 1_010)
 }
