@@ -13,7 +13,7 @@ use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{EffectKind, UpstreamChoice, Explained, PluginPhase};
 
 /// The plugins, and whether one of them answers the request.
-pub(super) struct Walk {
+pub(super) struct PluginWalk {
     /// Each plugin in each phase as JSON.
     pub(super) plugins: Vec<Value>,
     /// The plugin that answers the request.
@@ -26,8 +26,8 @@ pub(super) struct Walk {
 const DECIDING: [PluginPhase; 4] = [PluginPhase::Preflight, PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::BeforeProxy];
 
 /// Asks the plugins of a request that `route` was found for. `exchange` is changed as the plugins say.
-pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange: &mut Exchange) -> Walk {
-    let mut walk = Walk { plugins: Vec::new(), ended_by: None, choices: Vec::new() };
+pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange: &mut Exchange) -> PluginWalk {
+    let mut walk = PluginWalk { plugins: Vec::new(), ended_by: None, choices: Vec::new() };
     let own = route.map(|route| &route.plugins);
     let origins = Origins::of(route);
     let global = ChainQuery { chain: &generation.global, local: own, origin: &|_| "global_rule" };
@@ -86,7 +86,7 @@ struct ChainQuery<'a> {
     origin: &'a dyn Fn(&str) -> &'static str,
 }
 
-impl Walk {
+impl PluginWalk {
     fn phase(
         &mut self,
         asked: &ChainQuery<'_>,

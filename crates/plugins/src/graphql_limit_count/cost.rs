@@ -56,7 +56,7 @@ pub(super) fn query_cost(
             OperationKind::Query | OperationKind::Subscription => &*schema.query_type,
         });
         let positions = inputs.decorations.begin(root);
-        let mut walk = Walk { strategy, document, operation, inputs, open: HashSet::new(), left, levels: 0 };
+        let mut walk = CostWalk { strategy, document, operation, inputs, open: HashSet::new(), left, levels: 0 };
         let node = CostNode { field: None, weight: weight_at(&positions), field_type: None };
         cost = cost.max(walk.cost(&node, &operation.selections, root, &positions, 1.0)?);
         left = walk.left;
@@ -71,7 +71,7 @@ pub(super) fn bounded(cost: f64) -> f64 {
 }
 
 /// The walk through one operation.
-struct Walk<'a> {
+struct CostWalk<'a> {
     strategy: Strategy,
     document: &'a Document,
     operation: &'a GraphqlOperation,
@@ -89,7 +89,7 @@ struct CostNode<'a> {
     field_type: Option<&'a FieldType>,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> CostWalk<'a> {
     /// The cost of a node with these selections, which stand on `type_name` and are resolved `times` times.
     fn cost(
         &mut self,

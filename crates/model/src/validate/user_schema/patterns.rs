@@ -76,7 +76,7 @@ enum PatternKind {
 /// A pattern is malformed or too large, or there are too many; with the place of the pattern.
 pub(super) fn count_patterns(schema: &mut Value) -> Result<SchemaPatterns, String> {
     let mut walk =
-        Walk { kinds: HashMap::new(), translated: 0, program: 0, names_backtrack: 0, names_program: 0 };
+        PatternWalk { kinds: HashMap::new(), translated: 0, program: 0, names_backtrack: 0, names_program: 0 };
     walk.schema(schema, &mut String::new())?;
     let backtracks = walk.names_backtrack > 0;
     let budget = CheckBudget {
@@ -89,7 +89,7 @@ pub(super) fn count_patterns(schema: &mut Value) -> Result<SchemaPatterns, Strin
     Ok(SchemaPatterns { engine, budget })
 }
 
-struct Walk {
+struct PatternWalk {
     kinds: HashMap<String, PatternKind>,
     translated: usize,
     program: usize,
@@ -105,7 +105,7 @@ const NAMED: [&str; 6] =
 /// Keywords that hold values, not schemas.
 const VALUES: [&str; 4] = ["enum", "const", "default", "examples"];
 
-impl Walk {
+impl PatternWalk {
     fn schema(&mut self, schema: &mut Value, place: &mut String) -> Result<(), String> {
         match schema {
             Value::Array(items) => items.iter_mut().enumerate().try_for_each(|(index, item)| {
