@@ -38,7 +38,7 @@ pub(crate) struct LogControl {
 pub(crate) fn start(target: &ErrorLog, format: ErrorLogFormat, level: &str) -> anyhow::Result<LogControl> {
     let writer = open(target)?;
     let (filter, handle) = reload::Layer::new(log_filter(level).map_err(anyhow::Error::msg)?);
-    let lines = Lines(writer.clone());
+    let lines = LogLineMaker(writer.clone());
     let lines = match format {
         ErrorLogFormat::Text => fmt::layer().with_writer(lines).with_ansi(takes_colour(target)).boxed(),
         ErrorLogFormat::Json => {
@@ -142,9 +142,9 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
 }
 
 /// Gives every event a [`LogLineWriter`].
-struct Lines(LogWriter);
+struct LogLineMaker(LogWriter);
 
-impl<'a> MakeWriter<'a> for Lines {
+impl<'a> MakeWriter<'a> for LogLineMaker {
     type Writer = LogLineWriter<'a>;
 
     fn make_writer(&'a self) -> LogLineWriter<'a> {

@@ -11,9 +11,9 @@ use exchange::Exchange;
 use exchange::options::ForwardOptions;
 
 /// Field lines, appended to a buffer.
-struct Lines<'o>(&'o mut Vec<u8>);
+struct FieldLines<'o>(&'o mut Vec<u8>);
 
-impl FieldSink for Lines<'_> {
+impl FieldSink for FieldLines<'_> {
     #[inline]
     fn fields_except(&mut self, headers: &Headers, skip: FieldSet) {
         encode::fields_except(self.0, headers, skip);
@@ -41,7 +41,7 @@ impl FieldSink for Lines<'_> {
     }
 }
 
-impl EntrySink for Lines<'_> {
+impl EntrySink for FieldLines<'_> {
     fn write_entry(&mut self, exchange: &Exchange, options: &ForwardOptions, entry: IngressInfo) {
         exchange.local().resource(EntryLines::default).append(entry, options, self.0);
     }
@@ -64,7 +64,7 @@ impl EntryLines {
                 entries.clear();
             }
             let mut lines = Vec::new();
-            forward::entry_fields(options, entry, true, true, &mut Lines(&mut lines));
+            forward::entry_fields(options, entry, true, true, &mut FieldLines(&mut lines));
             entries.push((entry, lines.into()));
             entries.len() - 1
         });
@@ -77,7 +77,7 @@ pub(crate) fn request_head(exchange: &Exchange, length: BodyLength, out: &mut Ve
     let request = &exchange.request;
     encode::request_line(out, request.method_text(), exchange.forward_path(), exchange.forward_query());
     encode::field(out, "Host", exchange.target.forward_host.as_deref().unwrap_or(request.authority()));
-    forward::request_fields(exchange, FieldSet::EMPTY, &mut Lines(out));
+    forward::request_fields(exchange, FieldSet::EMPTY, &mut FieldLines(out));
     if exchange.decision.is_upgrade {
         upgrade_fields(out, request.upgrade_text());
     }
@@ -106,7 +106,7 @@ pub(crate) fn response_head(
     let named = response.reason_text();
     let named = if named.is_empty() { message::reason::phrase(response.status).as_bytes() } else { named };
     encode::status_line(out, response.status, named);
-    forward::response_fields(exchange, length != BodyLength::None, date, &mut Lines(out));
+    forward::response_fields(exchange, length != BodyLength::None, date, &mut FieldLines(out));
     match length {
         BodyLength::None => {}
         BodyLength::Known(bytes) => encode::number_field(out, "Content-Length", bytes),

@@ -18,18 +18,18 @@ pub(in crate::settings) fn stream_access_log_format(given: &Given) -> Result<Acc
 }
 
 /// The variables of the lines of one log.
-struct Lines {
+struct LogVariables {
     /// Those that are no variables of requests.
     own: &'static [&'static str],
     /// The fields of the value `json`.
     usual: &'static [&'static str],
 }
 
-const REQUESTS: Lines = Lines { own: &[], usual: &USUAL_FIELDS };
-const SESSIONS: Lines =
-    Lines { own: exchange::plugin::stream::session::OWN_VARIABLES, usual: &USUAL_SESSION_FIELDS };
+const REQUESTS: LogVariables = LogVariables { own: &[], usual: &USUAL_FIELDS };
+const SESSIONS: LogVariables =
+    LogVariables { own: exchange::plugin::stream::session::OWN_VARIABLES, usual: &USUAL_SESSION_FIELDS };
 
-fn format_of(given: &Given, lines: &Lines) -> Result<AccessLogFormat, String> {
+fn format_of(given: &Given, lines: &LogVariables) -> Result<AccessLogFormat, String> {
     match single(given)? {
         "" => Err("is empty; write a text with `$variables`, or `json`".to_owned()),
         "json" => Ok(AccessLogFormat::Json(usual_fields(lines))),
@@ -40,7 +40,7 @@ fn format_of(given: &Given, lines: &Lines) -> Result<AccessLogFormat, String> {
 }
 
 /// The fields of a map written as JSON, in its order. A variable may be without quotes, as nginx allows.
-fn json_fields(text: &str, lines: &Lines) -> Result<Vec<(String, String)>, String> {
+fn json_fields(text: &str, lines: &LogVariables) -> Result<Vec<(String, String)>, String> {
     let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text)
         .or_else(|error| serde_json::from_str(&with_quoted_variables(text)).map_err(|_| error))
         .map_err(|error| format!("starts with `{{` but is not a JSON object: {error}"))?;
@@ -81,7 +81,7 @@ fn with_quoted_variables(text: &str) -> String {
 
 /// Refuses a template with a variable that is nearly a known one, because that would be `-` in every line.
 /// Another unknown name is accepted: a script may set a variable of this name.
-fn check_variables(text: &str, lines: &Lines) -> Result<(), String> {
+fn check_variables(text: &str, lines: &LogVariables) -> Result<(), String> {
     let template = Template::compile(text).map_err(|error| error.to_string())?;
     for variable in template.variables() {
         if let Variable::Named(name) = variable
@@ -97,7 +97,7 @@ fn check_variables(text: &str, lines: &Lines) -> Result<(), String> {
 }
 
 /// The fields of the value `json`.
-fn usual_fields(lines: &Lines) -> Vec<(String, String)> {
+fn usual_fields(lines: &LogVariables) -> Vec<(String, String)> {
     lines.usual.iter().map(|name| ((*name).to_owned(), format!("${name}"))).collect()
 }
 
