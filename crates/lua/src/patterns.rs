@@ -40,7 +40,7 @@ pub(super) fn find(budget: &CallBudget, text: &[u8], pattern: &[u8], from: usize
         Some(b'^') => (true, 1),
         _ => (false, 0),
     };
-    let mut search = Search { text, pattern, captures: Vec::new(), depth: 0, steps: 0, budget };
+    let mut search = PatternSearch { text, pattern, captures: Vec::new(), depth: 0, steps: 0, budget };
     for start in from..=text.len() {
         search.captures.clear();
         if let Some(end) = search.run(start, begin)? {
@@ -58,7 +58,7 @@ pub(super) fn find(budget: &CallBudget, text: &[u8], pattern: &[u8], from: usize
     Ok(None)
 }
 
-struct Search<'a> {
+struct PatternSearch<'a> {
     text: &'a [u8],
     pattern: &'a [u8],
     captures: Vec<Capture>,
@@ -67,7 +67,7 @@ struct Search<'a> {
     budget: &'a CallBudget,
 }
 
-impl Search<'_> {
+impl PatternSearch<'_> {
     fn step(&mut self) -> mlua::Result<()> {
         self.steps += 1;
         if self.steps >= CHARGED_STEPS {

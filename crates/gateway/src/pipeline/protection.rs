@@ -82,7 +82,7 @@ pub(super) async fn select<S: DownstreamStream>(
         let selected = run.context.upstreams.select(upstream, wanted, tried)?;
         return Ok(HeldNode { selected, hold: None });
     };
-    let search = Search { run, upstream, protection, wanted, tried };
+    let search = NodeSearch { run, upstream, protection, wanted, tried };
     // A retry at another node does not wait, because it would hold up requests that may use the nodes it has tried.
     let queue = protection.queue.filter(|_| tried.is_empty());
     // Requests that wait go first, except those for nodes of their own without a place; a retry gives its place at the upstream back before it waits behind them.
@@ -109,7 +109,7 @@ pub(super) async fn select<S: DownstreamStream>(
 }
 
 /// One request's search for a place.
-struct Search<'s> {
+struct NodeSearch<'s> {
     run: &'s PipelineRun<'s>,
     upstream: &'s Upstream,
     protection: &'s Arc<Protection>,
@@ -117,7 +117,7 @@ struct Search<'s> {
     tried: &'s [u64],
 }
 
-impl Search<'_> {
+impl NodeSearch<'_> {
     /// Takes a place at the upstream, unless the exchange has one, and at a node; `is_first` of those that wait.
     fn place(&self, is_first: bool) -> Result<HeldNode, NoPlace> {
         self.check_breaker().map_err(NoPlace::Never)?;
@@ -191,7 +191,7 @@ impl Search<'_> {
 
 /// Waits in the queue of the upstream for a place.
 async fn wait<S: DownstreamStream>(
-    search: &Search<'_>,
+    search: &NodeSearch<'_>,
     rule: QueueRule,
     journey: &mut Journey<'_, S>,
 ) -> Result<HeldNode, Failure> {

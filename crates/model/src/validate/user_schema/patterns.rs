@@ -249,10 +249,10 @@ fn backtracking(pattern: &str) -> Result<(BacktrackingRegex, usize), String> {
 /// A pattern that is searched for with a count.
 struct CountedPattern {
     source: String,
-    search: Search,
+    search: PatternMatcher,
 }
 
-enum Search {
+enum PatternMatcher {
     Linear(Box<Alone>, u64),
     Backtracking(Box<BacktrackingRegex>, u64),
 }
@@ -266,12 +266,12 @@ pub(super) fn keyword<'a>(
     let source = pattern.as_str().unwrap_or_default();
     let linear = PROGRAM_BYTES.into_iter().find_map(|bytes| Some((alone(source, bytes)?, bytes)));
     let search = match linear {
-        Some((alone, bytes)) => Search::Linear(Box::new(alone), bytes as u64 / PROGRAM_BYTES_A_STEP),
+        Some((alone, bytes)) => PatternMatcher::Linear(Box::new(alone), bytes as u64 / PROGRAM_BYTES_A_STEP),
         None => {
             let (regex, bytes) = backtracking(source).map_err(ValidationError::custom)?;
             // The engine may have made it linear, which it does not count.
             let steps_a_byte = if regex.is_linear() { bytes as u64 / PROGRAM_BYTES_A_STEP } else { 0 };
-            Search::Backtracking(Box::new(regex), steps_a_byte)
+            PatternMatcher::Backtracking(Box::new(regex), steps_a_byte)
         }
     };
     Ok(Box::new(CountedPattern { source: source.to_owned(), search }))
@@ -281,11 +281,11 @@ impl CountedPattern {
     fn matches(&self, node: MeteredNode<'_>) -> bool {
         let Some(text) = node.as_string() else { return true };
         match &self.search {
-            Search::Linear(alone, steps_a_byte) => {
+            PatternMatcher::Linear(alone, steps_a_byte) => {
                 charge(text.len() as u64 * steps_a_byte);
                 alone.is_valid(node)
             }
-            Search::Backtracking(regex, steps_a_byte) => {
+            PatternMatcher::Backtracking(regex, steps_a_byte) => {
                 charge(text.len() as u64 * steps_a_byte);
                 let (found, walked) = regex.is_match_counted(text.as_bytes());
                 charge(walked / WALKED_BYTES_A_STEP + text.len() as u64 / TEXT_BYTES_A_STEP);
