@@ -120,7 +120,7 @@ impl<S: BorrowMut<Transport>> TunnelEnd for SocketEnd<S> {
 
 /// Bytes that a tunnel has forwarded, and why it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Passed {
+pub(crate) struct TunnelSummary {
     /// From the client to the endpoint.
     pub(crate) up_bytes: u64,
     /// From the endpoint to the client.
@@ -328,9 +328,9 @@ impl<C: TunnelEnd, E: TunnelEnd> Tunnel<C, E> {
     }
 
     /// Forwards bytes until both directions have ended, one of them failed, or the time is over.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<Passed> {
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<TunnelSummary> {
         let end = ready!(self.poll_end(cx, deadline));
-        Poll::Ready(Passed { up_bytes: self.up.bytes, down_bytes: self.down.bytes, end })
+        Poll::Ready(TunnelSummary { up_bytes: self.up.bytes, down_bytes: self.down.bytes, end })
     }
 
     fn poll_end(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<TunnelStop> {
@@ -369,7 +369,7 @@ pub(crate) async fn run(
     client: impl TunnelEnd,
     endpoint: impl TunnelEnd,
     idle_timeout_ms: u64,
-) -> Passed {
+) -> TunnelSummary {
     let mut tunnel = Tunnel::new(client, endpoint, idle_timeout_ms);
     poll_fn(|cx| tunnel.poll(cx, deadline)).await
 }

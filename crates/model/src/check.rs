@@ -31,7 +31,7 @@ pub use expression::contract_reason;
 pub use options::{CheckOptions, UnknownFields};
 
 use crate::catalog::Catalog;
-use crate::fault::{Findings, Passed, CheckStage, Warning};
+use crate::fault::{Findings, CheckRemarks, CheckStage, Warning};
 use crate::resource::Resource;
 use crate::{Id, ObjectKey, ObjectKind, ObjectRefusal, schema, secret_reference};
 
@@ -117,7 +117,7 @@ pub fn unexpired(kind: ObjectKind, value: &Value, now_s: i64) -> Result<(), Obje
 }
 
 /// The value without the unknown fields that were accepted: no reader behind the checks meets them.
-fn without_ignored<'v>(value: &'v Value, passed: &Passed) -> Cow<'v, Value> {
+fn without_ignored<'v>(value: &'v Value, passed: &CheckRemarks) -> Cow<'v, Value> {
     if passed.ignored.is_empty() {
         return Cow::Borrowed(value);
     }

@@ -154,7 +154,7 @@ struct Finding {
 
 /// The results of the checks of an object without a fault.
 #[derive(Debug, Default)]
-pub(crate) struct Passed {
+pub(crate) struct CheckRemarks {
     /// See [`Warning`].
     pub(crate) warnings: Box<[Warning]>,
     /// The places of unknown fields that are accepted and not read.
@@ -229,14 +229,14 @@ impl Findings {
     }
 
     /// The warnings, or the refusal.
-    pub(crate) fn finish(mut self) -> Result<Passed, ObjectRefusal> {
+    pub(crate) fn finish(mut self) -> Result<CheckRemarks, ObjectRefusal> {
         self.found.sort_by_key(|finding| finding.stage);
         let Some(first) = self.found.first() else {
             if self.further_warnings > 0 {
                 let reason = format!("and {} more warnings", self.further_warnings);
                 self.warnings.push(Warning { pointer: String::new(), reason });
             }
-            return Ok(Passed { warnings: self.warnings.into(), ignored: self.ignored });
+            return Ok(CheckRemarks { warnings: self.warnings.into(), ignored: self.ignored });
         };
         let mut contract_message = first.contract.clone().unwrap_or_else(|| first.reason.clone());
         // A vague fault is dropped where another one of the same place says more.

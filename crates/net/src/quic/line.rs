@@ -10,7 +10,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use super::connection_id::SocketLocation;
 use super::process::Listeners;
-use super::steering::Passed;
+use super::steering::SteeredDatagram;
 
 /// The form of messages. A process that knows another form drops them.
 const FORM: u8 = 1;
@@ -35,7 +35,7 @@ impl UpgradeLine {
     }
 
     /// Sends a datagram to the process before; false if it was dropped, because the line is full or closed.
-    pub(super) fn send(&self, listener: SocketAddr, place: SocketLocation, datagram: &Passed) -> bool {
+    pub(super) fn send(&self, listener: SocketAddr, place: SocketLocation, datagram: &SteeredDatagram) -> bool {
         let message = encode(listener, place, datagram);
         send(&self.0, &message, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
@@ -62,7 +62,7 @@ pub(super) fn receive_all(line: &OwnedFd, listeners: &Listeners) {
     }
 }
 
-fn encode(listener: SocketAddr, place: SocketLocation, datagram: &Passed) -> Vec<u8> {
+fn encode(listener: SocketAddr, place: SocketLocation, datagram: &SteeredDatagram) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES + datagram.bytes.len());
     out.extend_from_slice(&[FORM, place.slot]);
     out.extend_from_slice(&place.generation.to_be_bytes());
@@ -80,7 +80,7 @@ fn encode(listener: SocketAddr, place: SocketLocation, datagram: &Passed) -> Vec
     out
 }
 
-fn decode(message: &[u8]) -> Option<(SocketAddr, SocketLocation, Passed)> {
+fn decode(message: &[u8]) -> Option<(SocketAddr, SocketLocation, SteeredDatagram)> {
     let mut rest = message;
     let [form, slot] = take(&mut rest)?;
     if form != FORM {
@@ -93,7 +93,7 @@ fn decode(message: &[u8]) -> Option<(SocketAddr, SocketLocation, Passed)> {
     let destination = take_address(&mut rest)?;
     let listener = SocketAddr::new(take_address(&mut rest)??, u16::from_be_bytes(take(&mut rest)?));
     let datagram =
-        Passed { source, destination, ecn: EcnCodepoint::from_bits(ecn), stride, bytes: rest.into() };
+        SteeredDatagram { source, destination, ecn: EcnCodepoint::from_bits(ecn), stride, bytes: rest.into() };
     Some((listener, SocketLocation { generation, slot }, datagram))
 }
 
@@ -133,7 +133,7 @@ mod tests {
         let listener: SocketAddr = "[::1]:443".parse().unwrap();
         let place = SocketLocation { generation: 513, slot: 7 };
         for (source, destination) in [("192.0.2.1:5", None), ("[2001:db8::1]:65535", Some("192.0.2.9"))] {
-            let sent = Passed {
+            let sent = SteeredDatagram {
                 source: source.parse().unwrap(),
                 destination: destination.map(|address| address.parse().unwrap()),
                 ecn: Some(EcnCodepoint::Ect0),

@@ -15,7 +15,7 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 use tokio::io::Interest;
 
 use super::connection_id::SocketLocation;
-use super::steering::{Passed, Steering};
+use super::steering::{SteeredDatagram, Steering};
 
 /// Counters of the sockets of a worker.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ impl SteeredSocket {
                 is_any_left = true;
                 continue;
             };
-            let is_passed = self.steering.pass(place, Passed::new(meta, bytes));
+            let is_passed = self.steering.pass(place, SteeredDatagram::new(meta, bytes));
             let count = if is_passed { &self.counts.passed_on } else { &self.counts.dropped };
             count.fetch_add(1, Ordering::Relaxed);
             // The library skips a buffer without bytes.

@@ -20,7 +20,7 @@ const INBOX_DATAGRAMS: usize = 512;
 
 /// A datagram on its way to another socket, or several of the same size.
 #[derive(Debug)]
-pub(super) struct Passed {
+pub(super) struct SteeredDatagram {
     pub(super) source: SocketAddr,
     pub(super) destination: Option<IpAddr>,
     pub(super) ecn: Option<EcnCodepoint>,
@@ -28,9 +28,9 @@ pub(super) struct Passed {
     pub(super) bytes: Box<[u8]>,
 }
 
-impl Passed {
-    pub(super) fn new(meta: &RecvMeta, bytes: &[u8]) -> Passed {
-        Passed {
+impl SteeredDatagram {
+    pub(super) fn new(meta: &RecvMeta, bytes: &[u8]) -> SteeredDatagram {
+        SteeredDatagram {
             source: meta.addr,
             destination: meta.dst_ip,
             ecn: meta.ecn,
@@ -56,7 +56,7 @@ impl Passed {
 /// The datagrams for one socket.
 #[derive(Debug, Default)]
 struct Inbox {
-    waiting: VecDeque<Passed>,
+    waiting: VecDeque<SteeredDatagram>,
     task: Option<Waker>,
 }
 
@@ -97,7 +97,7 @@ impl Steering {
     }
 
     /// Passes a datagram on; false if it was dropped.
-    pub(super) fn pass(&self, place: SocketLocation, datagram: Passed) -> bool {
+    pub(super) fn pass(&self, place: SocketLocation, datagram: SteeredDatagram) -> bool {
         if place.generation != self.generation {
             let line = self.predecessor.as_ref();
             return line.is_some_and(|line| line.send(self.address, place, &datagram));
@@ -118,7 +118,7 @@ impl Steering {
     }
 
     /// The next datagram for a socket; without one, `waker` is woken when it comes.
-    pub(super) fn take(&self, place: SocketLocation, waker: &Waker) -> Option<Passed> {
+    pub(super) fn take(&self, place: SocketLocation, waker: &Waker) -> Option<SteeredDatagram> {
         let mut inbox = self.inboxes.get(usize::from(place.slot))?.lock();
         let next = inbox.waiting.pop_front();
         if inbox.waiting.is_empty() && inbox.waiting.capacity() > INBOX_DATAGRAMS / 8 {
@@ -138,9 +138,9 @@ impl Steering {
 mod tests {
     use super::*;
 
-    fn datagram(size: usize) -> Passed {
+    fn datagram(size: usize) -> SteeredDatagram {
         let meta = RecvMeta { stride: size, ..RecvMeta::default() };
-        Passed::new(&meta, &vec![7; size])
+        SteeredDatagram::new(&meta, &vec![7; size])
     }
 
     #[test]

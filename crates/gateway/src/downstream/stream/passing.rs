@@ -11,7 +11,7 @@ use super::spoken::{Spoken, SpokenEnd};
 use crate::downstream::connection_guard::AddressPlace;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::listener_state::OpenListener;
-use crate::tunnel::{Duplex, Passed, SocketEnd, Tunnel, TunnelStop};
+use crate::tunnel::{Duplex, TunnelSummary, SocketEnd, Tunnel, TunnelStop};
 use crate::upstream::counted::CountedTransport;
 use exchange::plugin::stream::SessionEnd;
 use net::transport::Transport;
@@ -77,7 +77,7 @@ impl Passing {
         Poll::Ready(())
     }
 
-    fn end(&mut self, passed: Passed) {
+    fn end(&mut self, passed: TunnelSummary) {
         let session = &mut self.record.session;
         (session.received_bytes, session.sent_bytes) = (passed.up_bytes, passed.down_bytes);
         // Both sockets are closed here.
