@@ -287,13 +287,13 @@ impl Way {
 
 /// Both ends of a tunnel. If an error, a stop or a panic ends its task early, that must not look like the orderly end of both
 /// directions. Only the kernel's close of a killed process does, because an option for that costs each session four system calls.
-struct Ends<C: TunnelEnd, E: TunnelEnd> {
+struct TunnelEndPair<C: TunnelEnd, E: TunnelEnd> {
     client: C,
     endpoint: E,
     in_order: bool,
 }
 
-impl<C: TunnelEnd, E: TunnelEnd> Drop for Ends<C, E> {
+impl<C: TunnelEnd, E: TunnelEnd> Drop for TunnelEndPair<C, E> {
     fn drop(&mut self) {
         if self.in_order {
             self.client.end_on_close();
@@ -307,7 +307,7 @@ impl<C: TunnelEnd, E: TunnelEnd> Drop for Ends<C, E> {
 
 /// A tunnel between two ends. See the module.
 pub(crate) struct Tunnel<C: TunnelEnd, E: TunnelEnd> {
-    ends: Ends<C, E>,
+    ends: TunnelEndPair<C, E>,
     up: Way,
     down: Way,
     timer: StepTimer<()>,
@@ -317,7 +317,7 @@ pub(crate) struct Tunnel<C: TunnelEnd, E: TunnelEnd> {
 impl<C: TunnelEnd, E: TunnelEnd> Tunnel<C, E> {
     /// A tunnel that ends if no byte passed for `idle_timeout_ms`.
     pub(crate) fn new(client: C, endpoint: E, idle_timeout_ms: u64) -> Tunnel<C, E> {
-        let ends = Ends { client, endpoint, in_order: false };
+        let ends = TunnelEndPair { client, endpoint, in_order: false };
         Tunnel {
             ends,
             up: Way::default(),
@@ -335,7 +335,7 @@ impl<C: TunnelEnd, E: TunnelEnd> Tunnel<C, E> {
 
     fn poll_end(&mut self, cx: &mut Context<'_>, deadline: &Deadline) -> Poll<TunnelStop> {
         let mut moved = false;
-        let Tunnel { ends: Ends { client, endpoint, in_order }, up, down, timer, idle_timeout_ms } = self;
+        let Tunnel { ends: TunnelEndPair { client, endpoint, in_order }, up, down, timer, idle_timeout_ms } = self;
         let up_done = up.poll(cx, client, endpoint, down.closed, &mut moved);
         let down_done = down.poll(cx, endpoint, client, up.closed, &mut moved);
         match (up_done, down_done) {

@@ -62,7 +62,7 @@ impl Watch {
     pub(super) fn serve(self, node: ServingInstance) -> anyhow::Result<ExitCode> {
         let Watch { runtime, requests } = self;
         runtime.block_on(async {
-            let ends = Ends::install().context(CANNOT_INSTALL)?;
+            let ends = TerminationSignals::install().context(CANNOT_INSTALL)?;
             // Flushed first, so that messages of the start appear before the line `ready`.
             log::flush();
             print_bounded(format_args!("{}\nready", node.lines.join("\n")));
@@ -369,7 +369,7 @@ enum SignalRequest {
 
 struct Signals {
     requests: Requests,
-    ends: Ends,
+    ends: TerminationSignals,
 }
 
 /// The signals that ask a running instance for something.
@@ -380,7 +380,7 @@ struct Requests {
 }
 
 /// The signals that end the process.
-struct Ends {
+struct TerminationSignals {
     interrupt: Signal,
     quit: Signal,
     terminate: Signal,
@@ -396,9 +396,9 @@ impl Requests {
     }
 }
 
-impl Ends {
-    fn install() -> std::io::Result<Ends> {
-        Ok(Ends {
+impl TerminationSignals {
+    fn install() -> std::io::Result<TerminationSignals> {
+        Ok(TerminationSignals {
             interrupt: signal(SignalKind::interrupt())?,
             quit: signal(SignalKind::quit())?,
             terminate: signal(SignalKind::terminate())?,
