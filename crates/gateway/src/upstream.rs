@@ -44,7 +44,7 @@ use balance::BalancerKind;
 use deadline_policy::DeadlinePolicy;
 use exchange::exchange::Attempt;
 use exchange::options::Timeouts;
-use health::Health;
+use health::CompiledHealthChecks;
 use net::endpoint::EndpointProtocol;
 use net::nodes::NodeSet;
 use original::OriginalPolicy;
@@ -65,7 +65,7 @@ pub struct Upstream {
     /// The nodes as currently known.
     pub nodes: Arc<Published<NodeSet>>,
     /// Its health checks, if it has some.
-    pub(crate) health: Option<Arc<Health>>,
+    pub(crate) health: Option<Arc<CompiledHealthChecks>>,
     /// Fills the nodes from a registry, for as long as this form of the upstream lives.
     pub(crate) discovered: Option<Discovered>,
     /// The destinations of its sessions, in place of nodes.

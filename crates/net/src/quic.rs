@@ -15,7 +15,7 @@ mod udp;
 
 pub use connection_id::SocketLocation;
 pub use endpoint::{EndpointParts, QuicEndpoint, QuicLimits};
-pub use guard::{Guarded, Health};
+pub use guard::{Guarded, QuicHealth};
 pub use process::QuicProcess;
 pub use secret::QuicSecret;
 pub use socket::QuicCounts;

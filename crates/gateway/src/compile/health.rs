@@ -12,7 +12,7 @@ use stdx::published::Published;
 
 use super::SnapshotCompiler;
 use crate::upstream::health::monitor::HealthMonitor;
-use crate::upstream::health::{self, Health, HttpRequest, Probe, ProbeHost, ProbeKind};
+use crate::upstream::health::{self, CompiledHealthChecks, HttpRequest, Probe, ProbeHost, ProbeKind};
 
 impl SnapshotCompiler {
     /// Has `monitor` check the upstreams that say so; without it no node is asked, as in commands that
@@ -83,11 +83,11 @@ impl SnapshotCompiler {
         identity: &Arc<str>,
         cell: &Arc<Published<NodeSet>>,
         checks: Option<(&HealthChecks, Probe)>,
-        before: Option<&Arc<Health>>,
-    ) -> Result<Option<Arc<Health>>, String> {
+        before: Option<&Arc<CompiledHealthChecks>>,
+    ) -> Result<Option<Arc<CompiledHealthChecks>>, String> {
         let Some(monitor) = &self.health else { return Ok(None) };
         let is_written =
-            |before: &&Arc<Health>| checks.as_ref().is_some_and(|(now, _)| before.is_written(now));
+            |before: &&Arc<CompiledHealthChecks>| checks.as_ref().is_some_and(|(now, _)| before.is_written(now));
         let kept = before.filter(is_written);
         if let Some(before) = before.filter(|before| !is_written(before)) {
             before.end();
@@ -101,7 +101,7 @@ impl SnapshotCompiler {
             }
             return Ok(None);
         };
-        let health = Health::new(identity, cell, written, probe, monitor.counts().clone());
+        let health = CompiledHealthChecks::new(identity, cell, written, probe, monitor.counts().clone());
         if let Some(before) = kept.filter(|before| before.is_same(&health)) {
             return Ok(Some(before.clone()));
         }

@@ -34,7 +34,7 @@ pub(crate) use request::HttpRequest;
 use rules::{Observation, HealthRules};
 
 /// The compiled health checks of one upstream.
-pub(crate) struct Health {
+pub(crate) struct CompiledHealthChecks {
     /// The upstream's identity, such as `/upstreams/1`.
     pub(crate) identity: Arc<str>,
     /// The nodes that are checked.
@@ -61,7 +61,7 @@ pub(crate) struct Active {
     probe: Probe,
 }
 
-impl Health {
+impl CompiledHealthChecks {
     /// The checks as `written` for the upstream `identity`, with `probe` as the way to ask its `nodes`.
     pub(crate) fn new(
         identity: &Arc<str>,
@@ -69,9 +69,9 @@ impl Health {
         written: &HealthChecks,
         probe: Probe,
         counts: Arc<HealthCounts>,
-    ) -> Health {
+    ) -> CompiledHealthChecks {
         let active = &written.active;
-        Health {
+        CompiledHealthChecks {
             identity: identity.clone(),
             nodes: nodes.clone(),
             active: Active {
@@ -96,7 +96,7 @@ impl Health {
     }
 
     /// Whether `other` checks the same nodes in the same way, so that it may go on.
-    pub(crate) fn is_same(&self, other: &Health) -> bool {
+    pub(crate) fn is_same(&self, other: &CompiledHealthChecks) -> bool {
         Arc::ptr_eq(&self.nodes, &other.nodes)
             && self.written == other.written
             && self.active.probe == other.active.probe
@@ -212,15 +212,15 @@ mod tests {
     use super::*;
     use crate::upstream::balance::testing::set;
 
-    fn health(cell: &Arc<Published<NodeSet>>) -> Health {
+    fn health(cell: &Arc<Published<NodeSet>>) -> CompiledHealthChecks {
         let written: HealthChecks =
             serde_json::from_str(r#"{"active": {"unhealthy": {"tcp_failures": 1}}}"#).unwrap();
         let kind = ProbeKind::Tcp;
         let probe = Probe { kind, tls: None, host: ProbeHost::Checks(None), port: None, timeout_ms: 1 };
-        Health::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())
+        CompiledHealthChecks::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())
     }
 
-    fn fail(health: &Health, node: &ResolvedNode) -> bool {
+    fn fail(health: &CompiledHealthChecks, node: &ResolvedNode) -> bool {
         let rules = &health.active.rules;
         health.note(node, CheckSource::Active, rules, Observation::TcpFailure, || "a test".into());
         node.state.is(Unusable::Unhealthy)

@@ -14,7 +14,7 @@ use quinn::{
 };
 
 use super::connection_id::PlacedIds;
-use super::guard::{Guarded, Health, WorkerRuntime};
+use super::guard::{Guarded, QuicHealth, WorkerRuntime};
 use super::secret::QuicSecret;
 use super::socket::{QuicCounts, SteeredSocket};
 use super::steering::Steering;
@@ -94,7 +94,7 @@ impl QuicEndpoint {
         config.cid_generator(move || Box::new(PlacedIds { key: key.clone(), place }));
         config.supported_versions(vec![VERSION]);
         let server = server_config(&tls, secret, limits);
-        let health = Health::default();
+        let health = QuicHealth::default();
         let runtime = Arc::new(WorkerRuntime(health.clone()));
         let endpoint =
             Endpoint::new_with_abstract_socket(config, Some(server.clone()), socket.clone(), runtime)?;
@@ -103,7 +103,7 @@ impl QuicEndpoint {
     }
 
     /// Whether it has failed.
-    pub fn health(&self) -> &Health {
+    pub fn health(&self) -> &QuicHealth {
         self.endpoint.health()
     }
 

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 /// Whether an endpoint has failed.
 #[derive(Clone, Debug, Default)]
-pub struct Health(Arc<QuicHealthState>);
+pub struct QuicHealth(Arc<QuicHealthState>);
 
 #[derive(Debug, Default)]
 struct QuicHealthState {
@@ -25,7 +25,7 @@ struct QuicHealthState {
     failed: Notify,
 }
 
-impl Health {
+impl QuicHealth {
     /// Whether the library has panicked.
     #[inline]
     pub fn has_failed(&self) -> bool {
@@ -60,12 +60,12 @@ impl Health {
 #[derive(Debug)]
 pub struct Guarded<T> {
     value: Option<T>,
-    health: Health,
+    health: QuicHealth,
 }
 
 impl<T> Guarded<T> {
     /// Guards a value of the endpoint with this health.
-    pub fn new(value: T, health: &Health) -> Guarded<T> {
+    pub fn new(value: T, health: &QuicHealth) -> Guarded<T> {
         Guarded { value: Some(value), health: health.clone() }
     }
 
@@ -83,7 +83,7 @@ impl<T> Guarded<T> {
     }
 
     /// Its endpoint's health.
-    pub fn health(&self) -> &Health {
+    pub fn health(&self) -> &QuicHealth {
         &self.health
     }
 
@@ -125,7 +125,7 @@ impl<T> Drop for Guarded<T> {
 
 /// Runs the library's tasks on the worker.
 #[derive(Debug)]
-pub(super) struct WorkerRuntime(pub(super) Health);
+pub(super) struct WorkerRuntime(pub(super) QuicHealth);
 
 impl Runtime for WorkerRuntime {
     fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
@@ -145,7 +145,7 @@ impl Runtime for WorkerRuntime {
 /// A task of the library.
 struct Watched {
     future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    health: Health,
+    health: QuicHealth,
 }
 
 impl Future for Watched {
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn panic_of_the_library_marks_its_endpoint() {
-        let health = Health::default();
+        let health = QuicHealth::default();
         let mut guarded = Guarded::new(PanicsInDrop, &health);
         assert_eq!(guarded.call(|_| 1), Some(1));
         let caught = catch_unwind(AssertUnwindSafe(|| guarded.call(|_| panic!("a fault"))));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn panic_of_a_task_fails_the_endpoint_only() {
-        let health = Health::default();
+        let health = QuicHealth::default();
         let seen = health.clone();
         crate::env::block_on(async move {
             let value = Guarded::new(PanicsInDrop, &seen);

@@ -73,7 +73,7 @@ struct UpstreamNode {
     ewma_ms: Option<f64>,
     unhealthy: Option<Transition>,
     ejected: Option<Transition>,
-    health: Option<Health>,
+    health: Option<HealthCounters>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -83,7 +83,7 @@ struct Transition {
 }
 
 #[derive(Debug, Deserialize)]
-struct Health {
+struct HealthCounters {
     status: String,
     success: u32,
     http_failure: u32,

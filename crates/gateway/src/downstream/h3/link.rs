@@ -11,7 +11,7 @@ use quinn::{RecvStream, SendStream, VarInt};
 
 use crate::context::WorkerContext;
 use net::env::random_u64;
-use net::quic::{Guarded, Health};
+use net::quic::{Guarded, QuicHealth};
 
 /// A bidirectional stream that the client has opened.
 pub(super) type RequestStream = (Guarded<SendStream>, Guarded<RecvStream>);
@@ -47,7 +47,7 @@ impl H3Link {
     }
 
     /// The health of the endpoint.
-    pub(super) fn health(&self) -> &Health {
+    pub(super) fn health(&self) -> &QuicHealth {
         self.quic.health()
     }
 

@@ -19,7 +19,7 @@ use super::rules::Observation;
 use super::schedule::{Id, Schedule};
 use super::share::{Begin, SharedCheck, Shares};
 use super::target::CheckTarget;
-use super::{Health, forget_verdict};
+use super::{CompiledHealthChecks, forget_verdict};
 
 /// How often node sets are looked at, which change without a compilation: one relaxed load for each upstream.
 const SETS_EVERY_MS: u64 = 200;
@@ -41,14 +41,14 @@ pub(super) struct Checks {
 }
 
 struct CheckedUpstream {
-    health: Arc<Health>,
+    health: Arc<CompiledHealthChecks>,
     nodes: Reader<NodeSet>,
     group: Id,
     targets: Vec<Id>,
 }
 
 struct CheckedTarget {
-    health: Arc<Health>,
+    health: Arc<CompiledHealthChecks>,
     target: CheckTarget,
     /// The beginning of the last check that was counted.
     counted_ms: Cell<Option<u64>>,
@@ -82,7 +82,7 @@ impl Checks {
     }
 
     /// Takes in changes of upstreams, and begins the checks that are due.
-    pub(super) fn turn(&mut self, changes: HashMap<Arc<str>, Option<Arc<Health>>>) {
+    pub(super) fn turn(&mut self, changes: HashMap<Arc<str>, Option<Arc<CompiledHealthChecks>>>) {
         for (identity, health) in changes {
             self.replace(identity, health);
         }
@@ -101,7 +101,7 @@ impl Checks {
         self.schedule.next_ms().map_or(self.sets_at_ms, |at_ms| at_ms.min(self.sets_at_ms))
     }
 
-    fn replace(&mut self, identity: Arc<str>, health: Option<Arc<Health>>) {
+    fn replace(&mut self, identity: Arc<str>, health: Option<Arc<CompiledHealthChecks>>) {
         let mut left = Vec::new();
         if let Some(old) = self.upstreams.remove(&identity) {
             left = self.forget(&old.targets);
@@ -248,7 +248,7 @@ fn forget_verdicts_on(left: &[Rc<CheckedTarget>]) {
     }
 }
 
-impl Health {
+impl CompiledHealthChecks {
     /// Time between two checks of a node as it is now.
     fn interval_ms(&self, node: &net::nodes::ResolvedNode) -> u64 {
         let is_down = node.state.health().snapshot().state.is_down();

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::unbounded_channel;
 
-use super::Health;
+use super::CompiledHealthChecks;
 use super::checks::{Checks, now_ms};
 use super::counts::HealthCounts;
 
@@ -37,15 +37,15 @@ struct MonitorState {
 struct Inbox {
     changes: Changes,
     /// The checks of all upstreams, with which a thread that panicked begins again.
-    in_force: HashMap<Arc<str>, Arc<Health>>,
+    in_force: HashMap<Arc<str>, Arc<CompiledHealthChecks>>,
     is_closed: bool,
 }
 
 /// The checks of upstreams by identity; none where an upstream has none any more.
-type Changes = HashMap<Arc<str>, Option<Arc<Health>>>;
+type Changes = HashMap<Arc<str>, Option<Arc<CompiledHealthChecks>>>;
 
 impl Inbox {
-    fn set(&mut self, identity: &Arc<str>, health: Option<Arc<Health>>) {
+    fn set(&mut self, identity: &Arc<str>, health: Option<Arc<CompiledHealthChecks>>) {
         match &health {
             Some(health) => drop(self.in_force.insert(identity.clone(), health.clone())),
             None => drop(self.in_force.remove(identity)),
@@ -77,7 +77,7 @@ impl HealthMonitor {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub(crate) fn set(&self, identity: &Arc<str>, health: Option<Arc<Health>>) -> io::Result<()> {
+    pub(crate) fn set(&self, identity: &Arc<str>, health: Option<Arc<CompiledHealthChecks>>) -> io::Result<()> {
         let mut is_running = self.is_running.lock();
         if !*is_running {
             if health.is_none() {
@@ -151,7 +151,7 @@ mod tests {
             let (kind, host) = (ProbeKind::Tcp, ProbeHost::Checks(None));
             let probe = Probe { kind, tls: None, host, port: None, timeout_ms: 1 };
             let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
-            Arc::new(Health::new(&"/upstreams/1".into(), &cell, &written, probe, Arc::default()))
+            Arc::new(CompiledHealthChecks::new(&"/upstreams/1".into(), &cell, &written, probe, Arc::default()))
         };
         let mut inbox = Inbox::default();
         let (stays, gone): (Arc<str>, Arc<str>) = ("/upstreams/1".into(), "/upstreams/2".into());

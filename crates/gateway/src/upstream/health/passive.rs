@@ -6,11 +6,11 @@ use exchange::exchange::Attempt;
 use exchange::failure::{Blame, Cause};
 use net::nodes::ResolvedNode;
 
-use super::Health;
+use super::CompiledHealthChecks;
 use super::counts::CheckSource;
 use super::rules::Observation;
 
-impl Health {
+impl CompiledHealthChecks {
     /// Whether attempts are observed.
     #[inline]
     pub(crate) fn observes_attempts(&self) -> bool {

@@ -15,13 +15,13 @@ fn checks() -> (Checks, UnboundedReceiver<CheckEnd>) {
 }
 
 /// Checks of the nodes in `cell` for a connection, of which one result decides.
-fn health(cell: &Arc<Published<NodeSet>>) -> Option<Arc<Health>> {
+fn health(cell: &Arc<Published<NodeSet>>) -> Option<Arc<CompiledHealthChecks>> {
     let written = r#"{"active": {"healthy": {"interval": 10, "successes": 1},
         "unhealthy": {"interval": 30, "tcp_failures": 1}}}"#;
     let (kind, host) = (ProbeKind::Tcp, ProbeHost::Checks(None));
     let probe = Probe { kind, tls: None, host, port: None, timeout_ms: 1_000 };
     let written = serde_json::from_str(written).unwrap();
-    Some(Arc::new(Health::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())))
+    Some(Arc::new(CompiledHealthChecks::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())))
 }
 
 fn take_out(node: &ResolvedNode) {
