@@ -39,7 +39,7 @@ pub(crate) struct CompiledHealthChecks {
     pub(crate) identity: Arc<str>,
     /// The nodes that are checked.
     nodes: Arc<Published<NodeSet>>,
-    active: Active,
+    active: CompiledActiveChecks,
     passive: Option<HealthRules>,
     /// As they are written: another text begins anew.
     written: Box<HealthChecks>,
@@ -51,7 +51,7 @@ pub(crate) struct CompiledHealthChecks {
 }
 
 /// Checks that ask the nodes.
-pub(crate) struct Active {
+pub(crate) struct CompiledActiveChecks {
     rules: HealthRules,
     /// Time between two checks of a node that is up, and of one that is down; 0 makes none.
     up_interval_ms: u64,
@@ -74,7 +74,7 @@ impl CompiledHealthChecks {
         CompiledHealthChecks {
             identity: identity.clone(),
             nodes: nodes.clone(),
-            active: Active {
+            active: CompiledActiveChecks {
                 rules: HealthRules::new(&active.healthy, &active.unhealthy),
                 up_interval_ms: milliseconds(active.healthy.interval),
                 down_interval_ms: milliseconds(active.unhealthy.interval),

@@ -28,11 +28,11 @@ pub(super) struct Introspections(Mutex<IntrospectionTable>);
 
 #[derive(Default)]
 struct IntrospectionTable {
-    tokens: HashMap<[u8; 32], Active>,
+    tokens: HashMap<[u8; 32], ActiveToken>,
     bytes: usize,
 }
 
-struct Active {
+struct ActiveToken {
     claims: Arc<Exact>,
     bytes: usize,
     until_s: u64,
@@ -63,7 +63,7 @@ impl Introspections {
             *table = IntrospectionTable::default();
         }
         table.bytes += bytes;
-        if let Some(before) = table.tokens.insert(key, Active { claims, bytes, until_s }) {
+        if let Some(before) = table.tokens.insert(key, ActiveToken { claims, bytes, until_s }) {
             table.bytes -= before.bytes;
         }
     }

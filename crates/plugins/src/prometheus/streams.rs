@@ -61,7 +61,7 @@ struct ListenerSeries {
 }
 
 /// A session that counts as active at a listener until it is dropped.
-struct Active {
+struct ActiveSession {
     metrics: Arc<StreamMetrics>,
     listener: Box<str>,
 }
@@ -81,7 +81,7 @@ pub(super) fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamP
 impl StreamPlugin for StreamPrometheus {
     fn preread<'a>(&'a self, session: &'a mut StreamSession) -> StreamFlow<'a> {
         let listener = self.metrics.0.lock().enter(session.local);
-        session.hold(Active { metrics: self.metrics.clone(), listener });
+        session.hold(ActiveSession { metrics: self.metrics.clone(), listener });
         StreamFlow::Continue
     }
 
@@ -92,7 +92,7 @@ impl StreamPlugin for StreamPrometheus {
     }
 }
 
-impl Drop for Active {
+impl Drop for ActiveSession {
     fn drop(&mut self) {
         if let Some(series) = self.metrics.0.lock().listeners.get_mut(&self.listener) {
             series.active = series.active.saturating_sub(1);
