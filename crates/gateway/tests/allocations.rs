@@ -22,7 +22,7 @@ use gateway::engine::{Engine, EngineConfig};
 use model::catalog::Catalog;
 use model::snapshot::{Change, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
-use net::listener::{Protocols, Wanted};
+use net::listener::{Protocols, WantedListener};
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
 use serde_json::{Value, json};
 use stdx::noting_allocator::NotingAllocator;
@@ -404,7 +404,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
         quic: net::quic::QuicProcess::first().unwrap(),
     };
     let engine = Engine::start(config).unwrap();
-    let proxy = Wanted { address: ([127, 0, 0, 1], 0).into(), protocols: Protocols::HTTP1 };
+    let proxy = WantedListener { address: ([127, 0, 0, 1], 0).into(), protocols: Protocols::HTTP1 };
     let listening = engine.listen(&[proxy]).unwrap();
     (engine, listening.added[0])
 }

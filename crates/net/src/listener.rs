@@ -30,7 +30,7 @@ const PORT_ATTEMPTS: usize = 16;
 
 /// A listener as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedListener {
     /// Its address; port 0 is any free one.
     pub address: SocketAddr,
     /// The protocols of its connections.
@@ -42,7 +42,7 @@ pub struct Wanted {
 #[derive(Debug)]
 pub struct Listener {
     id: u64,
-    wanted: Wanted,
+    wanted: WantedListener,
     /// Facts of `wanted` as they are now.
     changeable: Changeable,
     address: SocketAddr,
@@ -57,7 +57,7 @@ impl Listener {
     ///
     /// # Errors
     /// The kernel's, above all that the address is in use, by whomever.
-    pub fn bind(wanted: Wanted, workers: usize) -> io::Result<Listener> {
+    pub fn bind(wanted: WantedListener, workers: usize) -> io::Result<Listener> {
         let mut attempts = 1;
         loop {
             let bound = Listener::bind_once(wanted, workers);
@@ -71,7 +71,7 @@ impl Listener {
         }
     }
 
-    fn bind_once(wanted: Wanted, workers: usize) -> io::Result<Listener> {
+    fn bind_once(wanted: WantedListener, workers: usize) -> io::Result<Listener> {
         if wanted.protocols.udp {
             let (datagrams, address) = Datagrams::bind(wanted.protocols, wanted.address, workers)?;
             return Ok(Listener::new(wanted, address, no_sockets(workers), datagrams));
@@ -93,7 +93,7 @@ impl Listener {
     /// # Errors
     /// There are none, or they have no address, or more than one.
     pub fn adopt(
-        wanted: Wanted,
+        wanted: WantedListener,
         sockets: Vec<BoundSocket>,
         datagrams: Vec<UdpSocket>,
         workers: usize,
@@ -127,7 +127,7 @@ impl Listener {
     }
 
     fn new(
-        wanted: Wanted,
+        wanted: WantedListener,
         address: SocketAddr,
         sockets: Vec<Vec<BoundSocket>>,
         datagrams: Datagrams,
@@ -144,8 +144,8 @@ impl Listener {
 
     /// The listener as it was asked for, by the settings that are in force now.
     #[inline]
-    pub fn wanted(&self) -> Wanted {
-        Wanted { protocols: self.changeable.within(self.wanted.protocols), ..self.wanted }
+    pub fn wanted(&self) -> WantedListener {
+        WantedListener { protocols: self.changeable.within(self.wanted.protocols), ..self.wanted }
     }
 
     /// Takes over the facts of `protocols` that change while the sockets stay bound; whether any differs. Connections that
@@ -219,7 +219,7 @@ fn one_address(address: &mut Option<SocketAddr>, other: SocketAddr) -> io::Resul
 /// The first that cannot be bound; none is then.
 pub fn bind_all(
     inherited: &[Arc<Listener>],
-    wanted: &[Wanted],
+    wanted: &[WantedListener],
     workers: usize,
 ) -> Result<ListenerSet, ListenFault> {
     plan(inherited, wanted, workers).map(|plan| plan.set)

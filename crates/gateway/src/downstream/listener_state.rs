@@ -105,7 +105,7 @@ impl OpenListener {
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
-    use net::listener::{Protocols, Wanted};
+    use net::listener::{Protocols, WantedListener};
 
     fn open_listener() -> OpenListener {
         let wanted = Wanted { address: "127.0.0.1:0".parse().unwrap(), protocols: Protocols::HTTP1 };

@@ -33,7 +33,7 @@ use exchange::overload::OverloadState;
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use net::env::memory::{self, TaskGroup, end_worker, note, spawn_worker, streams_of, tasks_of};
-use net::listener::{self, ListenerSet, Protocols, Wanted};
+use net::listener::{self, ListenerSet, Protocols, WantedListener};
 use net::resolver::Resolver;
 
 /// A gateway with all its workers in memory.
@@ -92,9 +92,9 @@ fn catalog() -> &'static Catalog {
 }
 
 /// The addresses that the listeners must have, with the second one or without.
-fn wanted(second: bool) -> Vec<Wanted> {
+fn wanted(second: bool) -> Vec<WantedListener> {
     let addresses = [Some(proxy_address()), second.then(second_address)];
-    let wanted = |address| Wanted { address, protocols: Protocols::HTTP1 };
+    let wanted = |address| WantedListener { address, protocols: Protocols::HTTP1 };
     addresses.into_iter().flatten().map(wanted).collect()
 }
 

@@ -22,7 +22,7 @@ use super::h2::driver;
 use super::h2::link::H2Link;
 use super::h2::pending::PendingConnect;
 use super::h2::pool::{Join, SharedPools, TunnelLend};
-use super::opening::{WantedConnection, Wanted};
+use super::opening::{WantedConnection, WantedStream};
 use super::pool::Pools;
 use super::stream::PooledStream;
 use crate::evict::{Evictor, lacks_descriptors};
@@ -73,8 +73,8 @@ impl Connector {
 
     /// A stream to the endpoint, if it can be had without opening a connection.
     #[inline]
-    pub(crate) fn lend(&self, wanted: Wanted<'_>) -> Option<PooledStream> {
-        let Wanted { endpoint, server_name, is_upgrade, is_repeated, has_waited, .. } = wanted;
+    pub(crate) fn lend(&self, wanted: WantedStream<'_>) -> Option<PooledStream> {
+        let WantedStream { endpoint, server_name, is_upgrade, is_repeated, has_waited, .. } = wanted;
         if endpoint.protocol.is_http2() && is_upgrade {
             match self.shared.borrow_mut().lend_tunnel(wanted, self.local.now_ms()) {
                 TunnelLend::Stream(stream) => return Some(PooledStream::Http2(PooledBox::new(stream))),
@@ -163,7 +163,7 @@ impl Connector {
     }
 
     /// A connect to the endpoint that is in progress, or one that this begins.
-    fn join_shared(self: &Rc<Connector>, wanted: Wanted<'_>, timeout_ms: u64) -> Rc<PendingConnect> {
+    fn join_shared(self: &Rc<Connector>, wanted: WantedStream<'_>, timeout_ms: u64) -> Rc<PendingConnect> {
         let endpoint_id = wanted.endpoint.id;
         // Without HTTP/2 a connection serves one request at a time.
         let selects_http1 = self.shared.borrow().selects_http1(endpoint_id);

@@ -7,7 +7,7 @@ use net::endpoint::Endpoint;
 
 /// The stream that an attempt needs.
 #[derive(Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct WantedStream<'a> {
     pub(crate) endpoint: &'a Arc<Endpoint>,
     /// The server name for TLS; none without TLS.
     pub(crate) server_name: Option<&'a str>,
@@ -33,9 +33,9 @@ pub(crate) struct WantedConnection {
     pub(super) queue: Option<Arc<WaitQueue>>,
 }
 
-impl From<Wanted<'_>> for WantedConnection {
-    fn from(wanted: Wanted<'_>) -> WantedConnection {
-        let Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, queue, .. } = wanted;
+impl From<WantedStream<'_>> for WantedConnection {
+    fn from(wanted: WantedStream<'_>) -> WantedConnection {
+        let WantedStream { endpoint, server_name, is_upgrade, needs_http2, is_repeated, queue, .. } = wanted;
         WantedConnection {
             endpoint: endpoint.clone(),
             server_name: server_name.map(Box::from),
@@ -48,8 +48,8 @@ impl From<Wanted<'_>> for WantedConnection {
 }
 
 impl WantedConnection {
-    pub(super) fn wanted(&self) -> Wanted<'_> {
-        Wanted {
+    pub(super) fn wanted(&self) -> WantedStream<'_> {
+        WantedStream {
             endpoint: &self.endpoint,
             server_name: self.server_name.as_deref(),
             is_upgrade: self.is_upgrade,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::connector::Connector;
-use super::opening::{WantedConnection, Wanted};
+use super::opening::{WantedConnection, WantedStream};
 #[cfg(any(test, feature = "simulation"))]
 use super::pool::Pools;
 use super::protection::admission::NodeAdmission;
@@ -226,7 +226,7 @@ impl Upstreams {
         let needs_http2 = upstream.needs_http2;
         let queue = upstream.protection.as_deref().and_then(Protection::queue_for_connections);
         let wanted =
-            Wanted { endpoint, server_name, is_upgrade, needs_http2, is_repeated, has_waited: false, queue };
+            WantedStream { endpoint, server_name, is_upgrade, needs_http2, is_repeated, has_waited: false, queue };
         let checkout = match self.connector.lend(wanted) {
             Some(stream) => Checkout::Stream(stream),
             None => Checkout::None(wanted.into()),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
 use model::ObjectKind;
-use net::listener::{Protocols, Wanted};
+use net::listener::{Protocols, WantedListener};
 use net::quic::QuicProcess;
 use serde_json::{Value, json};
 use testkit::wait_until;
@@ -42,7 +42,7 @@ fn gateway_at(address: [u8; 4], routes: &[Value]) -> Gateway {
         quic: QuicProcess::first().unwrap(),
     })
     .unwrap();
-    let wanted = Wanted { address: (address, 0).into(), protocols: Protocols::UDP };
+    let wanted = WantedListener { address: (address, 0).into(), protocols: Protocols::UDP };
     let address = engine.listen(&[wanted]).unwrap().added[0];
     Gateway { engine, address }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
-use net::listener::{Change, Listener, Protocols, Wanted};
+use net::listener::{Change, Listener, Protocols, WantedListener};
 use net::quic::QuicProcess;
 
 fn engine(workers: usize) -> Engine {
@@ -26,8 +26,8 @@ fn engine(workers: usize) -> Engine {
     .unwrap()
 }
 
-fn loopback(port: u16) -> Wanted {
-    Wanted { address: SocketAddr::from(([127, 0, 0, 1], port)), protocols: Protocols::HTTP1 }
+fn loopback(port: u16) -> WantedListener {
+    WantedListener { address: SocketAddr::from(([127, 0, 0, 1], port)), protocols: Protocols::HTTP1 }
 }
 
 /// One request on a connection of its own.
@@ -96,7 +96,7 @@ fn mismatched_sockets_are_not_adopted() {
 
 #[test]
 fn unchanged_listeners_are_kept() {
-    type Pick = fn(u16, u16) -> Vec<Wanted>;
+    type Pick = fn(u16, u16) -> Vec<WantedListener>;
     // The ports of `a` and `b`, both requested as 0; which of them are kept, how many are new, which are removed.
     let check = |wanted: Pick, kept: &[usize], added: usize, removed: &[usize]| {
         let engine = engine(1);

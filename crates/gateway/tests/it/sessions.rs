@@ -15,7 +15,7 @@ use std::time::Duration;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
 use model::ObjectKind;
-use net::listener::{Protocols, Wanted};
+use net::listener::{Protocols, WantedListener};
 use net::quic::QuicProcess;
 use serde_json::{Value, json};
 use testkit::wait_until;
@@ -51,7 +51,7 @@ fn gateway_with(protocols: Protocols, routes: &[Value], trusted: &str) -> Gatewa
         quic: QuicProcess::first().unwrap(),
     })
     .unwrap();
-    let wanted = Wanted { address: ([127, 0, 0, 1], 0).into(), protocols };
+    let wanted = WantedListener { address: ([127, 0, 0, 1], 0).into(), protocols };
     let address = engine.listen(&[wanted]).unwrap().added[0];
     Gateway { engine, address }
 }

@@ -16,7 +16,7 @@ use gateway::testing;
 use model::catalog::{Catalog, PluginInfo};
 use model::snapshot::{Change, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
-use net::listener::{Protocols, Wanted};
+use net::listener::{Protocols, WantedListener};
 use net::quic::QuicProcess;
 use serde_json::json;
 use testkit::{wait_for, wait_until};
@@ -99,7 +99,7 @@ fn engine(stall_timeout_ms: u64) -> (Engine, SocketAddr) {
         quic: QuicProcess::first().unwrap(),
     };
     let engine = Engine::start(config).unwrap();
-    let proxy = Wanted { address: ([127, 0, 0, 1], 0).into(), protocols: Protocols::HTTP1 };
+    let proxy = WantedListener { address: ([127, 0, 0, 1], 0).into(), protocols: Protocols::HTTP1 };
     let address = engine.listen(&[proxy]).unwrap().added[0];
     (engine, address)
 }

@@ -48,7 +48,7 @@ struct Udp(DatagramDestination);
 impl UserData for Udp {}
 
 /// The part of what arrives that one call wants.
-enum Wanted {
+enum ReceivePattern {
     Line,
     All,
     Bytes(usize),
@@ -56,16 +56,16 @@ enum Wanted {
     Until { pattern: Vec<u8>, is_inclusive: bool },
 }
 
-impl Wanted {
+impl ReceivePattern {
     /// The end of the wanted bytes in `buffer` and how many are to be dropped behind it, if they are there. `from` is where
     /// bytes were added last.
     fn found(&self, buffer: &[u8], from: usize) -> Option<(usize, usize)> {
         match self {
-            Wanted::Line => memchr::memchr(b'\n', &buffer[from..]).map(|at| (from + at, 1)),
-            Wanted::All => None,
-            Wanted::Bytes(count) => (buffer.len() >= *count).then_some((*count, 0)),
-            Wanted::Any(most) => (!buffer.is_empty()).then(|| (buffer.len().min(*most), 0)),
-            Wanted::Until { pattern, is_inclusive } => {
+            ReceivePattern::Line => memchr::memchr(b'\n', &buffer[from..]).map(|at| (from + at, 1)),
+            ReceivePattern::All => None,
+            ReceivePattern::Bytes(count) => (buffer.len() >= *count).then_some((*count, 0)),
+            ReceivePattern::Any(most) => (!buffer.is_empty()).then(|| (buffer.len().min(*most), 0)),
+            ReceivePattern::Until { pattern, is_inclusive } => {
                 let from = from.saturating_sub(pattern.len());
                 let at = from + memchr::memmem::find(&buffer[from..], pattern)?;
                 Some(if *is_inclusive { (at + pattern.len(), 0) } else { (at, pattern.len()) })
@@ -75,7 +75,7 @@ impl Wanted {
 
     /// The bytes as the script gets them: a line has no carriage returns.
     fn cleaned(&self, mut bytes: Vec<u8>) -> Vec<u8> {
-        if matches!(self, Wanted::Line) {
+        if matches!(self, ReceivePattern::Line) {
             bytes.retain(|byte| *byte != b'\r');
         }
         bytes
@@ -125,13 +125,13 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     add.add_shared("start_receive", |state, lua, values: (UserDataRef<Tcp>, Value)| {
         let (socket, pattern) = values;
         let wanted = match &pattern {
-            Value::Nil => Wanted::Line,
+            Value::Nil => ReceivePattern::Line,
             value => match text_of(value).as_deref() {
-                Some(b"*l" | b"l") => Wanted::Line,
-                Some(b"*a" | b"a") => Wanted::All,
+                Some(b"*l" | b"l") => ReceivePattern::Line,
+                Some(b"*a" | b"a") => ReceivePattern::All,
                 Some(text) => match str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok()) {
                     Some(count) if (0.0..=RECEIVED_MAX_BYTES as f64).contains(&count) => {
-                        Wanted::Bytes(count as usize)
+                        ReceivePattern::Bytes(count as usize)
                     }
                     _ => return Err(Error::runtime("bad argument #1 to 'receive' (bad pattern or size)")),
                 },
@@ -141,7 +141,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         receive(state, lua, &socket, wanted)
     })?;
     add.add_shared("start_receive_any", |state, lua, (socket, most): (UserDataRef<Tcp>, usize)| {
-        receive(state, lua, &socket, Wanted::Any(most.clamp(1, RECEIVED_MAX_BYTES)))
+        receive(state, lua, &socket, ReceivePattern::Any(most.clamp(1, RECEIVED_MAX_BYTES)))
     })?;
     add.add_shared("start_receive_until", |state, lua, values: (UserDataRef<Tcp>, LuaString, bool)| {
         let (socket, pattern, is_inclusive) = values;
@@ -149,7 +149,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         if pattern.is_empty() {
             return Err(Error::runtime("pattern is empty"));
         }
-        receive(state, lua, &socket, Wanted::Until { pattern, is_inclusive })
+        receive(state, lua, &socket, ReceivePattern::Until { pattern, is_inclusive })
     })?;
     add.add("tcp_keep", |state, lua, values: (UserDataRef<Tcp>, Option<u64>, Option<usize>)| {
         let (socket, idle_ms, size) = values;
@@ -322,7 +322,7 @@ fn handshake(
     })
 }
 
-fn receive(state: &Rc<InterpreterState>, lua: &Lua, socket: &Tcp, wanted: Wanted) -> mlua::Result<()> {
+fn receive(state: &Rc<InterpreterState>, lua: &Lua, socket: &Tcp, wanted: ReceivePattern) -> mlua::Result<()> {
     let (socket, weak) = (socket.clone(), lua.weak());
     state.wait(async move {
         let (mut link, mut buffer, timeout_ms) = {
@@ -351,7 +351,7 @@ fn receive(state: &Rc<InterpreterState>, lua: &Lua, socket: &Tcp, wanted: Wanted
             match read {
                 Ok(0) => {
                     link = None;
-                    if matches!(wanted, Wanted::All) {
+                    if matches!(wanted, ReceivePattern::All) {
                         let lua = upgrade(&weak)?;
                         return lua.create_string(buffer)?.into_lua_multi(&lua);
                     }

@@ -6,7 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use super::{Listener, Protocols, Wanted};
+use super::{Listener, Protocols, WantedListener};
 
 /// The listeners in force, in the order they were asked for.
 pub type ListenerSet = Vec<Arc<Listener>>;
@@ -71,7 +71,7 @@ pub struct ListenerSetPlan {
 ///
 /// # Errors
 /// The first that cannot be bound; what was bound before it is closed again, and `current` is untouched.
-pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Result<ListenerSetPlan, ListenFault> {
+pub fn plan(current: &[Arc<Listener>], wanted: &[WantedListener], workers: usize) -> Result<ListenerSetPlan, ListenFault> {
     let mut left: ListenerSet = current.to_vec();
     let mut take = |found: &dyn Fn(&Listener) -> bool| {
         let index = left.iter().position(|listener| found(listener))?;
@@ -79,7 +79,7 @@ pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Res
     };
     // By the real address first: a written port that the kernel gave for port 0 means that listener and no other.
     let same_address =
-        |one: &Wanted| take(&|listener| listener.address == one.address && is_same(listener, one));
+        |one: &WantedListener| take(&|listener| listener.address == one.address && is_same(listener, one));
     let mut kept: Vec<Option<Arc<Listener>>> = wanted.iter().map(same_address).collect();
     for (one, place) in wanted.iter().zip(&mut kept).filter(|(_, place)| place.is_none()) {
         *place = take(&|listener| listener.wanted.address == one.address && is_same(listener, one));
@@ -108,11 +108,11 @@ pub fn plan(current: &[Arc<Listener>], wanted: &[Wanted], workers: usize) -> Res
 }
 
 /// Whether a listener serves the wanted protocols, but for facts that change without another socket.
-fn is_same(listener: &Listener, wanted: &Wanted) -> bool {
+fn is_same(listener: &Listener, wanted: &WantedListener) -> bool {
     listener.wanted.protocols.as_bound() == wanted.protocols.as_bound()
 }
 
-fn fault(wanted: &Wanted, cause: io::Error, leaving: &[Arc<Listener>]) -> ListenFault {
+fn fault(wanted: &WantedListener, cause: io::Error, leaving: &[Arc<Listener>]) -> ListenFault {
     let address = wanted.address;
     let overlaps = |other: &SocketAddr| {
         let all = other.ip().is_unspecified() || address.ip().is_unspecified();

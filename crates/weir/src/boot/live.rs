@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use exchange::plugin::services::Services;
 use model::Catalog;
-use net::listener::{ListenerSet, Wanted};
+use net::listener::{ListenerSet, WantedListener};
 use net::tls::roots::TrustRoots;
 
 use super::bridge::Gateway;
@@ -19,7 +19,7 @@ use crate::terminal::print_bounded;
 pub(super) struct LiveSettings {
     source: SettingsSource,
     started_with: Settings,
-    listeners: Vec<Wanted>,
+    listeners: Vec<WantedListener>,
     services: Arc<Services>,
     /// It refuses stream routes or takes them.
     catalog: Arc<Catalog>,
@@ -92,7 +92,7 @@ impl LiveSettings {
         }
     }
 
-    fn listen(&mut self, listeners: Vec<Wanted>, settings: &Settings, gateway: &Gateway) {
+    fn listen(&mut self, listeners: Vec<WantedListener>, settings: &Settings, gateway: &Gateway) {
         let Some(engine) = gateway.engine() else { return };
         let before = engine.listeners();
         match engine.listen(&listeners) {

@@ -11,7 +11,7 @@ use anyhow::Context;
 use control::Listeners;
 use model::report::ListenerReport;
 use net::env::NEEDS_CAPABILITY;
-use net::listener::{self, Application, Interception, Listener, ListenerSet, Protocols, Wanted};
+use net::listener::{self, Application, Interception, Listener, ListenerSet, Protocols, WantedListener};
 
 use super::lasting::Lasting;
 use super::occupant::listening_on;
@@ -45,9 +45,9 @@ pub(super) fn listening_line(name: &str, address: SocketAddr) -> String {
 }
 
 /// The listeners of the proxy in the settings, those of layer 4 behind those of HTTP.
-pub(super) fn wanted(settings: &Settings) -> Vec<Wanted> {
+pub(super) fn wanted(settings: &Settings) -> Vec<WantedListener> {
     let of_setting = |((_, addresses), (_, protocols)): ((_, &[SocketAddr]), (_, Protocols))| {
-        let one = |address: &SocketAddr| Wanted {
+        let one = |address: &SocketAddr| WantedListener {
             address: *address,
             protocols: protocols_at(settings, *address, protocols),
         };
@@ -151,24 +151,24 @@ fn adopt(inherited: &mut Vec<InheritedSocket>, settings: &Settings) -> anyhow::R
         datagrams.push((socket.local_addr()?, socket));
     }
     // TCP and UDP at the same address are two listeners, which differ in their protocols.
-    let mut of_address: Vec<(SocketAddr, Wanted, Vec<TcpListener>)> = Vec::new();
+    let mut of_address: Vec<(SocketAddr, WantedListener, Vec<TcpListener>)> = Vec::new();
     for (name, protocols) in PROXY_LISTENERS {
         for socket in inherited.extract_if(.., |socket| socket.name == name) {
             let address = socket.listener.local_addr()?;
-            let is_same = |(known, wanted, _): &&mut (SocketAddr, Wanted, _)| {
+            let is_same = |(known, wanted, _): &&mut (SocketAddr, WantedListener, _)| {
                 *known == address && wanted.protocols.udp == protocols.udp
             };
             match of_address.iter_mut().find(is_same) {
                 Some((.., sockets)) => sockets.push(socket.listener),
                 None => {
                     let protocols = protocols_at(settings, socket.asked, protocols);
-                    let wanted = Wanted { address: socket.asked, protocols };
+                    let wanted = WantedListener { address: socket.asked, protocols };
                     of_address.push((address, wanted, vec![socket.listener]));
                 }
             }
         }
     }
-    let listener = |(address, wanted, sockets): (SocketAddr, Wanted, Vec<TcpListener>)| {
+    let listener = |(address, wanted, sockets): (SocketAddr, WantedListener, Vec<TcpListener>)| {
         let (sockets, own) = match wanted.protocols.udp {
             true => (Vec::new(), sockets.into_iter().map(|socket| OwnedFd::from(socket).into()).collect()),
             false => {

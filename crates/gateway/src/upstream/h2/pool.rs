@@ -9,7 +9,7 @@ use stdx::hash::FastMap;
 use super::link::H2Link;
 use super::pending::PendingConnect;
 use super::stream::H2Stream;
-use crate::upstream::opening::Wanted;
+use crate::upstream::opening::WantedStream;
 use exchange::failure::Failure;
 use net::endpoint::Endpoint;
 
@@ -81,7 +81,7 @@ impl SharedPools {
     }
 
     /// A stream that can become a tunnel, if it can be had without opening a connection.
-    pub(crate) fn lend_tunnel(&mut self, wanted: Wanted<'_>, now_ms: u64) -> TunnelLend {
+    pub(crate) fn lend_tunnel(&mut self, wanted: WantedStream<'_>, now_ms: u64) -> TunnelLend {
         let Some(pool) = self.endpoints.get(&wanted.endpoint.id) else { return TunnelLend::Unknown };
         if pool.selects_http1 || now_ms < pool.no_tunnels_until_ms {
             return TunnelLend::Refused;

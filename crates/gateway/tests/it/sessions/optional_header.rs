@@ -135,7 +135,7 @@ fn listener_takes_a_header_up_while_it_is_open() {
     };
     plain(false);
     for protocols in [Protocols::TCP.behind_optional_proxy_protocol(), required] {
-        let wanted = Wanted { address: gateway.address, protocols };
+        let wanted = WantedListener { address: gateway.address, protocols };
         let change = gateway.engine.listen(&[wanted]).unwrap();
         assert_eq!(change.changed, [gateway.address]);
         assert!(change.added.is_empty() && change.removed.is_empty(), "{change:?}");
