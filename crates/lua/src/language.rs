@@ -18,7 +18,7 @@ use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, ProgramForm, LoadedProgram, Program};
-use crate::script::Script;
+use crate::script::LuaScript;
 
 /// Schemas inside each other in which defaults are looked for.
 const SCHEMA_DEPTH_MAX: usize = 32;
@@ -50,7 +50,7 @@ impl ExtensionLanguage for Language {
         content: &[u8],
         services: &Services,
     ) -> Result<Arc<dyn Extension>, String> {
-        let script = Script::compile(name, content.to_vec())?;
+        let script = LuaScript::compile(name, content.to_vec())?;
         let outside = Outside::new(name, services);
         let program = Program::new(name, ProgramForm::Plugin, vec![script], outside);
         let engine = Engine::for_checks()?;

@@ -36,7 +36,7 @@ pub use budget::DecodingBudget;
 pub use json::{Json, RESULT_MAX_BYTES};
 pub use language::Language;
 pub use runtime::{LIMITS, read_modules, set_host};
-pub use script::{LoadedScript, Script};
+pub use script::{LoadedScript, LuaScript};
 pub use scripts::SCRIPT_CHECKS;
 
 use budget::CallBudget;
@@ -202,7 +202,7 @@ impl ScriptCall<'_> {
     ///
     /// # Errors
     /// There is no memory for it.
-    pub fn load(&self, script: &std::sync::Arc<Script>) -> mlua::Result<LoadedScript> {
+    pub fn load(&self, script: &std::sync::Arc<LuaScript>) -> mlua::Result<LoadedScript> {
         let interpreter = self.interpreter;
         interpreter.loaded.borrow_mut().get(self.lua(), &interpreter.globals, script)
     }

@@ -16,14 +16,14 @@ pub(crate) const LOADED_MAX: usize = 1_024;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Script {
+pub struct LuaScript {
     /// No other script of the process has it.
     number: u64,
     name: &'static str,
     source: Box<[u8]>,
 }
 
-impl Script {
+impl LuaScript {
     /// The source.
     pub fn source(&self) -> &[u8] {
         &self.source
@@ -33,12 +33,12 @@ impl Script {
     ///
     /// # Errors
     /// The source does not compile: the line and the reason, `name:LINE: reason`.
-    pub fn compile(name: &'static str, source: Vec<u8>) -> Result<Arc<Script>, String> {
+    pub fn compile(name: &'static str, source: Vec<u8>) -> Result<Arc<LuaScript>, String> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         if source.len() > SOURCE_MAX_BYTES {
             return Err(format!("the script is longer than {SOURCE_MAX_BYTES} bytes"));
         }
-        let script = Script { number: NEXT.fetch_add(1, Ordering::Relaxed), name, source: source.into() };
+        let script = LuaScript { number: NEXT.fetch_add(1, Ordering::Relaxed), name, source: source.into() };
         // Nothing runs in this interpreter: it only compiles.
         let lua = Lua::new_with(StdLib::NONE, LuaOptions::new()).map_err(|error| describe(&error))?;
         script.load(&lua, None).map_err(|error| describe(&error))?;
@@ -59,7 +59,7 @@ impl Script {
 pub struct LoadedScript {
     pub function: Function,
     pub globals: Table,
-    script: Weak<Script>,
+    script: Weak<LuaScript>,
 }
 
 /// The scripts that one worker has loaded.
@@ -72,7 +72,7 @@ impl LoadedScripts {
         &mut self,
         lua: &Lua,
         globals: &Function,
-        script: &Arc<Script>,
+        script: &Arc<LuaScript>,
     ) -> mlua::Result<LoadedScript> {
         if let Some(loaded) = self.0.get(&script.number) {
             return Ok(loaded.clone());

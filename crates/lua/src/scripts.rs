@@ -27,7 +27,7 @@ use crate::runtime::program::{EntryPoint, ProgramForm, ProgramInstance, Program}
 use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
 use crate::runtime::tables::ContextTables;
-use crate::script::Script;
+use crate::script::LuaScript;
 
 /// Milliseconds between two lines about failures of one condition.
 const LOG_INTERVAL_MS: u64 = 1_000;
@@ -53,8 +53,8 @@ pub const SCRIPT_CHECKS: ScriptChecks = ScriptChecks {
     before: |source| Engine::for_checks()?.check_function(&compiled("pre_function", source)?),
 };
 
-fn compiled(name: &'static str, source: &str) -> Result<Arc<Script>, String> {
-    Script::compile(name, source.as_bytes().to_vec())
+fn compiled(name: &'static str, source: &str) -> Result<Arc<LuaScript>, String> {
+    LuaScript::compile(name, source.as_bytes().to_vec())
 }
 
 /// A condition in Lua.
@@ -82,7 +82,7 @@ impl Scripts for Language {
     }
 
     fn script(&self, build: &Build<'_>, source: &str) -> Result<(&'static [PluginPhase], Arc<dyn Plugin>), String> {
-        let script = Script::compile("script", source.as_bytes().to_vec())?;
+        let script = LuaScript::compile("script", source.as_bytes().to_vec())?;
         let program =
             Program::new("script", ProgramForm::Plugin, vec![script], Outside::new("script", build.services));
         let loaded = Engine::for_checks()?.program(&program)?;

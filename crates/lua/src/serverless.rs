@@ -9,7 +9,7 @@ use crate::plugin::{Arguments, LuaPlugin};
 use crate::runtime::engine::Engine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, ProgramForm, Program};
-use crate::script::Script;
+use crate::script::LuaScript;
 
 /// The phases that functions may run in, by their names.
 pub const PHASES: [&str; 6] = ["rewrite", "access", "header_filter", "body_filter", "log", "before_proxy"];
@@ -39,8 +39,8 @@ pub fn check(functions: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-fn compile(text: &str) -> Result<Arc<Script>, String> {
-    Script::compile("function", text.as_bytes().to_vec())
+fn compile(text: &str) -> Result<Arc<LuaScript>, String> {
+    LuaScript::compile("function", text.as_bytes().to_vec())
         .map_err(|reason| format!("failed to loadstring: {reason}"))
 }
 

@@ -10,7 +10,7 @@ use crate::runtime::outside::Outside;
 use crate::runtime::program::{ProgramForm, Program};
 use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
-use crate::script::Script;
+use crate::script::LuaScript;
 
 /// An interpreter for code of users.
 pub struct Engine(Rc<engine::Engine>);
@@ -53,7 +53,7 @@ impl Engine {
 
     fn value_of(&self, source: &str) -> Result<Value, String> {
         let services = exchange::testing::services();
-        let script = Script::compile("script", format!("return function(...) {source}\nend").into_bytes())?;
+        let script = LuaScript::compile("script", format!("return function(...) {source}\nend").into_bytes())?;
         let program = Program::new("test", ProgramForm::Functions, vec![script], Outside::new("test", &services));
         let loaded = self.0.program(&program)?;
         let instance = program.instance("/routes/1", serde_json::Value::Null, None);

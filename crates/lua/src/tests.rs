@@ -8,7 +8,7 @@ use super::*;
 
 /// The result of a script as text, or its error.
 fn run_in(exchange: &Exchange, source: &str) -> Result<String, String> {
-    let script = Script::compile("script", source.as_bytes().to_vec())?;
+    let script = LuaScript::compile("script", source.as_bytes().to_vec())?;
     Interpreter::call(exchange, |call| {
         let result: Value = call.load(&script)?.function.call(())?;
         Ok(match result {
@@ -102,7 +102,7 @@ fn script_reads_request_route_and_consumer() {
             assert_eq!(run_in(exchange, source).as_deref(), Ok(expected), "{source}");
         }
         let fields = Interpreter::call(exchange, |call| {
-            let script = Script::compile("t", b"local c = ... return c.var.host .. c.consumer.username .. c.consumer_name .. c.route_id .. c.headers.host .. tostring(c.nothing)".to_vec());
+            let script = LuaScript::compile("t", b"local c = ... return c.var.host .. c.consumer.username .. c.consumer_name .. c.route_id .. c.headers.host .. tostring(c.nothing)".to_vec());
             call.load(&script.map_err(mlua::Error::runtime)?)?.function.call::<String>(call.context()?)
         });
         assert_eq!(fields.as_deref(), Ok("example.comjackjackr1example.comnil"));
@@ -230,7 +230,7 @@ fn recursion_is_bounded_without_native_stack() {
 
 #[test]
 fn faulty_source_is_refused_with_its_line() {
-    let refused = |source: &[u8]| Script::compile("function", source.to_vec()).unwrap_err();
+    let refused = |source: &[u8]| LuaScript::compile("function", source.to_vec()).unwrap_err();
     let reason = refused(b"local a = 1\nif a == then return end");
     assert_eq!(reason, "function:2: unexpected symbol near 'then'");
     assert!(refused(b"\x1bLJ\x02").contains("bytecode") || !refused(b"\x1bLJ\x02").is_empty());
@@ -241,7 +241,7 @@ fn faulty_source_is_refused_with_its_line() {
 fn binary_texts_keep_their_bytes() {
     with_exchange(|exchange| {
         let bytes = Interpreter::call(exchange, |call| {
-            let script = Script::compile("t", b"local s = ... return (s:gsub('\\0', '\\255'))".to_vec());
+            let script = LuaScript::compile("t", b"local s = ... return (s:gsub('\\0', '\\255'))".to_vec());
             let text = call.lua().create_string(b"\xff\x00\xfe")?;
             let result: mlua::LuaString =
                 call.load(&script.map_err(mlua::Error::runtime)?)?.function.call(text)?;
@@ -258,17 +258,17 @@ fn full_interpreter_is_replaced() {
         format!("kept = {{}} for i = 1, {megabytes} do kept[i] = ('{letter}'):rep(1e6 - i) end return #kept")
     };
     with_exchange(|exchange| {
-        let script = Script::compile("script", b"seen = (seen or 0) + 1 return seen".to_vec()).unwrap();
+        let script = LuaScript::compile("script", b"seen = (seen or 0) + 1 return seen".to_vec()).unwrap();
         let seen = || Interpreter::call(exchange, |call| call.load(&script)?.function.call::<u32>(()));
         assert_eq!((seen(), seen()), (Ok(1), Ok(2)));
         assert_eq!(run_in(exchange, &fill('a', 20)).as_deref(), Ok("20"));
         assert_eq!(seen(), Ok(3), "values that leave memory to others stay");
         // The strings stay reachable: their script is loaded as long as it is held.
-        let holder = Script::compile("script", fill('b', 100).into_bytes()).unwrap();
+        let holder = LuaScript::compile("script", fill('b', 100).into_bytes()).unwrap();
         let held = Interpreter::call(exchange, |call| call.load(&holder)?.function.call::<u32>(()));
         assert_eq!(held, Ok(100));
         assert_eq!(seen(), Ok(1), "more than half of the memory was kept");
-        let holder = Script::compile("script", fill('c', 50).into_bytes()).unwrap();
+        let holder = LuaScript::compile("script", fill('c', 50).into_bytes()).unwrap();
         let held = Interpreter::call(exchange, |call| call.load(&holder)?.function.call::<u32>(()));
         assert_eq!((held, seen()), (Ok(50), Ok(2)));
         let reason = run_in(exchange, &fill('d', 100)).unwrap_err();

@@ -43,7 +43,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use lua::{ScriptCall, DecodingBudget, Interpreter, Script, describe};
+use lua::{ScriptCall, DecodingBudget, Interpreter, LuaScript, describe};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -67,15 +67,15 @@ attributes! {
 struct ExitTransformer(Arc<Functions>);
 
 struct Functions {
-    scripts: Box<[Arc<Script>]>,
+    scripts: Box<[Arc<LuaScript>]>,
     failures: EventCounter,
     pace: Pace,
 }
 
-fn functions(config: &Value) -> Result<Box<[Arc<Script>]>, String> {
+fn functions(config: &Value) -> Result<Box<[Arc<LuaScript>]>, String> {
     let config: ExitTransformerConfig = config::parse(config)?;
     let compile = |(index, source): (usize, String)| {
-        Script::compile("function", source.into_bytes())
+        LuaScript::compile("function", source.into_bytes())
             .map_err(|reason| format!("functions[{index}]: {reason}"))
     };
     config.functions.into_iter().enumerate().map(compile).collect()

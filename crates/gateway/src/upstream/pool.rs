@@ -13,7 +13,7 @@ pub(crate) struct Pools {
     idle: FastMap<u64, EndpointPool>,
     /// Connections that carry many streams at once, played by tests.
     #[cfg(test)]
-    scripted: FastMap<u64, Script>,
+    scripted: FastMap<u64, StreamScript>,
 }
 
 /// The idle connections to one endpoint.
@@ -26,7 +26,7 @@ struct EndpointPool {
 
 /// Makes a stream on a connection that a test plays.
 #[cfg(test)]
-pub(crate) type Script = Box<dyn FnMut() -> Box<dyn crate::body::UpstreamStream>>;
+pub(crate) type StreamScript = Box<dyn FnMut() -> Box<dyn crate::body::UpstreamStream>>;
 
 impl Pools {
     /// A stream to the endpoint, if an idle connection exists; over TLS, one that was opened for `server_name`. `begin` makes
@@ -48,7 +48,7 @@ impl Pools {
     /// Replaces all connections to the endpoint by one that `script` plays.
     #[cfg(test)]
     #[cfg_attr(feature = "simulation", expect(dead_code, reason = "its tests are left out with the feature"))]
-    pub(crate) fn play(&mut self, endpoint_id: u64, script: Script) {
+    pub(crate) fn play(&mut self, endpoint_id: u64, script: StreamScript) {
         self.scripted.insert(endpoint_id, script);
     }
 

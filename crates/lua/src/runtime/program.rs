@@ -16,7 +16,7 @@ use super::outside::Outside;
 use super::parameters::parameters;
 use super::state::Reach;
 use crate::describe;
-use crate::script::Script;
+use crate::script::LuaScript;
 
 /// The form of a program, which says what its texts are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Program {
     pub(crate) number: u64,
     pub(crate) name: &'static str,
     pub(crate) form: ProgramForm,
-    pub(crate) texts: Vec<Arc<Script>>,
+    pub(crate) texts: Vec<Arc<LuaScript>>,
     pub(crate) outside: Arc<Outside>,
     /// No configuration uses it any more: its timers end.
     is_retired: AtomicBool,
@@ -121,7 +121,7 @@ impl Program {
     pub(crate) fn new(
         name: &'static str,
         form: ProgramForm,
-        texts: Vec<Arc<Script>>,
+        texts: Vec<Arc<LuaScript>>,
         outside: Arc<Outside>,
     ) -> Arc<Program> {
         Arc::new(Program {
@@ -202,7 +202,7 @@ impl LoadedProgram {
         let call = ProgramCall::new("init_worker", false, program.instance("", Json::Null, None), engine);
         let run = || -> mlua::Result<Vec<Value>> {
             let environment = engine.environment(program.name)?;
-            let load = |text: &Arc<Script>| text.load(&engine.lua, Some(&environment))?.call(());
+            let load = |text: &Arc<LuaScript>| text.load(&engine.lua, Some(&environment))?.call(());
             program.texts.iter().map(load).collect()
         };
         let values = engine.state.enter(&call, &mut Reach::None, run);
@@ -343,7 +343,7 @@ impl Engine {
     ///
     /// # Errors
     /// Its error, or the type of what it returns, as a sentence.
-    pub(crate) fn check_function(&self, script: &Arc<Script>) -> Result<(), String> {
+    pub(crate) fn check_function(&self, script: &Arc<LuaScript>) -> Result<(), String> {
         match self.value_of(script)? {
             Value::Function(_) => Ok(()),
             other => {
@@ -356,7 +356,7 @@ impl Engine {
     ///
     /// # Errors
     /// Its error, as a sentence.
-    pub(crate) fn value_of(&self, script: &Arc<Script>) -> Result<Value, String> {
+    pub(crate) fn value_of(&self, script: &Arc<LuaScript>) -> Result<Value, String> {
         self.state.budget.begin();
         let run = || -> mlua::Result<Value> {
             script.load(&self.lua, Some(&self.environment("a function")?))?.call(())

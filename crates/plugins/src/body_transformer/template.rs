@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use lua::Script;
+use lua::LuaScript;
 
 /// The name of templates in messages.
 const NAME: &str = "template";
@@ -11,7 +11,7 @@ const NAME: &str = "template";
 /// A compiled template.
 #[derive(Debug)]
 pub(super) struct Template {
-    pub(super) script: Arc<Script>,
+    pub(super) script: Arc<LuaScript>,
     /// The line of the template for each line of the script.
     lines: Box<[u32]>,
 }
@@ -52,7 +52,7 @@ impl Template {
         writer.write()?;
         writer.source.extend_from_slice(b"return __c(___)\n");
         let lines: Box<[u32]> = writer.lines.into();
-        match Script::compile(NAME, writer.source) {
+        match LuaScript::compile(NAME, writer.source) {
             Ok(script) => Ok(Template { script, lines }),
             Err(reason) => Err(relocate(&lines, &reason).into_owned()),
         }

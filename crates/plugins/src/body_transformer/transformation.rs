@@ -8,11 +8,11 @@ use mlua::Value;
 use super::format::{Decoded, Format, Input};
 use super::template::Template;
 use lua::base64;
-use lua::{Interpreter, RESULT_MAX_BYTES, Script};
+use lua::{Interpreter, RESULT_MAX_BYTES, LuaScript};
 
 /// Adds to a decoded body the names that every template has.
-static FIELDS: LazyLock<Result<Arc<Script>, String>> =
-    LazyLock::new(|| Script::compile("fields", include_bytes!("fields.lua").to_vec()));
+static FIELDS: LazyLock<Result<Arc<LuaScript>, String>> =
+    LazyLock::new(|| LuaScript::compile("fields", include_bytes!("fields.lua").to_vec()));
 
 /// See the module.
 pub(super) struct Transformation {

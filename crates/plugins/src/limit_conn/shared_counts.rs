@@ -14,13 +14,13 @@ use crate::shared::limits::failures::Failures;
 use crate::shared::limits::key::shared_prefix;
 use crate::shared::redis::Redis;
 use crate::shared::redis::error::RedisError;
-use crate::shared::redis::script::Script;
+use crate::shared::redis::script::RedisScript;
 use crate::shared::redis::settings::RedisSettings;
 
 /// Takes the limit, the life of an entry in seconds, the second now and the name of the request; gives 1 and the number of
 /// requests in progress if the request may be one of them.
-static ENTER: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+static ENTER: LazyLock<RedisScript> = LazyLock::new(|| {
+    RedisScript::new(
         "redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3]) \
          local taken = redis.call('ZCARD', KEYS[1]) \
          if taken >= tonumber(ARGV[1]) then return {0, taken} end \

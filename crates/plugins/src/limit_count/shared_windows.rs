@@ -12,12 +12,12 @@ use super::window::{Quota, Taken, WindowType};
 use crate::shared::redis::Redis;
 use crate::shared::redis::error::RedisError;
 use crate::shared::redis::resp::Value;
-use crate::shared::redis::script::Script;
+use crate::shared::redis::script::RedisScript;
 
 /// Adds a number to the count of a window that ends a time after it began. Takes the milliseconds of the window and the
 /// number; gives the count and the milliseconds that are left.
-static ADD: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+static ADD: LazyLock<RedisScript> = LazyLock::new(|| {
+    RedisScript::new(
         "local left = redis.call('PTTL', KEYS[1]) \
          if left < 0 then \
            redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[1]) \
@@ -29,8 +29,8 @@ static ADD: LazyLock<Script> = LazyLock::new(|| {
 
 /// Adds a request to a window of the clock, if it and the part of the last window that still counts allow it. Takes
 /// the milliseconds that the count is kept, the limit, that part, and the cost of the request; gives whether it passes, and the count.
-static SLIDE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+static SLIDE: LazyLock<RedisScript> = LazyLock::new(|| {
+    RedisScript::new(
         "local used = tonumber(redis.call('GET', KEYS[1]) or 0) \
          local limit = tonumber(ARGV[2]) \
          if used >= limit or used + ARGV[3] + ARGV[4] - 1 >= limit then return {0, used} end \

@@ -11,13 +11,13 @@ use super::bucket::{Bucket, Pour, REQUEST};
 use crate::shared::limits::key::shared_prefix;
 use crate::shared::redis::Redis;
 use crate::shared::redis::error::RedisError;
-use crate::shared::redis::script::Script;
+use crate::shared::redis::script::RedisScript;
 use crate::shared::redis::settings::RedisSettings;
 
 /// Takes the rate and the burst in thousandths, the time in milliseconds and the life of the key in seconds; gives 1 and
 /// the level if the request passes. The level is a text, because Redis cuts the fraction of a number off.
-static POUR: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+static POUR: LazyLock<RedisScript> = LazyLock::new(|| {
+    RedisScript::new(
         "local kept = redis.call('HMGET', KEYS[1], 'excess', 'last') \
          local level = 0 \
          if kept[1] and kept[2] then \

@@ -25,7 +25,7 @@ use exchange::plugin::Build;
 
 use self::error::RedisError;
 use self::resp::{Value, write_command};
-use self::script::Script;
+use self::script::RedisScript;
 use self::settings::RedisSettings;
 use self::slots::{Redirection, slot_of};
 use self::topology::Topology;
@@ -75,7 +75,7 @@ impl Redis {
     pub(crate) async fn script(
         &self,
         worker: &Rc<Local>,
-        script: &Script,
+        script: &RedisScript,
         key: &[u8],
         arguments: &[&[u8]],
     ) -> Result<Value, RedisError> {
