@@ -37,9 +37,9 @@ impl NodeConfig {
 
 /// Nodes as read, before the scheme gives those without a port one.
 #[derive(Debug, Default)]
-pub(super) struct Nodes(Vec<(NodeConfig, bool)>);
+pub(super) struct WrittenNodes(Vec<(NodeConfig, bool)>);
 
-impl Nodes {
+impl WrittenNodes {
     /// The nodes, with that port where none was written.
     pub(super) fn with_port(self, default_port: u16) -> Box<[NodeConfig]> {
         let fill = |(node, has_port): (NodeConfig, bool)| NodeConfig {
@@ -102,8 +102,8 @@ fn port_of(text: &str, digits: &str) -> Result<u16, String> {
     }
 }
 
-impl<'de> Deserialize<'de> for Nodes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Nodes, D::Error> {
+impl<'de> Deserialize<'de> for WrittenNodes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<WrittenNodes, D::Error> {
         deserializer.deserialize_any(NodesVisitor)
     }
 }
@@ -133,13 +133,13 @@ impl<'de> Deserialize<'de> for Weight {
 struct NodesVisitor;
 
 impl<'de> Visitor<'de> for NodesVisitor {
-    type Value = Nodes;
+    type Value = WrittenNodes;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("nodes: {\"host:port\": weight} or [{\"host\", \"port\", \"weight\"}]")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Nodes, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<WrittenNodes, A::Error> {
         let mut nodes = Vec::with_capacity(map.size_hint().unwrap_or(0));
         while let Some((authority, Weight(weight))) =
             map.next_entry::<std::borrow::Cow<'de, str>, Weight>()?
@@ -149,10 +149,10 @@ impl<'de> Visitor<'de> for NodesVisitor {
                 NodeConfig { host: host.into(), port: port.unwrap_or(0), weight, priority: 0, metadata: None };
             nodes.push((node, port.is_some()));
         }
-        Ok(Nodes(nodes))
+        Ok(WrittenNodes(nodes))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Nodes, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<WrittenNodes, A::Error> {
         let mut nodes = Vec::with_capacity(sequence.size_hint().unwrap_or(0));
         while let Some(form) = sequence.next_element::<NodeForm>()? {
             let (host, inline_port) = split_authority(&form.host).map_err(de::Error::custom)?;
@@ -169,7 +169,7 @@ impl<'de> Visitor<'de> for NodesVisitor {
             };
             nodes.push((node, port.is_some()));
         }
-        Ok(Nodes(nodes))
+        Ok(WrittenNodes(nodes))
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     fn check(json: &str, expected: Option<&[(&str, u16, u32)]>) {
-        let nodes = serde_json::from_str::<Nodes>(json).ok().map(|nodes| nodes.with_port(80));
+        let nodes = serde_json::from_str::<WrittenNodes>(json).ok().map(|nodes| nodes.with_port(80));
         let found = nodes
             .as_deref()
             .map(|nodes| nodes.iter().map(|node| (&*node.host, node.port, node.weight)).collect::<Vec<_>>());
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn an_ipv6_authority_has_brackets() {
-        let nodes = serde_json::from_str::<Nodes>(r#"{"[::1]:81":1}"#).unwrap().with_port(80);
+        let nodes = serde_json::from_str::<WrittenNodes>(r#"{"[::1]:81":1}"#).unwrap().with_port(80);
         assert_eq!(nodes[0].authority(), "[::1]:81");
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::balance::{Balance, BalanceKey, BalanceMethod, HashOn};
 use super::common::{ObjectLabels, Timeout};
-use super::node::Nodes;
+use super::node::WrittenNodes;
 use super::{
     CircuitBreaker, DeadlinePolicy, HealthChecks, NodeConfig, OriginalDestination, OutlierEjection, Overflow,
     RetryPolicy, Selection, SlowStart, Sticky, Subset, UpstreamLimits, ZoneAware,
@@ -237,7 +237,7 @@ struct UpstreamForm {
     _create_time: Option<f64>,
     #[serde(rename = "update_time")]
     _update_time: Option<f64>,
-    nodes: Option<Nodes>,
+    nodes: Option<WrittenNodes>,
     original_dst: Option<Box<OriginalDestination>>,
     service_name: Option<Box<str>>,
     discovery_type: Option<Box<str>>,

@@ -22,13 +22,13 @@ const COMPARISON_MIN_MS: u64 = 100;
 const PREVENTED_MS: u64 = 100;
 
 /// The nodes of an upstream, for a decision about one of them.
-pub(super) struct Nodes<'p> {
+pub(super) struct EjectionNodes<'p> {
     pub(super) protection: &'p Protection,
     pub(super) rules: &'p Ejection,
     pub(super) cell: &'p Published<NodeSet>,
 }
 
-impl Nodes<'_> {
+impl EjectionNodes<'_> {
     /// Counts the result of an attempt at the node with this state; `latency_us` if it tells how fast the node is.
     #[inline]
     pub(super) fn note(
@@ -124,12 +124,12 @@ pub(crate) fn begin_probes(protection: &Protection, cell: &Published<NodeSet>, s
     if let Some(rules) = &protection.ejection
         && is_turn(&protection.shared.next_look_ms, now_ms, LOOK_MAX_MS)
     {
-        look(&Nodes { protection, rules, cell }, set, now_ms);
+        look(&EjectionNodes { protection, rules, cell }, set, now_ms);
     }
 }
 
 #[cold]
-fn look(nodes: &Nodes<'_>, set: &NodeSet, now_ms: u64) {
+fn look(nodes: &EjectionNodes<'_>, set: &NodeSet, now_ms: u64) {
     for node in &set.nodes {
         let circuit = &NodeGuard::of(&node.state).circuit;
         if circuit.is_due(now_ms) && circuit.begin_half_open(now_ms) {

@@ -74,7 +74,7 @@ impl NodeHold {
         }
         if let Some(rules) = &self.protection.ejection {
             let verdict = result.verdict(&rules.failures);
-            let nodes = ejection::Nodes { protection: &self.protection, rules, cell: &upstream.nodes };
+            let nodes = ejection::EjectionNodes { protection: &self.protection, rules, cell: &upstream.nodes };
             let latency_us = result.measured_us(verdict);
             nodes.note(&self.state, now_ms, verdict, latency_us, node_probe);
         }

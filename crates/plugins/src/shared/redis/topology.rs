@@ -26,7 +26,7 @@ const REFRESH_PAUSE_MS: u64 = 1_000;
 /// See the module.
 pub(super) struct Topology {
     kind: TopologyKind,
-    nodes: Nodes,
+    nodes: DiscoveredNodes,
 }
 
 enum TopologyKind {
@@ -53,7 +53,7 @@ struct Sentinel {
 }
 
 /// The servers that others have named, by place.
-struct Nodes {
+struct DiscoveredNodes {
     destinations: StreamDestinations,
     login: Arc<Login>,
     timing: Timing,
@@ -70,7 +70,7 @@ impl Topology {
         destinations: StreamDestinations,
     ) -> Result<Topology, String> {
         let is_master = matches!(settings.topology, RedisTopology::Sentinel { uses_replica: false, .. });
-        let nodes = Nodes {
+        let nodes = DiscoveredNodes {
             destinations,
             login: Arc::new(Login {
                 username: settings.username.clone(),
@@ -222,7 +222,7 @@ impl Cluster {
         self.seeds[turn % self.seeds.len()].clone()
     }
 
-    fn take_in(&self, ranges: &[SlotRange], nodes: &Nodes) {
+    fn take_in(&self, ranges: &[SlotRange], nodes: &DiscoveredNodes) {
         let mut slots = vec![None; SLOTS];
         for range in ranges {
             // A place that is none leaves its slots unknown; the seeds redirect their commands.
@@ -236,7 +236,7 @@ impl Cluster {
 }
 
 impl Sentinel {
-    async fn node(&self, worker: &Local, nodes: &Nodes) -> Result<Arc<RedisNode>, RedisError> {
+    async fn node(&self, worker: &Local, nodes: &DiscoveredNodes) -> Result<Arc<RedisNode>, RedisError> {
         if let Some(known) = self.known.lock().clone() {
             return Ok(known);
         }
@@ -296,7 +296,7 @@ fn replica(reply: &Value) -> Option<(String, u16)> {
     (!replicas.is_empty()).then(|| replicas[fastrand::usize(..replicas.len())].clone())
 }
 
-impl Nodes {
+impl DiscoveredNodes {
     fn get(&self, place: &str) -> Result<Arc<RedisNode>, String> {
         let mut known = self.known.lock();
         if let Some(node) = known.get(place) {

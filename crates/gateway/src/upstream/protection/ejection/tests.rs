@@ -47,9 +47,9 @@ impl Scene {
         self.nodes().note(&self.state(index), now_ms, CircuitEvidence::Failure, None, None);
     }
 
-    fn nodes(&self) -> Nodes<'_> {
+    fn nodes(&self) -> EjectionNodes<'_> {
         let rules = self.protection.ejection.as_ref().expect("it has rules");
-        Nodes { protection: &self.protection, rules, cell: &self.cell }
+        EjectionNodes { protection: &self.protection, rules, cell: &self.cell }
     }
 
     fn is_ejected(&self, index: usize) -> bool {
