@@ -50,7 +50,7 @@ pub use protection::{
 };
 pub use proto::Proto;
 pub use retry::{
-    Backoff, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, Hedge, RetryBudget, RetryCondition,
+    BackoffConfig, DeadlinePolicy, DeadlineUnit, GrpcStatus, HeaderCondition, Hedge, RetryBudget, RetryCondition,
     RetryPolicy,
 };
 pub use route::{Method, Route, RouteRare};

@@ -9,13 +9,13 @@ use exchange::overload::retry_budget::{BudgetLimits, RetryBudget};
 use exchange::overload::retry_reason::RetryReason;
 use message::Method;
 use model::resource::{
-    Backoff as WrittenBackoff, DeadlinePolicy as WrittenDeadline, DeadlineUnit, GrpcStatus, Hedge,
+    BackoffConfig as WrittenBackoff, DeadlinePolicy as WrittenDeadline, DeadlineUnit, GrpcStatus, Hedge,
     RetryCondition, RetryPolicy as Written,
 };
 
 use crate::upstream::Upstream;
 use crate::upstream::deadline_policy::DeadlinePolicy;
-use crate::upstream::retry_policy::{Backoff, HedgePolicy, RetryPolicy, condition_bit};
+use crate::upstream::retry_policy::{RetryBackoff, HedgePolicy, RetryPolicy, condition_bit};
 
 /// The policy as written; `before` is the upstream that it replaces.
 pub(super) fn policy(written: &Written, before: Option<&Upstream>) -> Box<RetryPolicy> {
@@ -104,10 +104,10 @@ fn methods(written: &Written) -> u16 {
 /// The longest wait in terms of the first, if it is not written.
 const MAX_BASES: u64 = 10;
 
-fn backoff(written: &WrittenBackoff) -> Backoff {
+fn backoff(written: &WrittenBackoff) -> RetryBackoff {
     let base_ms = milliseconds(written.base).max(1);
     let max_ms = written.max.map_or_else(|| base_ms.saturating_mul(MAX_BASES), milliseconds);
-    Backoff { base_ms, max_ms, factor: written.factor }
+    RetryBackoff { base_ms, max_ms, factor: written.factor }
 }
 
 #[cfg(test)]
@@ -155,6 +155,6 @@ mod tests {
         assert_eq!((policy.attempts, policy.conditions), (4, 0b11000));
         assert_eq!(policy.grpc_statuses, 1 << 14 | 1 << 1);
         assert_eq!(policy.methods, Method::Get.bit() | Method::Post.bit());
-        assert_eq!(policy.backoff, Some(Backoff { base_ms: 50, max_ms: 500, factor: 2.0 }));
+        assert_eq!(policy.backoff, Some(RetryBackoff { base_ms: 50, max_ms: 500, factor: 2.0 }));
     }
 }

@@ -33,7 +33,7 @@ pub struct RetryPolicy {
     /// When a safe request without a body gets a second attempt beside a slow one; none is never.
     pub hedge: Option<HedgePolicy>,
     /// The wait before a retry.
-    pub backoff: Option<Backoff>,
+    pub backoff: Option<RetryBackoff>,
     /// Whether `Retry-After` lengthens the wait.
     pub honors_retry_after: bool,
     /// The share of retries, over all workers.
@@ -62,7 +62,7 @@ impl HedgePolicy {
 
 /// The wait before a retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Backoff {
+pub struct RetryBackoff {
     /// The longest first wait in milliseconds.
     pub base_ms: u64,
     /// The longest wait in milliseconds.
@@ -71,7 +71,7 @@ pub struct Backoff {
     pub factor: f64,
 }
 
-impl Backoff {
+impl RetryBackoff {
     /// Milliseconds to wait before retry number `retry` (from 1): `random` in all of the range from zero to the bound of
     /// that retry, because requests that failed together must not come back together.
     pub fn wait_ms(&self, retry: u32, random: u64) -> u64 {
@@ -159,7 +159,7 @@ mod tests {
             max_body_bytes: 0,
             attempt_timeout_ms: 0,
             hedge: None,
-            backoff: Some(Backoff { base_ms: 100, max_ms: 2_000, factor: 2.0 }),
+            backoff: Some(RetryBackoff { base_ms: 100, max_ms: 2_000, factor: 2.0 }),
             honors_retry_after: true,
             budget: Arc::new(RetryBudget::new(limits)),
         }
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn waits_grow_to_their_limit() {
-        let backoff = Backoff { base_ms: 100, max_ms: 1_000, factor: 2.0 };
+        let backoff = RetryBackoff { base_ms: 100, max_ms: 1_000, factor: 2.0 };
         let longest: Vec<u64> = (1..=6)
             .map(|retry| (0..=1_000).map(|random| backoff.wait_ms(retry, random)).max().unwrap())
             .collect();

@@ -37,7 +37,7 @@ pub struct RetryPolicy {
     #[serde(deserialize_with = "number::optional_seconds")]
     pub attempt_timeout: Option<Duration>,
     /// The wait before a retry; none: there is none.
-    pub backoff: Option<Backoff>,
+    pub backoff: Option<BackoffConfig>,
     /// Whether a `Retry-After` of the discarded response lengthens the wait.
     pub honor_retry_after: bool,
     /// When a second attempt is made beside a slow one; none: never.
@@ -97,7 +97,7 @@ pub struct HeaderCondition {
 /// The wait before a retry: random between zero and `base` × `factor`^(retries so far), at most `max`.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Backoff {
+pub struct BackoffConfig {
     /// The longest first wait.
     #[serde(deserialize_with = "number::seconds")]
     pub base: Duration,
@@ -109,7 +109,7 @@ pub struct Backoff {
     pub factor: f64,
 }
 
-impl Backoff {
+impl BackoffConfig {
     fn default_factor() -> f64 {
         2.0
     }

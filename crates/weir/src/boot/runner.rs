@@ -19,7 +19,7 @@ use exchange::plugin::services::Services;
 use parking_lot::Mutex;
 use plugins::{Runner, RunnerState};
 
-use backoff::Backoff;
+use backoff::RestartBackoff;
 use process::Process;
 pub(super) use settings::RunnerSettings;
 
@@ -121,7 +121,7 @@ struct Supervised {
     settings: RunnerSettings,
     runner: Arc<Runner>,
     counters: RunnerCounters,
-    backoff: Backoff,
+    backoff: RestartBackoff,
     /// The runner that takes calls.
     current: Option<Process>,
     /// One that was started and does not take connections yet.
@@ -138,7 +138,7 @@ impl Supervised {
             settings,
             runner,
             counters,
-            backoff: Backoff::default(),
+            backoff: RestartBackoff::default(),
             current: None,
             next: None,
             replaced: Vec::new(),
@@ -229,7 +229,7 @@ impl Supervised {
     fn follow_current(&mut self) {
         let Some(end) = self.current.as_mut().and_then(Process::ended) else { return };
         if self.current.take().is_some_and(|process| process.age() >= backoff::STABLE_AGE) {
-            self.backoff = Backoff::default();
+            self.backoff = RestartBackoff::default();
         }
         self.counters.ended.fetch_add(1, Ordering::Relaxed);
         if self.next.is_none() {
@@ -255,7 +255,7 @@ impl Supervised {
     /// Starts a runner in place of the one that runs.
     fn replace(&mut self, settings: RunnerSettings) {
         self.settings = settings;
-        self.backoff = Backoff::default();
+        self.backoff = RestartBackoff::default();
         self.next = None;
         self.due = Instant::now();
         if self.settings.socket.is_some() {

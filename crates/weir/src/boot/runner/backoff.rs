@@ -12,12 +12,12 @@ pub(super) const STABLE_AGE: Duration = Duration::from_secs(60);
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Backoff {
+pub(super) struct RestartBackoff {
     /// How many pauses there were.
     count: u32,
 }
 
-impl Backoff {
+impl RestartBackoff {
     /// The next pause.
     pub(super) fn next(&mut self) -> Duration {
         let pause = FIRST.saturating_mul(1 << self.count.min(16)).min(LONGEST);
@@ -32,7 +32,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_a_minute() {
-        let mut backoff = Backoff::default();
+        let mut backoff = RestartBackoff::default();
         let pauses: Vec<u64> = (0..9).map(|_| backoff.next().as_millis() as u64).collect();
         assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
     }
