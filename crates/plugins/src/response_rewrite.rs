@@ -95,7 +95,7 @@ attributes! {
         /// The pattern.
         regex: String, { "minLength": 1 };
         /// The first match, or all.
-        scope: Scope = Scope::Once;
+        scope: FilterScope = FilterScope::Once;
         /// The text that replaces a match.
         replace: String;
         /// Letters that change how the pattern is read.
@@ -105,7 +105,7 @@ attributes! {
 }
 
 words! {
-    enum Scope {
+    enum FilterScope {
         Once = "once",
         Global = "global",
     }

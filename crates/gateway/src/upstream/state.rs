@@ -18,7 +18,7 @@ use super::select::Policies;
 use super::select::plan::SelectionRequest;
 use super::select::plans::{Basis, Plans};
 use super::select::sticky::NodeTags;
-use super::select::subset::Scope;
+use super::select::subset::SubsetScope;
 use super::wanted::WantedNode;
 use exchange::observe::node_loads::{Measured, NODES_MAX, NodesCell};
 use exchange::overload::limiter::Limiter;
@@ -123,7 +123,7 @@ impl UpstreamState {
         self.policies = upstream.policies.clone();
         let basis = Basis { upstream, set, loads: &self.loads, availability: &self.availability, stagger };
         self.plans.rebuild(&basis, indices);
-        policies.note_panic(&upstream.identity, self.plans.is_in_panic(Scope::Whole));
+        policies.note_panic(&upstream.identity, self.plans.is_in_panic(SubsetScope::Whole));
         self.tags = policies.sticky.as_ref().map(|sticky| Box::new(NodeTags::of(sticky, set)));
     }
 
@@ -220,11 +220,11 @@ impl UpstreamState {
 
     /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its
     /// sessions while it is drained, also as the last of its subset.
-    fn node_of_session(&self, tag: u64, scope: Option<Scope>, subset: u64, tried: &[u64]) -> Option<usize> {
+    fn node_of_session(&self, tag: u64, scope: Option<SubsetScope>, subset: u64, tried: &[u64]) -> Option<usize> {
         let node = self.tags.as_ref()?.node(tag)?;
         let is_in =
             scope.is_some_and(|scope| self.plans.is_in(scope, node)) || self.plans.is_named(subset, node);
-        let is_in_panic = || self.plans.is_in_panic(scope.unwrap_or(Scope::Whole));
+        let is_in_panic = || self.plans.is_in_panic(scope.unwrap_or(SubsetScope::Whole));
         let is_usable = self.availability.is_usable(node) || is_in_panic();
         let is_tried = tried.contains(&self.nodes.get().nodes[node].endpoint.id);
         (is_in && is_usable && !is_tried).then_some(node)

@@ -7,7 +7,7 @@ use exchange::observe::pace::Pace;
 use exchange::plugin::{BodyNeed, Portion, ResponseStep};
 use message::{FieldId, Headers};
 
-use super::{Scope, WrittenFilter};
+use super::{FilterScope, WrittenFilter};
 use crate::shared::encoding::decode;
 use crate::shared::event_stream::{EventBuffer, is_event_stream};
 use crate::shared::substitution::{PatternOptions, Substitution};
@@ -23,7 +23,7 @@ static UNDECODED: Pace = Pace::every_ms(10_000);
 
 /// Compiled filters.
 pub(super) struct Filters {
-    substitutions: Box<[(Scope, Substitution)]>,
+    substitutions: Box<[(FilterScope, Substitution)]>,
     pub(super) limit_bytes: usize,
 }
 
@@ -145,8 +145,8 @@ impl Filters {
         let until_ns = worker.clock_ns() + FILTERED_MAX_NS;
         for (scope, substitution) in &self.substitutions {
             let edited = match scope {
-                Scope::Once => substitution.once(body).map(|found| found.map(|(edited, _)| edited)),
-                Scope::Global => substitution.all(body, || worker.clock_ns() > until_ns),
+                FilterScope::Once => substitution.once(body).map(|found| found.map(|(edited, _)| edited)),
+                FilterScope::Global => substitution.all(body, || worker.clock_ns() > until_ns),
             };
             match edited {
                 Ok(Some(edited)) => *body = edited,

@@ -7,7 +7,7 @@ use net::nodes::NodeSet;
 
 use super::divide::divide;
 use super::plan::{PreviousPlan, SelectionPlan, SelectionRequest};
-use super::subset::{Scope, SubsetIndex};
+use super::subset::{SubsetScope, SubsetIndex};
 use crate::upstream::Upstream;
 use crate::upstream::availability::Availability;
 use crate::upstream::loads::Loads;
@@ -57,13 +57,13 @@ impl Plans {
         self.default = self.default.take().filter(|_| count > 0);
         self.default.iter_mut().chain(self.subsets.values_mut()).for_each(|plan| plan.is_stale = true);
         let before = self.whole.take();
-        self.whole = Some(self.build(basis, Scope::Whole, before.as_ref(), indices));
+        self.whole = Some(self.build(basis, SubsetScope::Whole, before.as_ref(), indices));
     }
 
     fn build(
         &self,
         basis: &Basis<'_>,
-        scope: Scope,
+        scope: SubsetScope,
         before: Option<&ScopePlan>,
         indices: &[Option<u32>],
     ) -> ScopePlan {
@@ -76,49 +76,49 @@ impl Plans {
 
     /// The nodes of a request that wants the subset with the name of this hash; none if it must fail.
     #[inline]
-    pub(crate) fn scope(&self, upstream: &Upstream, name: u64) -> Option<Scope> {
+    pub(crate) fn scope(&self, upstream: &Upstream, name: u64) -> Option<SubsetScope> {
         match (&self.index, &upstream.policies.subsets) {
             (Some(index), Some(subsets)) => index.scope(subsets, name),
-            _ => Some(Scope::Whole),
+            _ => Some(SubsetScope::Whole),
         }
     }
 
     /// Makes the plan of `scope` if it is missing or stale.
     #[inline]
-    pub(crate) fn prepare(&mut self, basis: &Basis<'_>, scope: Scope) {
+    pub(crate) fn prepare(&mut self, basis: &Basis<'_>, scope: SubsetScope) {
         if self.of(scope).is_none_or(|plan| plan.is_stale) {
             self.add(basis, scope);
         }
     }
 
     #[cold]
-    fn add(&mut self, basis: &Basis<'_>, scope: Scope) {
+    fn add(&mut self, basis: &Basis<'_>, scope: SubsetScope) {
         let plan = self.build(basis, scope, self.of(scope), &[]);
         match scope {
-            Scope::Whole => self.whole = Some(plan),
-            Scope::Default => self.default = Some(plan),
-            Scope::Subset(number) => {
+            SubsetScope::Whole => self.whole = Some(plan),
+            SubsetScope::Default => self.default = Some(plan),
+            SubsetScope::Subset(number) => {
                 self.subsets.insert(number, plan);
             }
         }
     }
 
     #[inline]
-    fn of(&self, scope: Scope) -> Option<&ScopePlan> {
+    fn of(&self, scope: SubsetScope) -> Option<&ScopePlan> {
         match scope {
-            Scope::Whole => self.whole.as_ref(),
-            Scope::Default => self.default.as_ref(),
-            Scope::Subset(number) => self.subsets.get(&number),
+            SubsetScope::Whole => self.whole.as_ref(),
+            SubsetScope::Default => self.default.as_ref(),
+            SubsetScope::Subset(number) => self.subsets.get(&number),
         }
     }
 
     /// The chosen node of `scope`, which was [prepared](Plans::prepare); none if all were tried.
     #[inline]
-    pub(crate) fn choose(&mut self, basis: &Basis<'_>, scope: Scope, request: SelectionRequest<'_>) -> Option<usize> {
+    pub(crate) fn choose(&mut self, basis: &Basis<'_>, scope: SubsetScope, request: SelectionRequest<'_>) -> Option<usize> {
         let plan = match scope {
-            Scope::Whole => self.whole.as_mut(),
-            Scope::Default => self.default.as_mut(),
-            Scope::Subset(number) => self.subsets.get_mut(&number),
+            SubsetScope::Whole => self.whole.as_mut(),
+            SubsetScope::Default => self.default.as_mut(),
+            SubsetScope::Subset(number) => self.subsets.get_mut(&number),
         };
         plan?.plan.choose(basis.set, basis.loads, request)
     }
@@ -132,7 +132,7 @@ impl Plans {
     }
 
     /// Whether `node` is one of `scope`.
-    pub(crate) fn is_in(&self, scope: Scope, node: usize) -> bool {
+    pub(crate) fn is_in(&self, scope: SubsetScope, node: usize) -> bool {
         self.index.as_ref().is_none_or(|index| index.is_in(scope, node))
     }
 
@@ -142,7 +142,7 @@ impl Plans {
     }
 
     /// Whether all nodes of `scope` are used, because too few are usable.
-    pub(crate) fn is_in_panic(&self, scope: Scope) -> bool {
+    pub(crate) fn is_in_panic(&self, scope: SubsetScope) -> bool {
         self.of(scope).is_some_and(|plan| plan.is_in_panic)
     }
 }

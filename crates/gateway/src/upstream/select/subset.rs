@@ -36,7 +36,7 @@ pub enum Fallback {
 
 /// The nodes of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub(crate) enum SubsetScope {
     /// All of the upstream.
     Whole,
     /// Those of the fallback.
@@ -143,23 +143,23 @@ impl SubsetIndex {
     }
 
     /// The nodes of a request that wants the subset with the name of this hash; none if it must fail.
-    pub(crate) fn scope(&self, subsets: &Subsets, name: u64) -> Option<Scope> {
+    pub(crate) fn scope(&self, subsets: &Subsets, name: u64) -> Option<SubsetScope> {
         // A subset without a weight has no node to choose, so that the fallback holds while its last node is drained.
         let number = self.by_name.get(&name).filter(|number| **number < self.weighted);
         match (number, &subsets.fallback) {
-            (Some(number), _) => Some(Scope::Subset(*number)),
-            (None, Fallback::Any) => Some(Scope::Whole),
+            (Some(number), _) => Some(SubsetScope::Subset(*number)),
+            (None, Fallback::Any) => Some(SubsetScope::Whole),
             (None, Fallback::None) => None,
-            (None, Fallback::Default(_)) => Some(Scope::Default),
+            (None, Fallback::Default(_)) => Some(SubsetScope::Default),
         }
     }
 
     /// Whether `node` is one of `scope`.
-    pub(crate) fn is_in(&self, scope: Scope, node: usize) -> bool {
+    pub(crate) fn is_in(&self, scope: SubsetScope, node: usize) -> bool {
         match scope {
-            Scope::Whole => true,
-            Scope::Default => self.is_default[node],
-            Scope::Subset(number) => self.of_node[node] == Some(number),
+            SubsetScope::Whole => true,
+            SubsetScope::Default => self.is_default[node],
+            SubsetScope::Subset(number) => self.of_node[node] == Some(number),
         }
     }
 }
@@ -221,7 +221,7 @@ mod tests {
     fn subset_without_weight_goes_to_the_fallback() {
         let mut set = marked(&[&[("version", "1"), ("region", "eu")], &[("version", "2"), ("region", "eu")]]);
         set.nodes[0].weight = 0;
-        for (fallback, expected) in [(Fallback::Any, Some(Scope::Whole)), (Fallback::None, None)] {
+        for (fallback, expected) in [(Fallback::Any, Some(SubsetScope::Whole)), (Fallback::None, None)] {
             let subsets = subsets(fallback);
             let index = SubsetIndex::new(&subsets, &set);
             assert_eq!(index.scope(&subsets, name_hash(b"1\0eu\0")), expected);

@@ -24,13 +24,13 @@ struct Resource {
 #[derive(Clone, PartialEq, prost::Message)]
 struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
-    scope: Option<Scope>,
+    scope: Option<DecodedScope>,
     #[prost(message, repeated, tag = "2")]
     spans: Vec<DecodedSpan>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Scope {
+struct DecodedScope {
     #[prost(string, tag = "1")]
     name: String,
     #[prost(string, tag = "2")]
