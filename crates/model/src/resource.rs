@@ -56,7 +56,7 @@ pub use retry::{
 pub use route::{Method, Route, RouteRare};
 pub use secret::Secret;
 pub use selection::{
-    Overflow, SameSite, Selection, SlowStart, Sticky, StickyMode, Subset, SubsetFallback, ZoneAware,
+    Overflow, SameSite, SelectionPolicies, SlowStart, Sticky, StickyMode, Subset, SubsetFallback, ZoneAware,
 };
 pub use service::Service;
 pub use ssl::{OcspStapling, Ssl, SslClient, SslType};

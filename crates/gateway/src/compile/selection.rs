@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use model::resource::{
-    Selection, SlowStart as WrittenSlowStart, Sticky as WrittenSticky, StickyMode as WrittenMode,
+    SelectionPolicies, SlowStart as WrittenSlowStart, Sticky as WrittenSticky, StickyMode as WrittenMode,
     Subset as WrittenSubset, SubsetFallback, Upstream as Written, ZoneAware,
 };
 use router::vars::Template;
@@ -39,7 +39,7 @@ impl SnapshotCompiler {
         let Some(selection) = written.selection.as_deref() else {
             return Ok(Policies { is_in_panic, ..Policies::default() });
         };
-        let Selection { panic_threshold, slow_start, overflow, zone_aware, subset, sticky } = selection;
+        let SelectionPolicies { panic_threshold, slow_start, overflow, zone_aware, subset, sticky } = selection;
         let zone = zone_aware.as_ref().zip(self.zone.as_deref());
         let sticky_before = before.and_then(|before| before.sticky.as_deref());
         let sticky =

@@ -10,7 +10,7 @@ use crate::context::WorkerContext;
 use crate::upstream::protection::hold::NodeHold;
 use crate::upstream::protection::result::AttemptResult;
 use crate::upstream::retry_policy::RetryPolicy;
-use crate::upstream::state::Selection;
+use crate::upstream::state::SelectedNode;
 use crate::upstream::stream::PooledStream;
 use crate::upstream::{PassHost, Upstream};
 use exchange::Exchange;
@@ -33,7 +33,7 @@ pub(super) struct FailedAttempt {
     pub(super) failure: Failure,
     pub(super) progress: AttemptProgress,
     /// Its node, which is another one than the first if a hedged attempt has taken the place of the first.
-    pub(super) selected: Selection,
+    pub(super) selected: SelectedNode,
 }
 
 /// Records the end of an attempt, of which `is_reused` says whether its connection was a kept one. Returns its place at the
@@ -59,7 +59,7 @@ pub(super) fn finish_attempt(
 pub(super) struct InFlightGuard<'t> {
     context: &'t WorkerContext,
     upstream: &'t Upstream,
-    pub(super) selected: Selection,
+    pub(super) selected: SelectedNode,
     /// Its place at the node, which is given back with the guard.
     hold: Option<NodeHold>,
     pub(super) started_ns: u64,

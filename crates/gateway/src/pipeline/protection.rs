@@ -17,7 +17,7 @@ use crate::body::DownstreamStream;
 use crate::upstream::Upstream;
 use crate::upstream::protection::hold::{NodeHold, UpstreamPlace};
 use crate::upstream::protection::{Protection, ProtectionCounts, QueueRule};
-use crate::upstream::state::Selection;
+use crate::upstream::state::SelectedNode;
 use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
 use exchange::failure::{Cause, Failure};
@@ -29,7 +29,7 @@ pub(super) const CHOICES_MAX: usize = 3;
 
 /// A selected node, with a place at it if the upstream is protected.
 pub(super) struct HeldNode {
-    pub(super) selected: Selection,
+    pub(super) selected: SelectedNode,
     pub(super) hold: Option<NodeHold>,
 }
 

@@ -12,7 +12,7 @@ use super::upload::Upload;
 use crate::body::{AttemptProgress, DownstreamStream};
 use crate::upstream::Upstream;
 use crate::upstream::retry_policy::RetryPolicy;
-use crate::upstream::state::Selection;
+use crate::upstream::state::SelectedNode;
 use exchange::Exchange;
 use exchange::failure::{Blame, Cause, Failure};
 use exchange::overload::retry_reason::RetryReason;
@@ -25,7 +25,7 @@ pub(super) struct Retries {
     /// Why the last attempt failed.
     pub(super) last: Option<Failure>,
     /// An endpoint that is tried once more, on a fresh connection.
-    pub(super) repeat: Option<Selection>,
+    pub(super) repeat: Option<SelectedNode>,
     repeated: bool,
     started_ns: u64,
     /// Attempts that were made, as the retry policy counts them.
@@ -79,7 +79,7 @@ impl Retries {
     }
 
     /// Notes that a hedged attempt takes the place of the one at `first`.
-    pub(super) fn replaced(&mut self, first: Selection) {
+    pub(super) fn replaced(&mut self, first: SelectedNode) {
         self.nodes.push(first.endpoint_id);
     }
 
@@ -108,7 +108,7 @@ impl Retries {
         journey: &mut Journey<'_, S>,
         upstream: &Upstream,
         upload: &mut Upload,
-        selected: Selection,
+        selected: SelectedNode,
     ) -> bool {
         let Journey { run, exchange, downstream, .. } = journey;
         let Some(reason) = policy.wants_instead_of(exchange) else { return false };
@@ -288,7 +288,7 @@ impl Retries {
         &mut self,
         run: &PipelineRun<'_>,
         upstream: &Upstream,
-        selected: Selection,
+        selected: SelectedNode,
         reason: RetryReason,
         wait_ms: u64,
     ) {

@@ -16,7 +16,7 @@ use super::protection::result::AttemptResult;
 use super::protection::{Protection, ejection};
 use super::select::plan::SelectionRequest;
 use super::server_name;
-use super::state::{Selection, UpstreamState};
+use super::state::{SelectedNode, UpstreamState};
 use super::stream::PooledStream;
 use super::wanted::WantedNode;
 use super::{PassHost, Upstream};
@@ -76,7 +76,7 @@ impl Upstreams {
         upstream: &Upstream,
         wanted: &WantedNode,
         tried: &[u64],
-    ) -> Result<Selection, Failure> {
+    ) -> Result<SelectedNode, Failure> {
         let mut states = self.states.borrow_mut();
         let state = states.of(upstream, &self.local);
         let (random, now_ms) = (env::random_u64(), self.local.now_ms());
@@ -102,7 +102,7 @@ impl Upstreams {
         wanted: &WantedNode,
         tried: &[u64],
         admission: &NodeAdmission<'_>,
-    ) -> Option<Selection> {
+    ) -> Option<SelectedNode> {
         let (random, now_ms) = (env::random_u64(), self.local.now_ms());
         let mut states = self.states.borrow_mut();
         let state = states.of(upstream, &self.local);
@@ -125,7 +125,7 @@ impl Upstreams {
     }
 
     /// One more place at the node that was chosen, if the upstream is protected.
-    pub(crate) fn hold_again(&self, upstream: &Upstream, selected: Selection) -> Option<NodeHold> {
+    pub(crate) fn hold_again(&self, upstream: &Upstream, selected: SelectedNode) -> Option<NodeHold> {
         let protection = upstream.protection.as_ref()?;
         let mut states = self.states.borrow_mut();
         let nodes = &states.of(upstream, &self.local).nodes().nodes;
@@ -138,7 +138,7 @@ impl Upstreams {
     }
 
     /// The tag of the selected node for the session's cookie; none without stickiness, or if the node is gone.
-    pub(crate) fn tag_of(&self, upstream: &Upstream, selected: Selection) -> Option<u64> {
+    pub(crate) fn tag_of(&self, upstream: &Upstream, selected: SelectedNode) -> Option<u64> {
         self.states.borrow_mut().of(upstream, &self.local).tag_of(selected)
     }
 
@@ -155,13 +155,13 @@ impl Upstreams {
     }
 
     /// Records that another attempt at the same endpoint begins.
-    pub(crate) fn started_again(&self, upstream: &Upstream, selected: Selection) {
+    pub(crate) fn started_again(&self, upstream: &Upstream, selected: SelectedNode) {
         self.states.borrow_mut().of(upstream, &self.local).started(selected);
     }
 
     /// Records the result of the attempt at `selected`: its status or cause of failure, and its times.
     #[inline]
-    pub(crate) fn record(&self, upstream: &Upstream, selected: Selection, attempt: &Attempt) {
+    pub(crate) fn record(&self, upstream: &Upstream, selected: SelectedNode, attempt: &Attempt) {
         let latency_us = if attempt.head_us > 0 { attempt.head_us } else { attempt.total_us };
         // A client that went away says nothing about the endpoint.
         let failed = attempt.failed.is_some_and(|cause| cause.blame() == Blame::Upstream);
@@ -179,18 +179,18 @@ impl Upstreams {
     }
 
     /// Records that the attempt at `selected` has ended without a result.
-    pub(crate) fn abandoned(&self, upstream: &Upstream, selected: Selection, latency_us: u64) {
+    pub(crate) fn abandoned(&self, upstream: &Upstream, selected: SelectedNode, latency_us: u64) {
         self.finished(upstream, selected, latency_us, false);
     }
 
     /// Records that no attempt at `selected` has reached the node.
     #[cold]
-    pub(crate) fn released(&self, upstream: &Upstream, selected: Selection) {
+    pub(crate) fn released(&self, upstream: &Upstream, selected: SelectedNode) {
         self.states.borrow_mut().of(upstream, &self.local).released(selected);
     }
 
     #[inline]
-    fn finished(&self, upstream: &Upstream, selected: Selection, latency_us: u64, failed: bool) {
+    fn finished(&self, upstream: &Upstream, selected: SelectedNode, latency_us: u64, failed: bool) {
         let now_ms = self.local.now_ms();
         let mut states = self.states.borrow_mut();
         states.of(upstream, &self.local).finished(selected, latency_us, now_ms, failed);
@@ -202,7 +202,7 @@ impl Upstreams {
     }
 
     /// Whether `selected` still identifies the node that was chosen.
-    pub(crate) fn is_current(&self, upstream: &Upstream, selected: Selection) -> bool {
+    pub(crate) fn is_current(&self, upstream: &Upstream, selected: SelectedNode) -> bool {
         self.states.borrow_mut().of(upstream, &self.local).is_current(selected)
     }
 
@@ -213,7 +213,7 @@ impl Upstreams {
         &self,
         exchange: &Exchange,
         upstream: &Upstream,
-        selected: Selection,
+        selected: SelectedNode,
         is_repeated: bool,
     ) -> CheckedOutNode {
         let mut states = self.states.borrow_mut();
@@ -238,7 +238,7 @@ impl Upstreams {
     pub(super) fn node_for_session(
         &self,
         upstream: &Upstream,
-        selected: Selection,
+        selected: SelectedNode,
     ) -> Option<(Arc<Endpoint>, Arc<str>)> {
         let mut states = self.states.borrow_mut();
         let node = states.of(upstream, &self.local).node_of(selected)?;

@@ -11,7 +11,7 @@ use super::protection::Protection;
 use super::protection::hold::{NodeHold, UpstreamPlace};
 use super::protection::result::AttemptResult;
 use super::service::Upstreams;
-use super::state::Selection;
+use super::state::SelectedNode;
 use super::wanted::WantedNode;
 use exchange::exchange::Attempt;
 use exchange::failure::{Cause, Failure};
@@ -27,7 +27,7 @@ pub(crate) struct SessionNode {
     /// The node as the configuration writes it.
     pub(crate) host: Arc<str>,
     /// None where the session goes to its own destination.
-    selected: Option<Selection>,
+    selected: Option<SelectedNode>,
     hold: Option<NodeHold>,
 }
 
@@ -85,7 +85,7 @@ impl Upstreams {
         wanted: &WantedNode,
         tried: &[u64],
         place: &mut Option<UpstreamPlace>,
-    ) -> Result<(Selection, NodeHold), Failure> {
+    ) -> Result<(SelectedNode, NodeHold), Failure> {
         let now_ms = self.now_ms();
         let broken = || Failure::new(Cause::CircuitOpen, "the circuit breaker of the upstream is open");
         if protection.breaker.is_some() && protection.shared.breaker.refuses(now_ms) {

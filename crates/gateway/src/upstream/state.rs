@@ -29,7 +29,7 @@ const FULL_NODES_MAX: usize = 16;
 
 /// A selected node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Selection {
+pub(crate) struct SelectedNode {
     /// Its index in the node set of `generation`.
     pub(crate) index: usize,
     /// The generation of the node set the index belongs to.
@@ -91,7 +91,7 @@ impl UpstreamState {
     }
 
     /// The selected node; none if it is gone.
-    pub(crate) fn node_of(&self, selected: Selection) -> Option<&ResolvedNode> {
+    pub(crate) fn node_of(&self, selected: SelectedNode) -> Option<&ResolvedNode> {
         let nodes = &self.nodes.get().nodes;
         if selected.generation == self.nodes.generation() {
             return nodes.get(selected.index);
@@ -133,7 +133,7 @@ impl UpstreamState {
     }
 
     /// Whether `selected` was chosen among the current nodes.
-    pub(crate) fn is_current(&self, selected: Selection) -> bool {
+    pub(crate) fn is_current(&self, selected: SelectedNode) -> bool {
         selected.generation == self.nodes.generation()
     }
 
@@ -144,7 +144,7 @@ impl UpstreamState {
         upstream: &Upstream,
         stagger: usize,
         request: SelectionRequest<'_>,
-    ) -> Option<Selection> {
+    ) -> Option<SelectedNode> {
         let index = self.pick(upstream, stagger, request)?;
         Some(self.take(index))
     }
@@ -156,7 +156,7 @@ impl UpstreamState {
         stagger: usize,
         request: SelectionRequest<'_>,
         admission: &NodeAdmission<'_>,
-    ) -> Option<Selection> {
+    ) -> Option<SelectedNode> {
         let mut tried: SmallVec<[u64; 8]> = SmallVec::from_slice(request.tried);
         for _ in 0..FULL_NODES_MAX {
             let index = self.pick(upstream, stagger, SelectionRequest { tried: &tried, ..request })?;
@@ -212,10 +212,10 @@ impl UpstreamState {
 
     /// Counts an attempt at the node that was picked.
     #[inline]
-    fn take(&mut self, index: usize) -> Selection {
+    fn take(&mut self, index: usize) -> SelectedNode {
         let endpoint_id = self.nodes.get().nodes[index].endpoint.id;
         self.begin(index);
-        Selection { index, generation: self.nodes.generation(), endpoint_id }
+        SelectedNode { index, generation: self.nodes.generation(), endpoint_id }
     }
 
     /// The node of a session, if it may be selected. Its weight does not count, so that a node with weight 0 keeps its
@@ -239,13 +239,13 @@ impl UpstreamState {
     }
 
     /// The tag of the selected node, for an upstream with stickiness; none if the node is gone.
-    pub(crate) fn tag_of(&self, selected: Selection) -> Option<u64> {
+    pub(crate) fn tag_of(&self, selected: SelectedNode) -> Option<u64> {
         let index = self.index_of(selected)?;
         self.tags.as_ref()?.tag(index)
     }
 
     /// Counts another attempt at `selected`.
-    pub(crate) fn started(&mut self, selected: Selection) {
+    pub(crate) fn started(&mut self, selected: SelectedNode) {
         if let Some(index) = self.index_of(selected) {
             self.begin(index);
         }
@@ -261,7 +261,7 @@ impl UpstreamState {
 
     /// Records that the attempt at `selected` has ended.
     #[inline]
-    pub(crate) fn finished(&mut self, selected: Selection, latency_us: u64, now_ms: u64, has_failed: bool) {
+    pub(crate) fn finished(&mut self, selected: SelectedNode, latency_us: u64, now_ms: u64, has_failed: bool) {
         if let Some(index) = self.released(selected)
             && matches!(self.uses, Uses::Latencies)
         {
@@ -272,7 +272,7 @@ impl UpstreamState {
     /// Records that the attempt at `selected` has ended without reaching the node, which measures nothing; returns the node's
     /// index, if it is not gone.
     #[inline]
-    pub(crate) fn released(&mut self, selected: Selection) -> Option<usize> {
+    pub(crate) fn released(&mut self, selected: SelectedNode) -> Option<usize> {
         let index = self.index_of(selected)?;
         let active = self.loads.finished(index);
         if let Uses::LoadChanges = self.uses {
@@ -305,7 +305,7 @@ impl UpstreamState {
 
     /// The present index of the selected node; `None` if it is gone.
     #[inline]
-    fn index_of(&self, selected: Selection) -> Option<usize> {
+    fn index_of(&self, selected: SelectedNode) -> Option<usize> {
         if selected.generation == self.nodes.generation() {
             return Some(selected.index);
         }

@@ -11,7 +11,7 @@ use crate::number;
 
 /// The policies of an upstream.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Selection {
+pub struct SelectionPolicies {
     /// Percent of the weight of a priority that must be usable; below it all nodes are used. 0: only where none is.
     pub panic_threshold: u32,
     /// Weights of new nodes that grow.

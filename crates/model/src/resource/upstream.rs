@@ -11,7 +11,7 @@ use super::common::{ObjectLabels, Timeout};
 use super::node::WrittenNodes;
 use super::{
     CircuitBreaker, DeadlinePolicy, HealthChecks, NodeConfig, OriginalDestination, OutlierEjection, Overflow,
-    RetryPolicy, Selection, SlowStart, Sticky, Subset, UpstreamLimits, ZoneAware,
+    RetryPolicy, SelectionPolicies, SlowStart, Sticky, Subset, UpstreamLimits, ZoneAware,
 };
 use crate::{Id, number};
 
@@ -54,7 +54,7 @@ pub struct Upstream {
     /// Its limits. Not in APISIX.
     pub limits: Option<Box<UpstreamLimits>>,
     /// The policies that narrow the choice of a node; none: those of APISIX.
-    pub selection: Option<Box<Selection>>,
+    pub selection: Option<Box<SelectionPolicies>>,
     /// The client certificate shown to the nodes.
     pub tls: Option<Box<UpstreamTls>>,
     /// Whether sessions of layer 4 come to the nodes from the address of their client. Not in APISIX.
@@ -293,7 +293,7 @@ impl From<UpstreamForm> for Upstream {
             PassHostName::Node => PassHost::Node,
             PassHostName::Rewrite => PassHost::Rewrite(form.upstream_host.unwrap_or_default()),
         };
-        let selection = Selection {
+        let selection = SelectionPolicies {
             panic_threshold: form.panic_threshold,
             slow_start: form.slow_start,
             overflow: form.overflow,
@@ -323,7 +323,7 @@ impl From<UpstreamForm> for Upstream {
             outlier_ejection: form.outlier_ejection,
             circuit_breaker: form.circuit_breaker,
             limits: form.limits,
-            selection: (selection != Selection::default()).then(|| Box::new(selection)),
+            selection: (selection != SelectionPolicies::default()).then(|| Box::new(selection)),
             tls: form.tls,
             transparent_source: form.transparent_source,
             name: form.name,

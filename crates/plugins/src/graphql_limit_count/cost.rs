@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::COST_MAX;
 use super::decorations::{Decoration, Decorations, Positions, weight_at};
 use super::schema_index::{FieldType, SchemaIndex};
-use crate::shared::graphql::{Document, GraphqlField, Literal, GraphqlOperation, OperationKind, Selection};
+use crate::shared::graphql::{Document, GraphqlField, Literal, GraphqlOperation, OperationKind, GraphqlSelection};
 
 /// Selections that a walk expands. A real query has hundreds; fragments that spread each other twice would make it
 /// exponential. So many take a few milliseconds of a worker.
@@ -94,7 +94,7 @@ impl<'a> CostWalk<'a> {
     fn cost(
         &mut self,
         node: &CostNode<'a>,
-        selections: &'a [Selection],
+        selections: &'a [GraphqlSelection],
         type_name: Option<&'a str>,
         positions: &Positions<'a>,
         times: f64,
@@ -116,7 +116,7 @@ impl<'a> CostWalk<'a> {
     /// The sum of the costs of these selections. Fragments have no cost of their own.
     fn below(
         &mut self,
-        selections: &'a [Selection],
+        selections: &'a [GraphqlSelection],
         type_name: Option<&'a str>,
         positions: &Positions<'a>,
         times: f64,
@@ -129,15 +129,15 @@ impl<'a> CostWalk<'a> {
         for selection in selections {
             self.left = self.left.checked_sub(1).ok_or(TooManySelections)?;
             sum += match selection {
-                Selection::Field(field) => self.of_field(field, type_name, positions, times)?,
-                Selection::Inline(fragment) => self.of_fragment(
+                GraphqlSelection::Field(field) => self.of_field(field, type_name, positions, times)?,
+                GraphqlSelection::Inline(fragment) => self.of_fragment(
                     fragment.on.as_deref(),
                     &fragment.selections,
                     type_name,
                     positions,
                     times,
                 )?,
-                Selection::Spread(name) => {
+                GraphqlSelection::Spread(name) => {
                     let document = self.document;
                     match document.fragments.get(name) {
                         Some(fragment) if self.open.insert(name) => {
@@ -180,7 +180,7 @@ impl<'a> CostWalk<'a> {
     fn of_fragment(
         &mut self,
         on: Option<&'a str>,
-        selections: &'a [Selection],
+        selections: &'a [GraphqlSelection],
         type_name: Option<&'a str>,
         positions: &Positions<'a>,
         times: f64,

@@ -35,19 +35,19 @@ pub(crate) struct GraphqlOperation {
     pub(crate) name: Option<Box<str>>,
     /// The variables that have a default, with it.
     pub(crate) defaults: Vec<(Box<str>, Literal)>,
-    pub(crate) selections: Vec<Selection>,
+    pub(crate) selections: Vec<GraphqlSelection>,
 }
 
 /// A named fragment.
 #[derive(Debug)]
 pub(crate) struct Fragment {
     pub(crate) on: Option<Box<str>>,
-    pub(crate) selections: Vec<Selection>,
+    pub(crate) selections: Vec<GraphqlSelection>,
 }
 
 /// One entry of a selection set.
 #[derive(Debug)]
-pub(crate) enum Selection {
+pub(crate) enum GraphqlSelection {
     Field(GraphqlField),
     Inline(Fragment),
     /// The spread of the fragment with this name.
@@ -59,7 +59,7 @@ pub(crate) enum Selection {
 pub(crate) struct GraphqlField {
     pub(crate) name: Box<str>,
     pub(crate) arguments: Vec<(Box<str>, Literal)>,
-    pub(crate) selections: Vec<Selection>,
+    pub(crate) selections: Vec<GraphqlSelection>,
 }
 
 /// The value of an argument, as far as counting needs it.
@@ -132,14 +132,14 @@ struct DepthWalk<'d> {
 
 impl<'d> DepthWalk<'d> {
     /// How many further selection sets stand inside each other below these selections.
-    fn below(&mut self, selections: &'d [Selection]) -> Result<usize, FragmentCycle> {
+    fn below(&mut self, selections: &'d [GraphqlSelection]) -> Result<usize, FragmentCycle> {
         let mut depth = 0;
         for selection in selections {
             let below = match selection {
-                Selection::Field(field) if field.selections.is_empty() => 0,
-                Selection::Field(field) => 1 + self.below(&field.selections)?,
-                Selection::Inline(fragment) => self.below(&fragment.selections)?,
-                Selection::Spread(name) => self.of_fragment(name)?,
+                GraphqlSelection::Field(field) if field.selections.is_empty() => 0,
+                GraphqlSelection::Field(field) => 1 + self.below(&field.selections)?,
+                GraphqlSelection::Inline(fragment) => self.below(&fragment.selections)?,
+                GraphqlSelection::Spread(name) => self.of_fragment(name)?,
             };
             depth = depth.max(below);
         }
@@ -196,7 +196,7 @@ mod tests {
         let operation = &document.operations[0];
         assert_eq!((operation.kind, operation.name.as_deref()), (OperationKind::Query, Some("Q")));
         assert_eq!(operation.defaults, [("n".into(), Literal::Scalar(Some(10.0)))]);
-        let Selection::Field(users) = &operation.selections[0] else { panic!("{document:?}") };
+        let GraphqlSelection::Field(users) = &operation.selections[0] else { panic!("{document:?}") };
         let expected = [
             ("first", Literal::Variable("n".into())),
             ("skip", Literal::Scalar(Some(5.0))),

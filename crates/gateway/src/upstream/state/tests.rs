@@ -34,7 +34,7 @@ fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
     }
 }
 
-fn choose(state: &mut UpstreamState, upstream: &Upstream, tried: &[u64]) -> Option<Selection> {
+fn choose(state: &mut UpstreamState, upstream: &Upstream, tried: &[u64]) -> Option<SelectedNode> {
     let request = SelectionRequest {
         key_hash: 0,
         random: 0,
@@ -51,7 +51,7 @@ fn choose(state: &mut UpstreamState, upstream: &Upstream, tried: &[u64]) -> Opti
 fn new_endpoint_keeps_in_flight_counts() {
     let upstream = upstream(&least_connections::KIND, &[1]);
     let mut state = UpstreamState::new(&upstream, 0, 0);
-    let busy: Vec<Selection> = (0..3).map(|_| choose(&mut state, &upstream, &[]).unwrap()).collect();
+    let busy: Vec<SelectedNode> = (0..3).map(|_| choose(&mut state, &upstream, &[]).unwrap()).collect();
     upstream.nodes.publish(Arc::new(set(&[1, 1])));
     state.refresh(&upstream, 0, 0);
     let chosen: Vec<usize> = (0..3).map(|_| choose(&mut state, &upstream, &[]).unwrap().index).collect();
@@ -210,7 +210,7 @@ fn session_stays_unless_its_node_is_unusable() {
     let upstream = sticky_upstream(&[1, 1, 0]);
     let mut state = UpstreamState::new(&upstream, 0, 0);
     let tag = |state: &UpstreamState, index: usize| {
-        state.tag_of(Selection { index, generation: state.nodes.generation(), endpoint_id: index as u64 })
+        state.tag_of(SelectedNode { index, generation: state.nodes.generation(), endpoint_id: index as u64 })
     };
     let mut choose = |sticky: Option<u64>, tried: &[u64]| {
         state.refresh(&upstream, 0, 0);

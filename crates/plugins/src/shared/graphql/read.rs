@@ -7,7 +7,7 @@ use apollo_parser::Parser;
 use apollo_parser::cst::{self, CstNode, Definition, Value};
 
 use super::{
-    DEPTH_MAX, Document, DocumentFault, GraphqlField, Fragment, Literal, GraphqlOperation, OperationKind, Selection,
+    DEPTH_MAX, Document, DocumentFault, GraphqlField, Fragment, Literal, GraphqlOperation, OperationKind, GraphqlSelection,
     TOKENS_MAX,
 };
 
@@ -89,15 +89,15 @@ impl GraphqlTreeReader {
         }
     }
 
-    fn selections(&self, written: Option<cst::SelectionSet>) -> Option<Vec<Selection>> {
+    fn selections(&self, written: Option<cst::SelectionSet>) -> Option<Vec<GraphqlSelection>> {
         let selection = |selection| match selection {
-            cst::Selection::Field(written) => Selection::Field(self.field(&written)),
+            cst::Selection::Field(written) => GraphqlSelection::Field(self.field(&written)),
             cst::Selection::InlineFragment(written) => {
                 let fragment = self.fragment(&written, written.type_condition(), written.selection_set());
-                Selection::Inline(fragment)
+                GraphqlSelection::Inline(fragment)
             }
             cst::Selection::FragmentSpread(written) => {
-                Selection::Spread(self.name(&written, written.fragment_name().and_then(|name| name.name())))
+                GraphqlSelection::Spread(self.name(&written, written.fragment_name().and_then(|name| name.name())))
             }
         };
         Some(written?.selections().map(selection).collect())
