@@ -29,7 +29,7 @@ const SCHEMES: &[&str] = &["http", "https", "grpc", "grpcs", "tcp", "tls", "udp"
 
 /// A field of a kind that the reference page marks.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Refused {
+pub struct RefusedField {
     /// The field, as the page writes it: `upstream.checks`.
     pub path: String,
     /// Why it is refused, or what of it.
@@ -40,8 +40,8 @@ pub struct Refused {
 
 /// The fields that objects of this kind have in their schema and that `route` and `upstream` refuse.
 #[must_use]
-pub fn of_kind(kind: ObjectKind) -> Vec<Refused> {
-    let whole = |field: &UnsupportedField| Refused {
+pub fn of_kind(kind: ObjectKind) -> Vec<RefusedField> {
+    let whole = |field: &UnsupportedField| RefusedField {
         path: field.name.to_owned(),
         reason: field.reason.to_owned(),
         is_whole: true,
@@ -56,7 +56,7 @@ pub fn of_kind(kind: ObjectKind) -> Vec<Refused> {
         let in_schema = |field: &&UnsupportedField| crate::schema::of(kind)["properties"].get(field.name).is_some();
         refused.extend(ROUTE_FIELDS.iter().filter(in_schema).map(whole));
     }
-    refused.push(Refused {
+    refused.push(RefusedField {
         path: format!("{prefix}scheme"),
         reason: format!("any value but {}", SCHEMES.join(", ")),
         is_whole: false,

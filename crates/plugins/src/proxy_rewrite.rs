@@ -267,7 +267,7 @@ impl RewriteTarget {
 
 impl ProxyRewrite {
     /// Sets the new target; returns the match that fields may refer to, with the text it was found in.
-    fn rewrite_target(&self, exchange: &mut Exchange) -> Result<Option<(Groups, Vec<u8>)>, Refused> {
+    fn rewrite_target(&self, exchange: &mut Exchange) -> Result<Option<(Groups, Vec<u8>)>, UnsafeTarget> {
         let (target, matched) = match &self.path {
             Path::Kept if self.raw => (RewriteTarget::split(raw_text(exchange)), None),
             Path::Kept => return Ok(None),
@@ -298,24 +298,24 @@ impl ProxyRewrite {
         Ok(matched)
     }
 
-    fn send_to(&self, exchange: &mut Exchange, mut target: RewriteTarget) -> Result<(), Refused> {
+    fn send_to(&self, exchange: &mut Exchange, mut target: RewriteTarget) -> Result<(), UnsafeTarget> {
         // A pattern may remove the path's leading slash, which a request line needs.
         if target.path.first() != Some(&b'/') {
             target.path.insert(0, b'/');
         }
         if self.raw {
-            exchange.set_forward_path(&target.path).map_err(|_| Refused)?;
+            exchange.set_forward_path(&target.path).map_err(|_| UnsafeTarget)?;
             return exchange
                 .set_forward_query(target.query.as_deref().unwrap_or_default())
-                .map_err(|_| Refused);
+                .map_err(|_| UnsafeTarget);
         }
         let mut scratch = PathScratch::default();
         let options = exchange.local().options.path;
-        let canonical = canonicalize(&target.path, &options, &mut scratch).map_err(|_| Refused)?;
-        exchange.set_forward_path(canonical.forward()).map_err(|_| Refused)?;
+        let canonical = canonicalize(&target.path, &options, &mut scratch).map_err(|_| UnsafeTarget)?;
+        exchange.set_forward_path(canonical.forward()).map_err(|_| UnsafeTarget)?;
         if target.query.is_some() {
             target.append_query(exchange.forward_query());
-            exchange.set_forward_query(&target.query.unwrap_or_default()).map_err(|_| Refused)?;
+            exchange.set_forward_query(&target.query.unwrap_or_default()).map_err(|_| UnsafeTarget)?;
         }
         Ok(())
     }
@@ -393,7 +393,7 @@ impl ProxyRewrite {
 }
 
 /// The new target cannot be sent because of variables and groups with text of the client.
-struct Refused;
+struct UnsafeTarget;
 
 /// The target that the client asked for, as it was sent, without scheme and authority.
 fn raw_text(exchange: &Exchange) -> Vec<u8> {

@@ -11,7 +11,7 @@ use anyhow::bail;
 use super::arrivals::{Arrivals, TrafficShare, WINDOW};
 use super::endpoint::EndpointSet;
 use super::plan::{EndpointFault, Phases, Switch};
-use super::refused::Refused;
+use super::refused::RefusalCounter;
 use crate::contender::Definition;
 use crate::load::{self, Check, Expectation, Manner, LoadPlan, LoadTarget, Tls, Transport};
 use crate::result::{FaultRun, FaultyTraffic, LoadOutcome, Protection};
@@ -66,7 +66,7 @@ impl Course<'_> {
         let running = self.stage.in_front_of(definition, &endpoints.addresses(), protection)?;
         let stop = AtomicBool::new(false);
         load::run(&plan(running.address, WARM_UP_S, Some(self.rate)), &stop, || {})?;
-        let mut refused = Refused::default();
+        let mut refused = RefusalCounter::default();
         let mut began = Instant::now();
         let follow = |at: Instant| {
             began = at;
@@ -102,7 +102,7 @@ impl Course<'_> {
         endpoints: &EndpointSet,
         switches: &[Switch],
         began: Instant,
-        refused: &mut Refused,
+        refused: &mut RefusalCounter,
         stop: &AtomicBool,
     ) {
         let mut switches = switches.iter().peekable();
@@ -122,7 +122,7 @@ impl Course<'_> {
     }
 
     /// The traffic of the first endpoint. Refused connections count as its own, if they are given.
-    fn traffic(&self, endpoints: &EndpointSet, refused: Option<&Refused>, began: Instant) -> FaultyTraffic {
+    fn traffic(&self, endpoints: &EndpointSet, refused: Option<&RefusalCounter>, began: Instant) -> FaultyTraffic {
         let [begin, recovery, end] = self.phases.ends().map(|at| began + at);
         let with = share(endpoints, refused, begin, recovery);
         // After its return the endpoint counts its own requests.
@@ -148,7 +148,7 @@ fn capacity_of(outcome: &LoadOutcome) -> anyhow::Result<f64> {
 }
 
 /// The share of the first endpoint in the traffic of a time.
-fn share(endpoints: &EndpointSet, refused: Option<&Refused>, from: Instant, until: Instant) -> TrafficShare {
+fn share(endpoints: &EndpointSet, refused: Option<&RefusalCounter>, from: Instant, until: Instant) -> TrafficShare {
     let received: Vec<Vec<u64>> =
         endpoints.arrivals().map(|one: &Arrivals| one.windows(from, until)).collect();
     let mut faulty = received.first().cloned().unwrap_or_default();

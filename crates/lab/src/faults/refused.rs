@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 /// The counter at some times.
 #[derive(Debug, Default)]
-pub(super) struct Refused {
+pub(super) struct RefusalCounter {
     /// When each sample was taken, and the counter there; ascending.
     samples: Vec<(Instant, u64)>,
 }
 
-impl Refused {
+impl RefusalCounter {
     /// Takes a sample. A system that does not show the counter has no samples.
     pub(super) fn sample(&mut self) {
         let text = fs::read_to_string("/proc/self/net/snmp").unwrap_or_default();
@@ -60,14 +60,14 @@ mod tests {
         let from = Instant::now();
         let at = |ms: u64| from + Duration::from_millis(ms);
         let refused =
-            Refused { samples: vec![(at(0), 10), (at(50), 12), (at(99), 12), (at(150), 15), (at(950), 99)] };
+            RefusalCounter { samples: vec![(at(0), 10), (at(50), 12), (at(99), 12), (at(150), 15), (at(950), 99)] };
         assert_eq!(refused.windows(from, Duration::from_millis(100), 3), [2, 3, 0]);
         assert_eq!(refused.windows(at(60), Duration::from_millis(100), 2), [3, 0]);
     }
 
     #[test]
     fn kernel_counts_a_refused_connection() {
-        let mut refused = Refused::default();
+        let mut refused = RefusalCounter::default();
         refused.sample();
         // A port that was bound and is closed again; the address is not used otherwise.
         let address = std::net::TcpListener::bind("127.0.2.1:0").unwrap().local_addr().unwrap();
