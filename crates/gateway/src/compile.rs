@@ -113,7 +113,7 @@ struct HeldUpstream {
     /// The plugin's name for it, which lives as long as the plugin.
     holder: Weak<str>,
     /// The upstream, where it presents a certificate object: it is compiled again when that changes.
-    written: Option<Box<model::resource::Upstream>>,
+    written: Option<Box<model::resource::UpstreamConfig>>,
 }
 
 /// The objects that have to be compiled again.

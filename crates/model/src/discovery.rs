@@ -97,7 +97,7 @@ pub trait ServiceDirectory: Send + Sync {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resource::Upstream;
+    use crate::resource::UpstreamConfig;
 
     #[test]
     fn registry_with_several_ports_gets_the_scheme() {
@@ -106,7 +106,7 @@ mod tests {
                 r#"{{"service_name":"a","discovery_type":"eureka","scheme":"{scheme}",
                     "discovery_args":{{"metadata":{{"zone":"b"}}}}}}"#
             );
-            let upstream: Upstream = serde_json::from_str(&text).unwrap();
+            let upstream: UpstreamConfig = serde_json::from_str(&text).unwrap();
             ServiceKey::of_upstream(&upstream.discovery.unwrap(), has_ports_by_scheme).args
         };
         assert_eq!(args(true, "https").get("scheme").map(|scheme| &**scheme), Some("https"));

@@ -62,7 +62,7 @@ pub use service::Service;
 pub use ssl::{OcspStapling, Ssl, SslClient, SslType};
 pub use stream_route::{SendProxyProtocol, SniffedProtocol, StreamProtocol, StreamRoute};
 pub use upstream::{
-    Discovery, DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, UpstreamScheme, Upstream, UpstreamTls,
+    Discovery, DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, UpstreamScheme, UpstreamConfig, UpstreamTls,
 };
 
 use crate::ObjectKind;
@@ -75,7 +75,7 @@ pub enum Resource {
     /// A service.
     Service(Box<Service>),
     /// An upstream; shared, because routes and services may also embed one.
-    Upstream(std::sync::Arc<Upstream>),
+    Upstream(std::sync::Arc<UpstreamConfig>),
     /// A consumer.
     Consumer(Box<Consumer>),
     /// A credential.
@@ -109,7 +109,7 @@ impl Resource {
         Ok(match kind {
             ObjectKind::Route => Resource::Route(Route::deserialize(value)?),
             ObjectKind::Service => Resource::Service(Box::deserialize(value)?),
-            ObjectKind::Upstream => Resource::Upstream(Upstream::deserialize(value)?.into()),
+            ObjectKind::Upstream => Resource::Upstream(UpstreamConfig::deserialize(value)?.into()),
             ObjectKind::Consumer => Resource::Consumer(Box::deserialize(value)?),
             ObjectKind::Credential => Resource::Credential(Box::deserialize(value)?),
             ObjectKind::ConsumerGroup => Resource::ConsumerGroup(Box::deserialize(value)?),
@@ -147,7 +147,7 @@ impl Resource {
 
     /// The upstream written inside it, or the upstream it is.
     #[must_use]
-    pub fn upstream(&self) -> Option<&std::sync::Arc<Upstream>> {
+    pub fn upstream(&self) -> Option<&std::sync::Arc<UpstreamConfig>> {
         match self {
             Resource::Route(route) => route.rare().upstream.as_ref(),
             Resource::Service(service) => service.upstream.as_ref(),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::resource::{ActiveChecks, CheckType, HealthChecks, PassHost, UpstreamScheme, Upstream as Written};
+use model::resource::{ActiveChecks, CheckType, HealthChecks, PassHost, UpstreamScheme, UpstreamConfig as Written};
 use model::snapshot::Snapshot;
 use net::nodes::NodeSet;
 use net::tls::client::ClientTls;

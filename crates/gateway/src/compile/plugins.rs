@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use model::loaded_endpoint::LoadedEndpoint;
-use model::resource::{Meta, Resource, Upstream};
+use model::resource::{Meta, Resource, UpstreamConfig};
 use model::secret_reference::SecretValues;
 use model::snapshot::Snapshot;
 use model::{Id, ObjectKey};
@@ -201,7 +201,7 @@ struct PluginBuildContext<'c> {
     /// The number of the last instance.
     number: Cell<u32>,
     /// Upstreams that the plugins hold in their configurations.
-    upstreams: RefCell<Vec<(Arc<str>, Upstream)>>,
+    upstreams: RefCell<Vec<(Arc<str>, UpstreamConfig)>>,
 }
 
 impl<'c> PluginBuildContext<'c> {
@@ -344,7 +344,7 @@ impl Assembly for PluginBuildContext<'_> {
     }
 
     fn upstream(&self, identity: &Arc<str>, written: &Value) -> Result<(), String> {
-        let written = Upstream::deserialize(written).map_err(|error| error.to_string())?;
+        let written = UpstreamConfig::deserialize(written).map_err(|error| error.to_string())?;
         self.upstreams.borrow_mut().push((identity.clone(), written));
         Ok(())
     }

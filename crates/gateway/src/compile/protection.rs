@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::ObjectKey;
-use model::resource::{CircuitBreaker, FailureRate, OutlierEjection, RequestLimits, Upstream as Written};
+use model::resource::{CircuitBreaker, FailureRate, OutlierEjection, RequestLimits, UpstreamConfig as Written};
 
 use super::SnapshotCompiler;
 use crate::upstream::Upstream;

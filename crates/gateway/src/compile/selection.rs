@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::resource::{
     SelectionPolicies, SlowStart as WrittenSlowStart, Sticky as WrittenSticky, StickyMode as WrittenMode,
-    Subset as WrittenSubset, SubsetFallback, Upstream as Written, ZoneAware,
+    Subset as WrittenSubset, SubsetFallback, UpstreamConfig as Written, ZoneAware,
 };
 use router::vars::Template;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::resource::{
-    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, UpstreamScheme, Upstream as Written,
+    Balance, HashOn, HttpVersion, PassHost as WrittenPassHost, UpstreamScheme, UpstreamConfig as Written,
 };
 use model::snapshot::Snapshot;
 use model::{ObjectKey, ObjectKind};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::resource::{HttpVersion, Resource, UpstreamScheme, Ssl, SslType, Upstream, UpstreamTls};
+use model::resource::{HttpVersion, Resource, UpstreamScheme, Ssl, SslType, UpstreamConfig, UpstreamTls};
 use model::snapshot::Snapshot;
 use model::{Id, ObjectKey, ObjectKind};
 
@@ -19,7 +19,7 @@ impl SnapshotCompiler {
     pub(super) fn upstream_tls(
         &self,
         snapshot: &Snapshot,
-        upstream: &Upstream,
+        upstream: &UpstreamConfig,
     ) -> Result<Option<Arc<ClientTls>>, String> {
         if !matches!(upstream.scheme, UpstreamScheme::Https | UpstreamScheme::Grpcs | UpstreamScheme::Tls) {
             return Ok(None);
@@ -44,7 +44,7 @@ impl SnapshotCompiler {
     pub(super) fn client_identity(
         &self,
         snapshot: &Snapshot,
-        upstream: &Upstream,
+        upstream: &UpstreamConfig,
     ) -> Result<ClientIdentity, String> {
         let tls = upstream.tls.as_deref();
         Ok(ClientIdentity {

@@ -11,7 +11,7 @@ use message::{FieldId, FieldSet, HeadLimits, Method, RequestHead, ResponseHead, 
 
 use super::body::BodyProgress;
 use super::buffers::{Buffer, Buffers};
-use super::layer7::{BufferedSource, Upstream};
+use super::layer7::{BufferedSource, UpstreamLink};
 use super::link::LinkWriter;
 
 /// The prefix that is removed from a path, as by all contenders.
@@ -86,11 +86,11 @@ impl Exchange {
         &mut self,
         client: &mut BufferedSource,
         to_client: &mut LinkWriter,
-        upstream: &mut Upstream,
+        upstream: &mut UpstreamLink,
     ) -> Result<Ending, ForwardFault> {
         let mut body = BodyProgress::of_request(self.request_wire.framing);
         let head = self.request_head(client, &mut body)?;
-        let Upstream { source: origin, writer: to_origin, .. } = upstream;
+        let UpstreamLink { source: origin, writer: to_origin, .. } = upstream;
         to_origin.write(head).await.map_err(|_| ForwardFault::Origin)?;
         let mut is_sent = body.is_over();
         let keep_client = if is_sent {

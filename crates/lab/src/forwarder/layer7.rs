@@ -55,7 +55,7 @@ impl BufferedSource {
 
 /// A connection to the origin.
 #[derive(Debug)]
-pub(super) struct Upstream {
+pub(super) struct UpstreamLink {
     pub(super) source: BufferedSource,
     pub(super) writer: LinkWriter,
     pub(super) place: LoopLocation,
@@ -90,13 +90,13 @@ pub(super) async fn serve((reader, mut writer): (LinkReader, LinkWriter), client
     }
 }
 
-async fn upstream(me: usize, loops: &Loops) -> Option<Upstream> {
+async fn upstream(me: usize, loops: &Loops) -> Option<UpstreamLink> {
     let place = loops.place(me);
     if let Some(idle) = loops.idle(me, place) {
         return Some(idle);
     }
     let (reader, writer) = loops.connect(place).await.ok()?;
-    Some(Upstream { source: BufferedSource::new(reader), writer, place })
+    Some(UpstreamLink { source: BufferedSource::new(reader), writer, place })
 }
 
 /// Answers in the origin's place, and ends the connection.

@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 
-use super::layer7::Upstream;
+use super::layer7::UpstreamLink;
 use super::link::{self, LinkReader, LinkWriter};
 use super::{Layer, Model, ForwarderSettings, layer4, layer7};
 
@@ -50,9 +50,9 @@ pub(super) struct Loops {
     /// Sends each carrying loop the request for a connection.
     carriers: Vec<mpsc::UnboundedSender<oneshot::Sender<io::Result<Halves>>>>,
     /// Idle connections on the loop of this number, which only that loop uses.
-    idle_here: Vec<Mutex<Vec<Upstream>>>,
+    idle_here: Vec<Mutex<Vec<UpstreamLink>>>,
     /// Idle connections that the carrier of this number carries.
-    idle_there: Vec<Mutex<Vec<Upstream>>>,
+    idle_there: Vec<Mutex<Vec<UpstreamLink>>>,
     next: AtomicUsize,
 }
 
@@ -80,7 +80,7 @@ impl Loops {
     }
 
     /// An idle connection of that place, if one is still open.
-    pub(super) fn idle(&self, me: usize, place: LoopLocation) -> Option<Upstream> {
+    pub(super) fn idle(&self, me: usize, place: LoopLocation) -> Option<UpstreamLink> {
         let mut idle = self.idle_of(me, place).lock().expect("nothing panics with the lock");
         while let Some(mut upstream) = idle.pop() {
             if upstream.source.is_quiet() {
@@ -91,14 +91,14 @@ impl Loops {
     }
 
     /// Keeps a connection for the next request.
-    pub(super) fn keep(&self, me: usize, upstream: Upstream) {
+    pub(super) fn keep(&self, me: usize, upstream: UpstreamLink) {
         let mut idle = self.idle_of(me, upstream.place).lock().expect("nothing panics with the lock");
         if idle.len() < MOST_IDLE {
             idle.push(upstream);
         }
     }
 
-    fn idle_of(&self, me: usize, place: LoopLocation) -> &Mutex<Vec<Upstream>> {
+    fn idle_of(&self, me: usize, place: LoopLocation) -> &Mutex<Vec<UpstreamLink>> {
         match place {
             LoopLocation::Here => &self.idle_here[me],
             LoopLocation::There(carrier) => &self.idle_there[carrier],

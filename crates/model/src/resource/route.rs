@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::common::{ObjectLabels, OneOrMany, Timeout, on, status};
-use super::{Plugins, RequestLimits, Upstream};
+use super::{Plugins, RequestLimits, UpstreamConfig};
 use crate::{Id, number};
 
 /// A route.
@@ -64,7 +64,7 @@ pub struct RouteRare {
     /// Its plugins.
     pub plugins: Plugins,
     /// An upstream of its own.
-    pub upstream: Option<Arc<Upstream>>,
+    pub upstream: Option<Arc<UpstreamConfig>>,
     /// A name for people.
     pub name: Option<Box<str>>,
     /// A description for people.
@@ -140,7 +140,7 @@ struct RouteForm {
     limits: Option<RequestLimits>,
     #[serde(default)]
     plugins: Plugins,
-    upstream: Option<Upstream>,
+    upstream: Option<UpstreamConfig>,
     name: Option<Box<str>>,
     desc: Option<Box<str>>,
     #[serde(default)]

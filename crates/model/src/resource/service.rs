@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::common::ObjectLabels;
-use super::{Plugins, Upstream};
+use super::{Plugins, UpstreamConfig};
 use crate::Id;
 
 /// The part that several routes share.
@@ -25,7 +25,7 @@ pub struct Service {
     #[serde(default)]
     pub plugins: Plugins,
     /// An upstream of its own.
-    pub upstream: Option<Arc<Upstream>>,
+    pub upstream: Option<Arc<UpstreamConfig>>,
     /// The upstream its routes forward to.
     pub upstream_id: Option<Id>,
     /// Whether upgrades to WebSocket are let through.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::common::ObjectLabels;
 use super::route::Address;
-use super::{Plugins, Upstream};
+use super::{Plugins, UpstreamConfig};
 use crate::{Id, number};
 
 /// Which layer 4 connections go where.
@@ -49,7 +49,7 @@ pub struct StreamRoute {
     /// The datagrams of a session over UDP. Not in APISIX.
     pub udp: Option<DatagramOptions>,
     /// An upstream of its own.
-    pub upstream: Option<Arc<Upstream>>,
+    pub upstream: Option<Arc<UpstreamConfig>>,
     /// The upstream it forwards to.
     pub upstream_id: Option<Id>,
     /// The service it takes the rest from.

@@ -18,7 +18,7 @@ use crate::{Id, number};
 /// A set of origin servers and how to choose among them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(from = "Form")]
-pub struct Upstream {
+pub struct UpstreamConfig {
     /// How a node is chosen.
     pub balance: Balance,
     /// The origin servers; empty with a `discovery`, and when the user wrote none.
@@ -283,8 +283,8 @@ struct UpstreamForm {
     labels: ObjectLabels,
 }
 
-impl From<UpstreamForm> for Upstream {
-    fn from(form: UpstreamForm) -> Upstream {
+impl From<UpstreamForm> for UpstreamConfig {
+    fn from(form: UpstreamForm) -> UpstreamConfig {
         let uses_key = form.method.uses_key();
         let key = || BalanceKey { on: form.hash_on, name: form.key.unwrap_or_default() };
         let balance = Balance { method: form.method, key: uses_key.then(key) };
@@ -305,7 +305,7 @@ impl From<UpstreamForm> for Upstream {
             let (args, scheme) = (form.discovery_args, form.scheme.of_discovery());
             Box::new(Discovery { service_name, discovery_type, args, scheme })
         });
-        Upstream {
+        UpstreamConfig {
             balance,
             nodes: form.nodes.unwrap_or_default().with_port(form.scheme.default_port()),
             discovery,
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn scheme_gives_port_and_defaults_match_contract() {
-        let upstream: Upstream = serde_json::from_str(r#"{"nodes":{"a":1},"scheme":"https"}"#).unwrap();
+        let upstream: UpstreamConfig = serde_json::from_str(r#"{"nodes":{"a":1},"scheme":"https"}"#).unwrap();
         assert_eq!(upstream.nodes[0].port, 443);
         assert_eq!(upstream.balance, Balance::default());
         assert_eq!(upstream.pass_host, PassHost::Pass);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Snapshot;
 use crate::fault::{Findings, CheckStage};
-use crate::resource::{Resource, SslType, Upstream};
+use crate::resource::{Resource, SslType, UpstreamConfig};
 use crate::{ConfigFault, Id, ObjectKey, ObjectKind};
 
 /// A reference from one object to another.
@@ -134,7 +134,7 @@ pub(super) fn of(key: &ObjectKey, resource: &Resource) -> Vec<Reference> {
 }
 
 /// The certificate object that nodes of an upstream are shown.
-fn client_certificate(upstream: Option<&Upstream>) -> Option<&Id> {
+fn client_certificate(upstream: Option<&UpstreamConfig>) -> Option<&Id> {
     upstream?.tls.as_ref()?.client_cert_id.as_ref()
 }
 

@@ -52,7 +52,7 @@ fn name(text: &str) -> Result<String, String> {
 
 /// The JSON of one upstream.
 #[derive(Debug, Deserialize)]
-struct Upstream {
+struct UpstreamListing {
     name: String,
     #[serde(rename = "type")]
     method: String,
@@ -99,7 +99,7 @@ pub(crate) fn run(arguments: &UpstreamsArguments) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let listed = answer.get("list").cloned().unwrap_or_else(|| Value::Array(vec![answer.clone()]));
-    let upstreams: Vec<Upstream> = serde_json::from_value(listed)
+    let upstreams: Vec<UpstreamListing> = serde_json::from_value(listed)
         .context("the instance answered in a form this version does not know; see it with `--json`")?;
     print(render(&upstreams, Paint::for_stdout()).trim_end());
     let total = answer.get("total").and_then(Value::as_u64).unwrap_or_default();
@@ -151,7 +151,7 @@ fn settings(arguments: &UpstreamsArguments) -> anyhow::Result<Settings> {
 }
 
 /// A table of all nodes; each upstream is a line above its nodes.
-fn render(upstreams: &[Upstream], paint: Paint) -> String {
+fn render(upstreams: &[UpstreamListing], paint: Paint) -> String {
     let nodes = || upstreams.iter().flat_map(|upstream| &upstream.nodes);
     let width = |text: fn(&UpstreamNode) -> &str, least: usize| {
         nodes().map(|node| text(node).len()).fold(least, usize::max)
@@ -163,7 +163,7 @@ fn render(upstreams: &[Upstream], paint: Paint) -> String {
     );
     let mut text = format!("{}\n", paint.faint(&heading));
     for upstream in upstreams {
-        let Upstream { name, method, scheme, checks, note, .. } = upstream;
+        let UpstreamListing { name, method, scheme, checks, note, .. } = upstream;
         let checks = checks.as_ref().map(|checks| format!(", {checks} checks")).unwrap_or_default();
         text.push_str(&format!("{name}  {method}, {scheme}{checks}\n"));
         for node in &upstream.nodes {
