@@ -41,7 +41,7 @@ use periods::Periods;
 use race::race;
 use schedule::Schedule;
 use tally::{FailureKind, RunFacts, Tally};
-use tls::Client;
+use tls::LoadTlsClient;
 
 pub use byte_streams::Talk;
 pub use crowd::Habit;
@@ -250,7 +250,7 @@ impl LoadPlan {
             None => (self.request(""), self.request("Connection: close\r\n")),
         };
         let tls = match self.target.is_tls {
-            true => Some((self.tls, Client::new(self.tls, &self.target.host)?)),
+            true => Some((self.tls, LoadTlsClient::new(self.tls, &self.target.host)?)),
             false => None,
         };
         Ok(LoadJob {

@@ -103,7 +103,7 @@ use crate::shared::attributes::Attribute;
 use crate::shared::config;
 use crate::shared::jwt::{Algorithm, VerifyingKey};
 use bearer::{Presented, no_token, presented, take_fields};
-use client::Client;
+use client::OpenidClient;
 use cookie::Jar;
 use introspection::Introspections;
 use keys::KeySet;
@@ -128,7 +128,7 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 /// The compiled plugin.
 struct OpenidConnect {
     provider: Arc<Provider>,
-    client: Arc<Client>,
+    client: Arc<OpenidClient>,
     /// None with `bearer_only`, which looks at no session.
     sessions: Option<Sessions>,
     stores: Stores,
@@ -169,7 +169,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let claim_schema = config.claim_schema.clone();
     Ok(Arc::new(OpenidConnect {
         provider: Provider::keep(build, &config.discovery, config.ssl_verify)?,
-        client: Arc::new(Client::new(&config, build.services.call_failures("openid-connect"))?),
+        client: Arc::new(OpenidClient::new(&config, build.services.call_failures("openid-connect"))?),
         sessions: sessions.map(open).transpose()?,
         stores: Stores::of(&config),
         redirect_path: config.redirect_uri.as_deref().map(path_of),

@@ -16,7 +16,7 @@ use super::reading::Reading;
 use super::socket;
 use super::tally::{FailureKind, Tally};
 use super::target::LoadTarget;
-use super::tls::{Client, Tls};
+use super::tls::{LoadTlsClient, Tls};
 use super::websocket::Echo;
 use super::wire::{Wire, WireError};
 
@@ -32,7 +32,7 @@ pub(super) struct LoadJob {
     pub(super) per_connection: u64,
     pub(super) websocket: Option<Upgrade>,
     /// Its TLS, and the first client of it, if the URL asks for it.
-    pub(super) tls: Option<(Tls, Client)>,
+    pub(super) tls: Option<(Tls, LoadTlsClient)>,
     pub(super) measure: Measure,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Upgrade {
 pub(super) struct LoadConnection {
     wire: Option<Wire>,
     /// Its TLS, with the sessions of the connections before.
-    client: Option<Client>,
+    client: Option<LoadTlsClient>,
     /// Whether the last connection was answered, so that its session can be resumed.
     has_session: bool,
     /// Whether the handshake of this connection has to resume a session.

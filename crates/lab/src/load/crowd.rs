@@ -54,7 +54,7 @@ pub(super) struct Crowd<'a> {
     failing_one_in: u32,
     epoll: OwnedFd,
     ramp_up: Duration,
-    clients: Vec<Client>,
+    clients: Vec<CrowdClient>,
     turns: Option<Turns>,
     /// Index of the client with the next turn.
     turned: usize,
@@ -68,7 +68,7 @@ pub(super) struct Crowd<'a> {
 
 /// One connection.
 #[derive(Debug)]
-struct Client {
+struct CrowdClient {
     socket: Option<OwnedFd>,
     stage: CrowdStage,
     /// When its stage began, or when a client that is away reconnects.
@@ -93,7 +93,7 @@ impl<'a> Crowd<'a> {
     pub(super) fn new(job: &'a LoadJob, habit: Habit, plan: &LoadPlan) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
         let (quick, slow) = said(job, habit);
-        let client = || Client {
+        let client = || CrowdClient {
             socket: None,
             stage: CrowdStage::New,
             since_ns: 0,
@@ -304,7 +304,7 @@ impl<'a> Crowd<'a> {
             }
         };
         self.tally.read(bytes);
-        let Client { reading, comparison, .. } = client;
+        let CrowdClient { reading, comparison, .. } = client;
         let measure = &self.job.measure;
         let taken =
             reading.take(&self.buffer[..bytes], |status, piece| comparison.take(measure, status, piece));
@@ -363,7 +363,7 @@ impl Turns {
     }
 }
 
-impl Client {
+impl CrowdClient {
     /// Resets the client before a request's first byte.
     fn restart(&mut self, job: &LoadJob) {
         self.sent = 0;

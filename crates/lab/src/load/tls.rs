@@ -26,14 +26,14 @@ pub struct Tls {
 
 /// The TLS of one client: its settings, and its sessions if it resumes them. A client has one connection at a time.
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct LoadTlsClient {
     settings: Arc<ClientConfig>,
     server: ServerName<'static>,
 }
 
-impl Client {
+impl LoadTlsClient {
     /// A client for a server with this value of `Host`.
-    pub(super) fn new(tls: Tls, host: &str) -> anyhow::Result<Client> {
+    pub(super) fn new(tls: Tls, host: &str) -> anyhow::Result<LoadTlsClient> {
         let name = server_name(host);
         let server =
             ServerName::try_from(name.to_owned()).with_context(|| format!("{name} is no server's name"))?;
@@ -45,17 +45,17 @@ impl Client {
         let mut settings = settings(versions)?;
         settings.resumption =
             if tls.resume { Resumption::in_memory_sessions(SESSIONS) } else { Resumption::disabled() };
-        Ok(Client { settings: Arc::new(settings), server })
+        Ok(LoadTlsClient { settings: Arc::new(settings), server })
     }
 
     /// Another client with the same settings and sessions of its own.
-    pub(super) fn another(&self, tls: Tls) -> Client {
+    pub(super) fn another(&self, tls: Tls) -> LoadTlsClient {
         if !tls.resume {
             return self.clone();
         }
         let mut settings = ClientConfig::clone(&self.settings);
         settings.resumption = Resumption::in_memory_sessions(SESSIONS);
-        Client { settings: Arc::new(settings), server: self.server.clone() }
+        LoadTlsClient { settings: Arc::new(settings), server: self.server.clone() }
     }
 
     /// A connection before its handshake.
@@ -67,7 +67,7 @@ impl Client {
 
 /// The record with the ClientHello of a client that names this server. Its random bytes are the same in each copy.
 pub(crate) fn client_hello(host: &str) -> anyhow::Result<Vec<u8>> {
-    let client = Client::new(Tls::default(), host)?;
+    let client = LoadTlsClient::new(Tls::default(), host)?;
     let mut connection = client.connection().map_err(anyhow::Error::msg)?;
     let mut record = Vec::new();
     connection.write_tls(&mut record).context("no ClientHello")?;
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn server_name_is_without_port() {
         let check = |host: &str, wanted: Option<&str>| {
-            let client = Client::new(Tls::default(), host);
+            let client = LoadTlsClient::new(Tls::default(), host);
             assert_eq!(
                 client.ok().map(|client| client.server.to_str().into_owned()).as_deref(),
                 wanted,
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn clients_share_no_sessions() {
         let tls = Tls { resume: true, version: None };
-        let first = Client::new(tls, "localhost").unwrap();
+        let first = LoadTlsClient::new(tls, "localhost").unwrap();
         assert!(!Arc::ptr_eq(&first.settings, &first.another(tls).settings));
         let full = Tls::default();
         assert!(Arc::ptr_eq(&first.settings, &first.another(full).settings), "nothing to keep apart");

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustls::{ClientConnection, HandshakeKind};
 
 use super::socket;
-use super::tls::Client;
+use super::tls::LoadTlsClient;
 
 /// An open connection.
 #[derive(Debug)]
@@ -30,11 +30,11 @@ impl Wire {
     /// Begins to connect, and registers the socket with `epoll` under `number`.
     pub(super) fn connect(
         address: SocketAddr,
-        client: Option<&Client>,
+        client: Option<&LoadTlsClient>,
         epoll: &OwnedFd,
         number: u64,
     ) -> Result<Wire, String> {
-        let tls = client.map(Client::connection).transpose()?.map(Box::new);
+        let tls = client.map(LoadTlsClient::connection).transpose()?.map(Box::new);
         let socket = socket::connect(address, epoll, number).map_err(socket::cannot_connect)?;
         Ok(Wire { socket, tls })
     }

@@ -18,7 +18,7 @@ use crate::shared::api_call::{self, Calls};
 pub(super) type FormFields = Vec<(Cow<'static, str>, String)>;
 
 /// See the module.
-pub(super) struct Client {
+pub(super) struct OpenidClient {
     pub(super) id: String,
     secret: Option<String>,
     /// The value of Authorization for `client_secret_basic`.
@@ -32,10 +32,10 @@ pub(super) struct Client {
     pub(super) calls: Calls,
 }
 
-impl Client {
+impl OpenidClient {
     /// # Errors
     /// The private key cannot be used, a sentence.
-    pub(super) fn new(config: &OpenidConnectConfig, failures: CallFailures) -> Result<Client, String> {
+    pub(super) fn new(config: &OpenidConnectConfig, failures: CallFailures) -> Result<OpenidClient, String> {
         let algorithm = config.client_jwt_assertion_alg;
         let asymmetric = algorithm.filter(|algorithm| !algorithm.is_symmetric());
         let symmetric = algorithm.filter(|algorithm| algorithm.is_symmetric());
@@ -56,7 +56,7 @@ impl Client {
             let pair = format!("{}:{}", api_call::encode(&config.client_id), api_call::encode(secret));
             format!("Basic {}", BASE64.encode(pair.as_bytes()))
         });
-        Ok(Client {
+        Ok(OpenidClient {
             id: config.client_id.clone(),
             basic,
             private_key,
@@ -111,7 +111,7 @@ impl Client {
         api_call::post_form(local, &endpoint.destination, &self.calls, body, &fields).await
     }
 
-    /// As [`Client::post`], for an endpoint that answers with a JSON object.
+    /// As [`OpenidClient::post`], for an endpoint that answers with a JSON object.
     ///
     /// # Errors
     /// There was no answer, or one that is not as expected, a sentence for the log.
@@ -192,7 +192,7 @@ mod tests {
                 "token_endpoint_auth_method": method,
             }))
             .unwrap();
-            let client = Client::new(&config, CallFailures::default()).unwrap();
+            let client = OpenidClient::new(&config, CallFailures::default()).unwrap();
             for own in [vec![], vec![("client_id".into(), "gw".to_owned())]] {
                 let mut form: FormFields = own.clone();
                 let authorization =

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::OpenidConnect;
 use super::authorization::now_s;
 use super::browser::BrowserFault;
-use super::client::{Client, FormFields};
+use super::client::{OpenidClient, FormFields};
 use super::provider::Discovery;
 use super::session::Login;
 use crate::shared::api_call;
@@ -126,7 +126,7 @@ impl OpenidConnect {
 }
 
 /// Asks the token endpoint; gives its answer with the time of the call, because an answer may be used by a later request.
-async fn fetch(client: &Client, local: &Local, discovery: &Discovery, form: FormFields) -> Result<Value, String> {
+async fn fetch(client: &OpenidClient, local: &Local, discovery: &Discovery, form: FormFields) -> Result<Value, String> {
     let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
     let asked_s = now_s(local);
     let answer = client.post(local, endpoint, client.token_method(discovery), form, &[]).await?;
