@@ -45,7 +45,7 @@ use tls::LoadTlsClient;
 
 pub use byte_streams::Talk;
 pub use crowd::Habit;
-pub use expect::{Check, Expectation};
+pub use expect::{ResponseCheck, Expectation};
 pub use fetch::fetch;
 pub use tally::summary;
 pub use target::{LoadTarget, Transport};

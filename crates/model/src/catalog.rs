@@ -19,7 +19,7 @@ use crate::schema;
 use crate::validate::{SchemaFault, Validator};
 
 pub use plugin_info::{
-    Check, CheckProto, CheckRunning, CheckWithMetadata, PluginInfo, RunPolicy, SchemaType, Subsystem,
+    PluginCheck, CheckProto, CheckRunning, CheckWithMetadata, PluginInfo, RunPolicy, SchemaType, Subsystem,
     consumer_key,
 };
 pub use stream_ports::StreamPorts;

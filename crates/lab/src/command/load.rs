@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{self, Check, Expectation, Habit, Manner, LoadPlan, Talk, LoadTarget, Tls, Transport};
+use crate::load::{self, ResponseCheck, Expectation, Habit, Manner, LoadPlan, Talk, LoadTarget, Tls, Transport};
 use crate::scenario::TlsVersion;
 
 /// Arguments of `weir lab load`.
@@ -66,7 +66,7 @@ pub struct LoadArguments {
     expect_failing_one_in: u32,
     /// How much of every answer is compared
     #[arg(long, value_enum, default_value_t)]
-    check: Check,
+    check: ResponseCheck,
     /// Send WebSocket messages, each when the one before has been echoed, or at the --rate
     #[arg(long)]
     websocket: bool,
@@ -290,7 +290,7 @@ mod tests {
         let usual = plan("").unwrap();
         assert_eq!((usual.connections, usual.threads, usual.seconds), (64, 1, Some(10.0)));
         let check = |line: &str, test: fn(&LoadPlan) -> bool| assert!(test(&plan(line).unwrap()), "{line}");
-        check("", |plan| plan.expect.status == 200 && plan.expect.check == Check::Bytes);
+        check("", |plan| plan.expect.status == 200 && plan.expect.check == ResponseCheck::Bytes);
         check("-n 100", |plan| plan.seconds.is_none() && plan.requests == Some(100));
         check("-n 100 -s 5", |plan| plan.seconds == Some(5.0));
         check("--close", |plan| plan.per_connection == Some(1));
@@ -307,7 +307,7 @@ mod tests {
         check("--http3 --streams 10", |plan| plan.manner == Manner::Http3 { streams: 10 });
         check("--idle --ramp-up 2.5", |plan| plan.ramp_up == Duration::from_millis(2500));
         check("--check length --expect-bytes 21", |plan| {
-            plan.expect.check == Check::Length && plan.expect.bytes == Some(21)
+            plan.expect.check == ResponseCheck::Length && plan.expect.bytes == Some(21)
         });
     }
 

@@ -13,7 +13,7 @@ use super::endpoint::EndpointSet;
 use super::plan::{EndpointFault, Phases, Switch};
 use super::refused::RefusalCounter;
 use crate::contender::Definition;
-use crate::load::{self, Check, Expectation, Manner, LoadPlan, LoadTarget, Tls, Transport};
+use crate::load::{self, ResponseCheck, Expectation, Manner, LoadPlan, LoadTarget, Tls, Transport};
 use crate::result::{FaultRun, FaultyTraffic, LoadOutcome, Protection};
 use crate::run::{Interrupt, RunningPrograms};
 
@@ -187,7 +187,7 @@ fn plan(address: SocketAddr, seconds: f64, rate: Option<f64>) -> LoadPlan {
             status: 200,
             bytes: Some(21),
             failing_one_in: 0,
-            check: Check::Bytes,
+            check: ResponseCheck::Bytes,
             body: Some(b"checked-out response.".to_vec()),
         },
     }

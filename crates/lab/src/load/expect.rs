@@ -14,14 +14,14 @@ pub struct Expectation {
     /// One response in so many may be a 500, of an origin that fails on purpose; 0 for none.
     pub failing_one_in: u32,
     /// How much of an answer is compared.
-    pub check: Check,
+    pub check: ResponseCheck,
     /// The body to compare with; that of the first good response if absent.
     pub body: Option<Vec<u8>>,
 }
 
 /// How much of an answer is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Check {
+pub enum ResponseCheck {
     /// Its status alone, for answers that differ each time
     Status,
     /// Status and length of the body
@@ -97,7 +97,7 @@ enum Manner {
 impl Measure {
     pub(super) fn new(expectation: Expectation) -> Measure {
         let first = OnceLock::new();
-        if let (Check::Bytes, Some(body)) = (expectation.check, &expectation.body) {
+        if let (ResponseCheck::Bytes, Some(body)) = (expectation.check, &expectation.body) {
             let digest = Digest { bytes: body.len() as u64, hash: fnv(FNV_START, body) };
             let _ = first.set(First { digest, body: Some(body.clone()) });
         }
@@ -157,16 +157,16 @@ impl Comparison {
             return if allowed { ComparisonResult::Failing } else { ComparisonResult::Status(status) };
         }
         let had = self.bytes;
-        if wanted.check == Check::Status {
+        if wanted.check == ResponseCheck::Status {
             return ComparisonResult::Good;
         }
         if let Some(wanted) = wanted.bytes.filter(|wanted| *wanted != had) {
             return ComparisonResult::Length { wanted, had };
         }
-        let digest = Digest { bytes: had, hash: if wanted.check == Check::Bytes { self.hash } else { 0 } };
+        let digest = Digest { bytes: had, hash: if wanted.check == ResponseCheck::Bytes { self.hash } else { 0 } };
         // An empty body had no piece that could have claimed the reference.
-        if self.manner == Manner::Keep || wanted.check == Check::Length || had == 0 {
-            let whole = wanted.check == Check::Bytes && self.kept.len() as u64 == had;
+        if self.manner == Manner::Keep || wanted.check == ResponseCheck::Length || had == 0 {
+            let whole = wanted.check == ResponseCheck::Bytes && self.kept.len() as u64 == had;
             let _ = measure.first.get_or_init(|| {
                 self.manner = Manner::Count;
                 First { digest, body: whole.then(|| std::mem::take(&mut self.kept)) }
@@ -186,7 +186,7 @@ impl Comparison {
 
 /// How to handle the body that begins.
 fn manner(measure: &Measure, status: u16) -> Manner {
-    if measure.expectation.check != Check::Bytes || status != measure.expectation.status {
+    if measure.expectation.check != ResponseCheck::Bytes || status != measure.expectation.status {
         return Manner::Count;
     }
     match measure.first.get() {
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     fn expectation() -> Expectation {
-        Expectation { status: 200, bytes: None, failing_one_in: 0, check: Check::Bytes, body: None }
+        Expectation { status: 200, bytes: None, failing_one_in: 0, check: ResponseCheck::Bytes, body: None }
     }
 
     fn verdict(measure: &Measure, status: u16, pieces: &[&str]) -> ComparisonResult {
@@ -260,10 +260,10 @@ mod tests {
             assert_eq!(verdict(&measure, 200, &["hello"]), ComparisonResult::Good);
             assert_eq!(verdict(&measure, 200, &[second]), wanted, "{measure:?}");
         };
-        check(Expectation { check: Check::Length, ..expectation() }, "Hello", ComparisonResult::Good);
+        check(Expectation { check: ResponseCheck::Length, ..expectation() }, "Hello", ComparisonResult::Good);
         let longer = ComparisonResult::Length { wanted: 5, had: 6 };
-        check(Expectation { check: Check::Length, ..expectation() }, "hello!", longer.clone());
-        check(Expectation { check: Check::Status, ..expectation() }, "hello!", ComparisonResult::Good);
+        check(Expectation { check: ResponseCheck::Length, ..expectation() }, "hello!", longer.clone());
+        check(Expectation { check: ResponseCheck::Status, ..expectation() }, "hello!", ComparisonResult::Good);
         check(Expectation { bytes: Some(5), ..expectation() }, "hello!", longer);
         check(Expectation { body: Some(b"hello".to_vec()), ..expectation() }, "hallo", ComparisonResult::Bytes);
     }

@@ -85,7 +85,7 @@ fn plan(address: SocketAddr) -> LoadPlan {
         // As long as a busy machine may take, for tests without a stall.
         timeout: Duration::from_secs(60),
         tls: Tls::default(),
-        expect: Expectation { status: 200, bytes: None, failing_one_in: 0, check: Check::Bytes, body: None },
+        expect: Expectation { status: 200, bytes: None, failing_one_in: 0, check: ResponseCheck::Bytes, body: None },
     }
 }
 

@@ -10,7 +10,7 @@ use crate::control_endpoint::ControlEndpoint;
 use crate::loaded_endpoint::LoadedEndpoint;
 
 /// A plugin's own check of a configuration that its schema has let through; the error is a sentence.
-pub type Check = fn(&Value) -> Result<(), String>;
+pub type PluginCheck = fn(&Value) -> Result<(), String>;
 
 /// A check of a configuration together with the plugin's metadata, where there are any; the error is a sentence.
 pub type CheckWithMetadata = fn(&Value, Option<&Value>) -> Result<(), String>;
@@ -94,15 +94,15 @@ pub struct PluginInfo {
     /// them. Empty: it authenticates none.
     pub consumer_key: &'static [&'static str],
     /// Its own check of a configuration.
-    pub check: Check,
+    pub check: PluginCheck,
     /// Its own check of a configuration on a stream route, behind that of any place.
-    pub check_stream: Check,
+    pub check_stream: PluginCheck,
     /// Its check against running instances, or by loaded code; none: it has no such rule, or nothing runs here.
     pub check_running: Option<CheckRunning>,
     /// Its own check of a configuration on a consumer.
-    pub check_consumer: Check,
+    pub check_consumer: PluginCheck,
     /// Its own check of its metadata.
-    pub check_metadata: Check,
+    pub check_metadata: PluginCheck,
     /// Its check of a configuration together with its metadata, for what either may hold.
     pub check_with_metadata: CheckWithMetadata,
     /// Whether it is for all requests, whatever object names it (`"scope": "global"`).

@@ -42,7 +42,7 @@ enum CheckState {
 
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Check {
+struct DoctorCheck {
     name: &'static str,
     state: CheckState,
     /// The finding.
@@ -51,17 +51,17 @@ struct Check {
     advice: Option<String>,
 }
 
-impl Check {
-    fn ok(name: &'static str, found: impl Into<String>) -> Check {
-        Check { name, state: CheckState::Ok, found: found.into(), advice: None }
+impl DoctorCheck {
+    fn ok(name: &'static str, found: impl Into<String>) -> DoctorCheck {
+        DoctorCheck { name, state: CheckState::Ok, found: found.into(), advice: None }
     }
 
-    fn attention(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
-        Check { name, state: CheckState::Attention, found: found.into(), advice: Some(advice.into()) }
+    fn attention(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> DoctorCheck {
+        DoctorCheck { name, state: CheckState::Attention, found: found.into(), advice: Some(advice.into()) }
     }
 
-    fn failed(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> Check {
-        Check { name, state: CheckState::Failed, found: found.into(), advice: Some(advice.into()) }
+    fn failed(name: &'static str, found: impl Into<String>, advice: impl Into<String>) -> DoctorCheck {
+        DoctorCheck { name, state: CheckState::Failed, found: found.into(), advice: Some(advice.into()) }
     }
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
     let checks = match arguments.node.node() {
         Ok(node) => {
             let running = running_on(&node.settings.data);
-            let mut checks = vec![Check::ok("settings", "read without a fault")];
+            let mut checks = vec![DoctorCheck::ok("settings", "read without a fault")];
             checks.extend(machine::check(&node.settings));
             checks.push(places::data_folder(&node.settings.data));
             checks.extend(places::data_writers(&node.settings.data));
@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
         }
         Err(error) => {
             let advice = "repair the settings; `weir check FILE` lists every fault";
-            vec![Check::failed("settings", format!("{error:#}"), advice)]
+            vec![DoctorCheck::failed("settings", format!("{error:#}"), advice)]
         }
     };
     let is_good = checks.iter().all(|check| check.state != CheckState::Failed);
@@ -97,10 +97,10 @@ pub(crate) fn run(arguments: &DoctorArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// The checks as lines, with what to do below.
-fn render(checks: &[Check], paint: Paint) -> String {
+fn render(checks: &[DoctorCheck], paint: Paint) -> String {
     let width = checks.iter().map(|check| check.name.len()).max().unwrap_or(0);
     let mut text = String::new();
-    for Check { name, state, found, advice } in checks {
+    for DoctorCheck { name, state, found, advice } in checks {
         let state = match state {
             CheckState::Ok => paint.good("ok       "),
             CheckState::Attention => paint.noted("attention"),
@@ -124,9 +124,9 @@ mod tests {
     #[test]
     fn checks_are_lines_with_advice() {
         let checks = [
-            Check::ok("memory", "512 MiB"),
-            Check::attention("somaxconn", "128", "set it to 4096"),
-            Check::failed("proxy", "0.0.0.0:80:\u{1b}in use", "choose another"),
+            DoctorCheck::ok("memory", "512 MiB"),
+            DoctorCheck::attention("somaxconn", "128", "set it to 4096"),
+            DoctorCheck::failed("proxy", "0.0.0.0:80:\u{1b}in use", "choose another"),
         ];
         let expected = "\
 ok         memory     512 MiB

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use stdx::clock::HttpDate;
 
-use super::Check;
+use super::DoctorCheck;
 use crate::settings::{Settings, ResourceSource};
 
 /// Longest wait for an endpoint.
@@ -17,29 +17,29 @@ const ADDRESSES_MAX: usize = 4;
 const SKEW_MAX_S: u64 = 5;
 
 /// One check for each endpoint; none where the configuration comes from elsewhere.
-pub(super) fn check(settings: &Settings) -> Vec<Check> {
+pub(super) fn check(settings: &Settings) -> Vec<DoctorCheck> {
     if settings.source() != ResourceSource::Etcd {
         return Vec::new();
     }
     settings.etcd_endpoints.iter().map(|endpoint| check_endpoint(endpoint)).collect()
 }
 
-fn check_endpoint(endpoint: &str) -> Check {
+fn check_endpoint(endpoint: &str) -> DoctorCheck {
     let advice =
         "start etcd there, or correct etcd_endpoints; without it the last known configuration is served";
     let date = match ask(endpoint) {
         Ok(date) => date,
-        Err(error) => return Check::failed("etcd", format!("{endpoint}: {error}"), advice),
+        Err(error) => return DoctorCheck::failed("etcd", format!("{endpoint}: {error}"), advice),
     };
-    let Some(date) = date else { return Check::ok("etcd", format!("{endpoint} accepts connections")) };
+    let Some(date) = date else { return DoctorCheck::ok("etcd", format!("{endpoint} accepts connections")) };
     let now_s = stdx::clock::unix_time().as_secs();
     match skew(&date, now_s) {
-        Some(seconds) => Check::attention(
+        Some(seconds) => DoctorCheck::attention(
             "etcd",
             format!("{endpoint} answers, and its clock is {seconds} s from this one"),
             "synchronise both clocks (chrony, systemd-timesyncd)",
         ),
-        None => Check::ok("etcd", format!("{endpoint} answers")),
+        None => DoctorCheck::ok("etcd", format!("{endpoint} answers")),
     }
 }
 

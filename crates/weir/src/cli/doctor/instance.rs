@@ -6,7 +6,7 @@ use control::source::store::Instance;
 use serde_json::Value;
 use stdx::clock::CivilTime;
 
-use super::Check;
+use super::DoctorCheck;
 use crate::admin_client::{AdminOutcome, AdminClient, address_of};
 use crate::ask::{InstanceRequest, ask};
 
@@ -16,9 +16,9 @@ const DAYS_LEFT: u64 = 14;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All checks; only one where no instance runs.
-pub(super) fn check(node: &AdminClient, running: Option<&Instance>) -> Vec<Check> {
+pub(super) fn check(node: &AdminClient, running: Option<&Instance>) -> Vec<DoctorCheck> {
     let Some(running) = running else {
-        return vec![Check::ok("instance", format!("none runs on {}", node.settings.data.display()))];
+        return vec![DoctorCheck::ok("instance", format!("none runs on {}", node.settings.data.display()))];
     };
     let mut checks = Vec::new();
     if running.listeners.is_some() && running.address("admin").is_none() {
@@ -26,7 +26,7 @@ pub(super) fn check(node: &AdminClient, running: Option<&Instance>) -> Vec<Check
             "process {} runs; nothing more is known without its Admin API (`admin: off`)",
             running.process
         );
-        checks.push(Check::ok("instance", found));
+        checks.push(DoctorCheck::ok("instance", found));
         checks.extend(certificates(node, running));
         return checks;
     }
@@ -34,13 +34,13 @@ pub(super) fn check(node: &AdminClient, running: Option<&Instance>) -> Vec<Check
         Ok(AdminOutcome::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
         Ok(AdminOutcome::Answered(answer)) => {
             let found = format!("process {}: {}", running.process, answer.reason());
-            checks.push(Check::attention("instance", found, "give its Admin key in WEIR_ADMIN_KEY"));
+            checks.push(DoctorCheck::attention("instance", found, "give its Admin key in WEIR_ADMIN_KEY"));
             Value::Null
         }
         Ok(AdminOutcome::Nobody) => Value::Null,
         Err(error) => {
             let advice = "look at its log; restart it if it does not answer";
-            checks.push(Check::attention(
+            checks.push(DoctorCheck::attention(
                 "instance",
                 format!("process {}: {error:#}", running.process),
                 advice,
@@ -59,7 +59,7 @@ pub(super) fn check(node: &AdminClient, running: Option<&Instance>) -> Vec<Check
 }
 
 /// The instance may be older than this binary after an installation.
-fn version(node: &AdminClient, running: &Instance) -> Check {
+fn version(node: &AdminClient, running: &Instance) -> DoctorCheck {
     let own = env!("CARGO_PKG_VERSION");
     let session = match node.ask("GET", "weir/session", "") {
         Ok(AdminOutcome::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
@@ -68,48 +68,48 @@ fn version(node: &AdminClient, running: &Instance) -> Check {
     same_version(running.process, session["version"].as_str(), own)
 }
 
-fn same_version(process: u32, runs: Option<&str>, own: &str) -> Check {
+fn same_version(process: u32, runs: Option<&str>, own: &str) -> DoctorCheck {
     match runs {
-        Some(runs) if runs != own => Check::attention(
+        Some(runs) if runs != own => DoctorCheck::attention(
             "instance",
             format!("process {process} is version {runs}, and this binary {own}"),
             "`weir upgrade` replaces it without losing a connection",
         ),
-        Some(runs) => Check::ok("instance", format!("process {process} runs version {runs}")),
-        None => Check::ok("instance", format!("process {process} answers")),
+        Some(runs) => DoctorCheck::ok("instance", format!("process {process} runs version {runs}")),
+        None => DoctorCheck::ok("instance", format!("process {process} answers")),
     }
 }
 
-fn workers(status: &Value) -> Check {
+fn workers(status: &Value) -> DoctorCheck {
     let revision = status["revision"].as_u64().unwrap_or_default();
     let workers = status["workers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let behind = workers.iter().filter(|worker| worker["revision"].as_u64() < Some(revision)).count();
     let found = format!("{} of {} run revision {revision}", workers.len() - behind, workers.len());
     if behind == 0 {
-        return Check::ok("workers", found);
+        return DoctorCheck::ok("workers", found);
     }
     let advice =
         "a worker takes a revision up within a second; if it stays behind, look at the log for stalls";
-    Check::attention("workers", found, advice)
+    DoctorCheck::attention("workers", found, advice)
 }
 
-fn faults(status: &Value) -> Check {
+fn faults(status: &Value) -> DoctorCheck {
     let faults = status["faults"].as_array().map(Vec::as_slice).unwrap_or_default();
     let Some(first) = faults.first() else {
-        return Check::ok("configuration", "every object serves as written");
+        return DoctorCheck::ok("configuration", "every object serves as written");
     };
     let key = first["key"].as_str().map(|key| format!("{key}: ")).unwrap_or_default();
     let reason = first["reason"].as_str().unwrap_or("unknown");
     let found = format!("{} faults, the first: {key}{reason}", faults.len());
-    Check::attention("configuration", found, "`GET /apisix/admin/weir/verdicts` lists all with their places")
+    DoctorCheck::attention("configuration", found, "`GET /apisix/admin/weir/verdicts` lists all with their places")
 }
 
 /// Writes that fail; requests are served as before.
-fn writes(status: &Value) -> Option<Check> {
+fn writes(status: &Value) -> Option<DoctorCheck> {
     let reason = status["write_failure"]["reason"].as_str()?;
     let since_s = status["write_failure"]["since_ms"].as_u64().unwrap_or_default() / 1_000;
     let found = format!("fail since {}: {reason}", date(since_s));
-    Some(Check::failed(
+    Some(DoctorCheck::failed(
         "writes",
         found,
         "free space on the disk of the data folder; the next write tries again",
@@ -117,7 +117,7 @@ fn writes(status: &Value) -> Option<Check> {
 }
 
 /// Certificates that have expired or do so soon.
-fn certificates(node: &AdminClient, running: &Instance) -> Option<Check> {
+fn certificates(node: &AdminClient, running: &Instance) -> Option<DoctorCheck> {
     let control = address_of(Some(running), "control", &node.settings, node.settings.control).ok()??;
     let target = "/v1/weir/certificates";
     let question = InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };
@@ -133,20 +133,20 @@ fn date(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-fn ending(answer: &Value, now: &str, soon: &str) -> Check {
+fn ending(answer: &Value, now: &str, soon: &str) -> DoctorCheck {
     let list = answer["list"].as_array().map(Vec::as_slice).unwrap_or_default();
     let begins_later = |one: &&Value| one["not_before"].as_str().is_some_and(|begin| begin > now);
     if let Some(early) = list.iter().find(begins_later) {
         let (id, begin) =
             (early["id"].as_str().unwrap_or_default(), early["not_before"].as_str().unwrap_or_default());
         let advice = "look at the clock of this machine; else use another certificate until then";
-        return Check::failed("certificates", format!("ssls/{id} is not valid before {begin}"), advice);
+        return DoctorCheck::failed("certificates", format!("ssls/{id} is not valid before {begin}"), advice);
     }
     let ends = |one: &&Value, until: &str| one["not_after"].as_str().is_some_and(|end| end < until);
     let ends_soon: Vec<&Value> = list.iter().filter(|one| ends(one, soon)).collect();
     let Some(first) = ends_soon.first() else {
         let total = answer["total"].as_u64().unwrap_or_default();
-        return Check::ok(
+        return DoctorCheck::ok(
             "certificates",
             format!("{total} of ssls objects, none ends within {DAYS_LEFT} days"),
         );
@@ -159,9 +159,9 @@ fn ending(answer: &Value, now: &str, soon: &str) -> Check {
     );
     let advice = "replace them, or let ACME order them (acme_domains)";
     if ends_soon.iter().any(|one| ends(one, now)) {
-        Check::failed("certificates", found, advice)
+        DoctorCheck::failed("certificates", found, advice)
     } else {
-        Check::attention("certificates", found, advice)
+        DoctorCheck::attention("certificates", found, advice)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::Check;
+use super::DoctorCheck;
 use crate::boot::{MemoryBound, memory_bound};
 use crate::settings::{MemoryLimit, Settings};
 
@@ -20,7 +20,7 @@ const DATAGRAMS_WANTED: u64 = 2_500_000;
 const CLOCK_FROM_S: u64 = 1_735_689_600;
 
 /// All checks of the machine.
-pub(super) fn check(settings: &Settings) -> Vec<Check> {
+pub(super) fn check(settings: &Settings) -> Vec<DoctorCheck> {
     let mut checks = vec![descriptors(settings), memory(settings)];
     let kernel = [
         number("somaxconn", "net/core/somaxconn", BACKLOG_WANTED, "connections of a burst are refused"),
@@ -47,40 +47,40 @@ pub(super) fn check(settings: &Settings) -> Vec<Check> {
 }
 
 /// The hard limit, because the gateway raises its own limit to it.
-fn descriptors(settings: &Settings) -> Check {
+fn descriptors(settings: &Settings) -> DoctorCheck {
     let wanted = 2 * settings.max_connections as u64 + OTHER_DESCRIPTORS;
     let Some(limit) = getrlimit(Resource::Nofile).maximum else {
-        return Check::ok("descriptors", "unlimited");
+        return DoctorCheck::ok("descriptors", "unlimited");
     };
     enough_descriptors(limit, wanted)
 }
 
-fn enough_descriptors(limit: u64, wanted: u64) -> Check {
+fn enough_descriptors(limit: u64, wanted: u64) -> DoctorCheck {
     let found = format!("{limit}, and max_connections needs up to {wanted}");
     if limit >= wanted {
-        return Check::ok("descriptors", found);
+        return DoctorCheck::ok("descriptors", found);
     }
     let advice = format!(
         "raise the limit (LimitNOFILE={wanted} in a systemd unit, ulimit -Hn), or lower max_connections"
     );
-    Check::attention("descriptors", found, advice)
+    DoctorCheck::attention("descriptors", found, advice)
 }
 
-fn memory(settings: &Settings) -> Check {
+fn memory(settings: &Settings) -> DoctorCheck {
     let bound = memory_bound();
     let mib = |bytes: u64| format!("{} MiB", bytes >> 20);
     match (&settings.memory_limit, bound) {
-        (MemoryLimit::Bytes(limit), Some(bound)) if *limit > bound.bytes => Check::failed(
+        (MemoryLimit::Bytes(limit), Some(bound)) if *limit > bound.bytes => DoctorCheck::failed(
             "memory",
             format!("memory_limit is {}, and {} allows {}", mib(*limit), bound.name, mib(bound.bytes)),
             "lower memory_limit, or write auto: otherwise the kernel ends the process first",
         ),
-        (MemoryLimit::Bytes(limit), _) => Check::ok("memory", format!("memory_limit is {}", mib(*limit))),
+        (MemoryLimit::Bytes(limit), _) => DoctorCheck::ok("memory", format!("memory_limit is {}", mib(*limit))),
         (MemoryLimit::Auto, Some(bound)) => {
             let MemoryBound { bytes, name, share, .. } = bound;
-            Check::ok("memory", format!("the limit is {share} of the {} of {name}", mib(bytes)))
+            DoctorCheck::ok("memory", format!("the limit is {share} of the {} of {name}", mib(bytes)))
         }
-        (MemoryLimit::Auto | MemoryLimit::Off, _) => Check::attention(
+        (MemoryLimit::Auto | MemoryLimit::Off, _) => DoctorCheck::attention(
             "memory",
             "no limit: requests are not rejected before the machine runs out of memory",
             "set memory_limit, or a limit of the cgroup (MemoryMax= in a systemd unit)",
@@ -89,57 +89,57 @@ fn memory(settings: &Settings) -> Check {
 }
 
 /// A kernel setting that should be at least `wanted`; none where the kernel does not show it.
-fn number(name: &'static str, path: &str, wanted: u64, effect: &str) -> Option<Check> {
+fn number(name: &'static str, path: &str, wanted: u64, effect: &str) -> Option<DoctorCheck> {
     let value = sysctl(path)?.parse::<u64>().ok()?;
     if value >= wanted {
-        return Some(Check::ok(name, value.to_string()));
+        return Some(DoctorCheck::ok(name, value.to_string()));
     }
     let setting = path.replace('/', ".");
     let advice = format!("{effect}: sysctl -w {setting}={wanted}");
-    Some(Check::attention(name, value.to_string(), advice))
+    Some(DoctorCheck::attention(name, value.to_string(), advice))
 }
 
 /// The ports of outgoing connections.
-fn ports() -> Option<Check> {
+fn ports() -> Option<DoctorCheck> {
     port_range(&sysctl("net/ipv4/ip_local_port_range")?)
 }
 
-fn port_range(text: &str) -> Option<Check> {
+fn port_range(text: &str) -> Option<DoctorCheck> {
     let mut ends = text.split_whitespace().map(str::parse::<u64>);
     let (first, last) = (ends.next()?.ok()?, ends.next()?.ok()?);
     let found = format!("{first} to {last}");
     if (last + 1).saturating_sub(first) >= PORTS_WANTED {
-        return Some(Check::ok("port range", found));
+        return Some(DoctorCheck::ok("port range", found));
     }
     let advice =
         "connections to one node run out of ports: sysctl -w net.ipv4.ip_local_port_range='10240 65535'";
-    Some(Check::attention("port range", found, advice))
+    Some(DoctorCheck::attention("port range", found, advice))
 }
 
-fn huge_pages() -> Option<Check> {
+fn huge_pages() -> Option<DoctorCheck> {
     let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
     Some(huge_page_mode(&text))
 }
 
-fn huge_page_mode(text: &str) -> Check {
+fn huge_page_mode(text: &str) -> DoctorCheck {
     let mode = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
     match mode {
-        Some("always") => Check::attention(
+        Some("always") => DoctorCheck::attention(
             "huge pages",
             "always",
             "memory may grow in steps of 2 MiB: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
         ),
-        mode => Check::ok("huge pages", mode.unwrap_or("unknown")),
+        mode => DoctorCheck::ok("huge pages", mode.unwrap_or("unknown")),
     }
 }
 
-fn clock(now_s: u64) -> Check {
+fn clock(now_s: u64) -> DoctorCheck {
     if now_s < CLOCK_FROM_S {
         let advice = "set the clock, and keep it set (chrony, systemd-timesyncd): certificates depend on it";
-        return Check::failed("clock", "it is before 2025", advice);
+        return DoctorCheck::failed("clock", "it is before 2025", advice);
     }
     let mut date = stdx::clock::HttpDate::new();
-    Check::ok("clock", String::from_utf8_lossy(date.at(now_s)).into_owned())
+    DoctorCheck::ok("clock", String::from_utf8_lossy(date.at(now_s)).into_owned())
 }
 
 fn sysctl(path: &str) -> Option<String> {

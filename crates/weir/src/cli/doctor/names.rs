@@ -4,7 +4,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use super::Check;
+use super::DoctorCheck;
 use crate::settings::Settings;
 
 /// Longest wait for an answer; a server on the same network takes milliseconds.
@@ -15,23 +15,23 @@ const SERVERS_MAX: usize = 3;
 const QUESTION: &[u8] = b"\x57\x45\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x09localhost\x00\x00\x01\x00\x01";
 
 /// One check for each name server.
-pub(super) fn check(settings: &Settings) -> Vec<Check> {
+pub(super) fn check(settings: &Settings) -> Vec<DoctorCheck> {
     let servers = if settings.dns_servers.is_empty() { of_system() } else { settings.dns_servers.clone() };
     if servers.is_empty() {
         let advice =
             "name servers in /etc/resolv.conf or in the setting dns_servers, or write addresses for nodes";
-        return vec![Check::attention("DNS", "there is no name server", advice)];
+        return vec![DoctorCheck::attention("DNS", "there is no name server", advice)];
     }
     servers.into_iter().take(SERVERS_MAX).map(server).collect()
 }
 
-fn server(address: SocketAddr) -> Check {
+fn server(address: SocketAddr) -> DoctorCheck {
     match answers(address) {
-        Ok(()) => Check::ok("DNS", format!("{address} answers")),
+        Ok(()) => DoctorCheck::ok("DNS", format!("{address} answers")),
         Err(error) => {
             let advice =
                 "nodes and services with names are not found by it: repair /etc/resolv.conf or dns_servers";
-            Check::attention("DNS", format!("{address} does not answer: {error}"), advice)
+            DoctorCheck::attention("DNS", format!("{address} does not answer: {error}"), advice)
         }
     }
 }

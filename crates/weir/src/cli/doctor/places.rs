@@ -9,7 +9,7 @@ use control::source::store::Instance;
 
 use net::env;
 
-use super::Check;
+use super::DoctorCheck;
 use crate::boot;
 use crate::settings::Settings;
 
@@ -19,14 +19,14 @@ const FREE_FAILED_BYTES: u64 = 64 << 20;
 const FREE_WANTED_BYTES: u64 = 1 << 30;
 
 /// Whether the data folder can be written, and has space left.
-pub(super) fn data_folder(data: &Path) -> Check {
+pub(super) fn data_folder(data: &Path) -> DoctorCheck {
     let name = "data folder";
     if !data.exists() {
         return match parent_of(data) {
             Some(parent) => {
-                Check::ok(name, format!("{} is made at the start, in {}", data.display(), parent.display()))
+                DoctorCheck::ok(name, format!("{} is made at the start, in {}", data.display(), parent.display()))
             }
-            None => Check::failed(
+            None => DoctorCheck::failed(
                 name,
                 format!("{} cannot be made", data.display()),
                 "name another one with --data",
@@ -38,25 +38,25 @@ pub(super) fn data_folder(data: &Path) -> Check {
     let made = OpenOptions::new().write(true).create_new(true).open(&probe);
     if let Err(error) = made.and_then(|_| fs::remove_file(&probe)) {
         let advice = "give the user of the gateway the right to write there, or name another folder";
-        return Check::failed(name, format!("{} cannot be written: {error}", data.display()), advice);
+        return DoctorCheck::failed(name, format!("{} cannot be written: {error}", data.display()), advice);
     }
-    let Ok(space) = rustix::fs::statvfs(data) else { return Check::ok(name, "it can be written") };
+    let Ok(space) = rustix::fs::statvfs(data) else { return DoctorCheck::ok(name, "it can be written") };
     space_left(data, space.f_bavail.saturating_mul(space.f_frsize))
 }
 
 /// Other users that may replace files in the data folder.
-pub(super) fn data_writers(data: &Path) -> Option<Check> {
+pub(super) fn data_writers(data: &Path) -> Option<DoctorCheck> {
     let writers = boot::other_writers(data)?;
-    Some(Check::attention("data folder", format!("{}: {writers}", data.display()), boot::WRITERS_ADVICE))
+    Some(DoctorCheck::attention("data folder", format!("{}: {writers}", data.display()), boot::WRITERS_ADVICE))
 }
 
-fn space_left(data: &Path, free_bytes: u64) -> Check {
+fn space_left(data: &Path, free_bytes: u64) -> DoctorCheck {
     let found = format!("{} can be written, {} MiB are free", data.display(), free_bytes >> 20);
     let advice = "free space on its disk: writes of the configuration and logs fail when it is full";
     match free_bytes {
-        0..FREE_FAILED_BYTES => Check::failed("data folder", found, advice),
-        FREE_FAILED_BYTES..FREE_WANTED_BYTES => Check::attention("data folder", found, advice),
-        _ => Check::ok("data folder", found),
+        0..FREE_FAILED_BYTES => DoctorCheck::failed("data folder", found, advice),
+        FREE_FAILED_BYTES..FREE_WANTED_BYTES => DoctorCheck::attention("data folder", found, advice),
+        _ => DoctorCheck::ok("data folder", found),
     }
 }
 
@@ -68,10 +68,10 @@ fn parent_of(data: &Path) -> Option<&Path> {
 }
 
 /// Whether the addresses of the settings can be listened on.
-pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<Check> {
+pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<DoctorCheck> {
     if let Some(running) = running {
         let found = format!("not tried, because process {} runs on this data folder", running.process);
-        return vec![Check::ok("ports", found)];
+        return vec![DoctorCheck::ok("ports", found)];
     }
     let one = |name, address: &Option<SocketAddr>| address.map(|address| (name, address));
     let [stream_tcp @ .., (stream_udp, stream_datagrams)] = settings.stream_listeners();
@@ -91,39 +91,39 @@ pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<Chec
 }
 
 /// Whether sockets may take connections to other destinations, where the settings ask for that.
-fn interception(settings: &Settings) -> Option<Check> {
+fn interception(settings: &Settings) -> Option<DoctorCheck> {
     let address = settings.stream_tproxy.first()?;
     let Err(error) = env::try_transparent() else {
-        return Some(Check::ok("stream_tproxy", "this process may set IP_TRANSPARENT"));
+        return Some(DoctorCheck::ok("stream_tproxy", "this process may set IP_TRANSPARENT"));
     };
     let advice = "give the process CAP_NET_ADMIN or CAP_NET_RAW (for weir.service: examples/transparent.conf as a drop-in), or use \
                   stream_redirect";
-    Some(Check::failed("stream_tproxy", format!("{address}: {error}"), advice))
+    Some(DoctorCheck::failed("stream_tproxy", format!("{address}: {error}"), advice))
 }
 
 /// Listens for a moment.
-fn port(name: &'static str, address: SocketAddr) -> Check {
+fn port(name: &'static str, address: SocketAddr) -> DoctorCheck {
     found(name, &address.to_string(), TcpListener::bind(address).map(drop))
 }
 
 /// Takes a UDP port for a moment.
-fn datagram_port(name: &'static str, address: SocketAddr) -> Check {
+fn datagram_port(name: &'static str, address: SocketAddr) -> DoctorCheck {
     found(name, &format!("{address} (UDP)"), UdpSocket::bind(address).map(drop))
 }
 
-fn found(name: &'static str, address: &str, bound: io::Result<()>) -> Check {
-    let Err(error) = bound else { return Check::ok(name, format!("{address} is free")) };
+fn found(name: &'static str, address: &str, bound: io::Result<()>) -> DoctorCheck {
+    let Err(error) = bound else { return DoctorCheck::ok(name, format!("{address} is free")) };
     let advice = match error.kind() {
         ErrorKind::AddrInUse => "end the process that listens there (ss -ltnp), or choose another port",
         ErrorKind::PermissionDenied => "give the process CAP_NET_BIND_SERVICE, or choose a port from 1024 on",
         ErrorKind::AddrNotAvailable => "choose an address of this machine",
         _ => "choose another address",
     };
-    Check::failed(name, format!("{address}: {error}"), advice)
+    DoctorCheck::failed(name, format!("{address}: {error}"), advice)
 }
 
 /// Whether the files of certificates that the settings name can be read.
-pub(super) fn certificates(settings: &Settings) -> Vec<Check> {
+pub(super) fn certificates(settings: &Settings) -> Vec<DoctorCheck> {
     let files = [
         ("admin_tls_cert", &settings.admin_tls_cert),
         ("admin_tls_key", &settings.admin_tls_key),
@@ -140,15 +140,15 @@ pub(super) fn certificates(settings: &Settings) -> Vec<Check> {
     files.into_iter().filter_map(|(name, path)| Some(pem(name, path.as_deref()?))).collect()
 }
 
-fn pem(name: &'static str, path: &Path) -> Check {
+fn pem(name: &'static str, path: &Path) -> DoctorCheck {
     match fs::read(path) {
         Ok(text) if text.windows(11).any(|part| part == b"-----BEGIN ") => {
-            Check::ok(name, path.display().to_string())
+            DoctorCheck::ok(name, path.display().to_string())
         }
-        Ok(_) => Check::failed(name, format!("{} is no PEM file", path.display()), "name a file in PEM form"),
+        Ok(_) => DoctorCheck::failed(name, format!("{} is no PEM file", path.display()), "name a file in PEM form"),
         Err(error) => {
             let advice = "name a file that the user of the gateway can read";
-            Check::failed(name, format!("{}: {error}", path.display()), advice)
+            DoctorCheck::failed(name, format!("{}: {error}", path.display()), advice)
         }
     }
 }
