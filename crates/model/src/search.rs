@@ -83,7 +83,7 @@ enum Test {
     /// A text, or a number as it is written.
     Text(Pattern),
     /// A number.
-    Number(Comparison, Quantity),
+    Number(ValueComparison, Quantity),
     /// A class of statuses: 5 for `5xx`.
     Class(u8),
 }
@@ -96,7 +96,7 @@ struct Quantity {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comparison {
+enum ValueComparison {
     AtLeast,
     AtMost,
     Above,
@@ -104,33 +104,33 @@ enum Comparison {
     Equal,
 }
 
-impl Comparison {
+impl ValueComparison {
     /// The signs, longer ones first, so that `>=` is not read as `>`.
-    const SIGNS: [(&'static str, Comparison); 4] = [
-        (">=", Comparison::AtLeast),
-        ("<=", Comparison::AtMost),
-        (">", Comparison::Above),
-        ("<", Comparison::Below),
+    const SIGNS: [(&'static str, ValueComparison); 4] = [
+        (">=", ValueComparison::AtLeast),
+        ("<=", ValueComparison::AtMost),
+        (">", ValueComparison::Above),
+        ("<", ValueComparison::Below),
     ];
 
     const fn sign(self) -> &'static str {
         match self {
-            Comparison::AtLeast => ">=",
-            Comparison::AtMost => "<=",
-            Comparison::Above => ">",
-            Comparison::Below => "<",
-            Comparison::Equal => "",
+            ValueComparison::AtLeast => ">=",
+            ValueComparison::AtMost => "<=",
+            ValueComparison::Above => ">",
+            ValueComparison::Below => "<",
+            ValueComparison::Equal => "",
         }
     }
 
     #[allow(clippy::float_cmp)] // Equality of numbers as they were written is meant.
     fn holds(self, left: f64, right: f64) -> bool {
         match self {
-            Comparison::AtLeast => left >= right,
-            Comparison::AtMost => left <= right,
-            Comparison::Above => left > right,
-            Comparison::Below => left < right,
-            Comparison::Equal => left == right,
+            ValueComparison::AtLeast => left >= right,
+            ValueComparison::AtMost => left <= right,
+            ValueComparison::Above => left > right,
+            ValueComparison::Below => left < right,
+            ValueComparison::Equal => left == right,
         }
     }
 }

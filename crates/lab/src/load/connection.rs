@@ -11,7 +11,7 @@ use peer::Fault;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::expect::{Comparison, Measure, ComparisonResult};
+use super::expect::{BodyComparison, Measure, ComparisonResult};
 use super::reading::Reading;
 use super::socket;
 use super::tally::{FailureKind, Tally};
@@ -64,7 +64,7 @@ pub(super) struct LoadConnection {
     /// Bytes of the current message that were sent.
     sent: usize,
     reading: Reading,
-    comparison: Comparison,
+    comparison: BodyComparison,
     frames: Echo,
     /// The part of a handshake's response that has arrived.
     came: Vec<u8>,
@@ -118,7 +118,7 @@ impl LoadConnection {
             served: 0,
             sent: 0,
             reading: Reading::default(),
-            comparison: Comparison::default(),
+            comparison: BodyComparison::default(),
             frames: Echo::default(),
             came: Vec::new(),
             owed: Vec::new(),

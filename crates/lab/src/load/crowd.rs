@@ -15,7 +15,7 @@ use rustix::net::sockopt;
 use socket2::SockRef;
 
 use super::connection::{LoadJob, nanoseconds};
-use super::expect::{Comparison, ComparisonResult};
+use super::expect::{BodyComparison, ComparisonResult};
 use super::reading::Reading;
 use super::schedule::Schedule;
 use super::tally::{FailureKind, RunFacts, Tally};
@@ -76,7 +76,7 @@ struct CrowdClient {
     /// Bytes sent of `quick` and `slow` together.
     sent: usize,
     reading: Reading,
-    comparison: Comparison,
+    comparison: BodyComparison,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl<'a> Crowd<'a> {
             since_ns: 0,
             sent: 0,
             reading: Reading::default(),
-            comparison: Comparison::default(),
+            comparison: BodyComparison::default(),
         };
         let turns = habit.every().map(|every| {
             // Each client has its turn once in that time, one after another.

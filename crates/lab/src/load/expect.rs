@@ -75,7 +75,7 @@ struct Digest {
 
 /// The body of one response during its comparison.
 #[derive(Debug, Default)]
-pub(super) struct Comparison {
+pub(super) struct BodyComparison {
     bytes: u64,
     manner: Manner,
     differs: bool,
@@ -116,7 +116,7 @@ impl Measure {
     }
 }
 
-impl Comparison {
+impl BodyComparison {
     /// Prepares for the first byte of a response.
     pub(super) fn begin(&mut self, measure: &Measure) {
         if self.manner == Manner::Keep {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     fn verdict(measure: &Measure, status: u16, pieces: &[&str]) -> ComparisonResult {
-        let mut comparison = Comparison::default();
+        let mut comparison = BodyComparison::default();
         comparison.begin(measure);
         for piece in pieces {
             comparison.take(measure, status, piece.as_bytes());
@@ -283,7 +283,7 @@ mod tests {
         // The second begins while the first is kept, and ends after or before it.
         let check = |second: &str, first_ends_first: bool, wanted: ComparisonResult, early: u64| {
             let measure = Measure::new(expectation());
-            let (mut one, mut two) = (Comparison::default(), Comparison::default());
+            let (mut one, mut two) = (BodyComparison::default(), BodyComparison::default());
             one.take(&measure, 200, b"hel");
             two.take(&measure, 200, second.as_bytes());
             one.take(&measure, 200, b"lo");
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn cut_response_frees_its_slot() {
         let measure = Measure::new(expectation());
-        let mut broken = Comparison::default();
+        let mut broken = BodyComparison::default();
         broken.take(&measure, 200, b"hel");
         broken.begin(&measure);
         assert_eq!(verdict(&measure, 200, &["hello"]), ComparisonResult::Good);

@@ -18,7 +18,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::task::{JoinHandle, spawn_local};
 
 use super::connection::{LoadJob, nanoseconds};
-use super::expect::Comparison;
+use super::expect::BodyComparison;
 use super::tally::{FailureKind, Tally};
 use super::tls;
 use link::Http3Link;
@@ -213,7 +213,7 @@ async fn client(shared: Rc<Http3ThreadState>, mut link: Option<Http3Link>) {
 
 /// Sends one request after another, as long as the connection stands.
 async fn stream(shared: Rc<Http3ThreadState>, link: Http3Link) {
-    let mut comparison = Comparison::default();
+    let mut comparison = BodyComparison::default();
     let mut head = ResponseHead::new();
     while shared.goes_on() {
         shared.left.set(shared.left.get() - 1);
@@ -256,7 +256,7 @@ enum Http3Failure {
 async fn exchange(
     shared: &Http3ThreadState,
     link: &Http3Link,
-    comparison: &mut Comparison,
+    comparison: &mut BodyComparison,
     head: &mut ResponseHead,
     now_ms: u64,
 ) -> Result<u16, Http3Failure> {
@@ -296,7 +296,7 @@ fn read(
     link: &Http3Link,
     reader: &mut RequestReader,
     mut chunk: Bytes,
-    comparison: &mut Comparison,
+    comparison: &mut BodyComparison,
     head: &mut ResponseHead,
     status: &mut u16,
 ) -> Result<(), Http3Failure> {

@@ -17,7 +17,7 @@ pub const FIGURES: [Figure; 4] =
 
 /// Two runs beside each other.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Comparison {
+pub struct RunComparison {
     /// Differences other than figures, in plain sentences.
     pub differences: Vec<String>,
     /// Scenarios of both runs.
@@ -60,7 +60,7 @@ pub struct Change {
 }
 
 /// Compares two runs.
-pub fn of(before: &Report, after: &Report) -> Comparison {
+pub fn of(before: &Report, after: &Report) -> RunComparison {
     let find =
         |report: &'_ Report, name: &str| report.scenarios.iter().position(|one| one.scenario.name == name);
     let mut scenarios = Vec::new();
@@ -69,10 +69,10 @@ pub fn of(before: &Report, after: &Report) -> Comparison {
             scenarios.push(of_scenarios(&before.scenarios[index], result));
         }
     }
-    Comparison { differences: differences(before, after), scenarios }
+    RunComparison { differences: differences(before, after), scenarios }
 }
 
-impl Comparison {
+impl RunComparison {
     /// How many figures were judged; of a hundred unchanged ones, one is reported as changed.
     pub fn judged(&self) -> usize {
         self.changes().filter(|(.., change)| change.ratio.verdict != RatioSignificance::TooFewRounds).count()

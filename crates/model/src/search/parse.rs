@@ -4,7 +4,7 @@ use stdx::nearest::nearest;
 
 use super::text::Pattern;
 use super::{
-    Comparison, FILTER_BYTES_MAX, FilterField, FieldType, FilterFields, Filter, FilterError, Quantity, TERMS_MAX, Term,
+    ValueComparison, FILTER_BYTES_MAX, FilterField, FieldType, FilterFields, Filter, FilterError, Quantity, TERMS_MAX, Term,
     Test, VALUES_MAX,
 };
 
@@ -148,7 +148,7 @@ impl FilterReader<'_> {
         text: &str,
         is_bare: bool,
     ) -> Result<Test, FilterError> {
-        if is_bare && Comparison::SIGNS.iter().any(|(sign, _)| text.starts_with(sign)) {
+        if is_bare && ValueComparison::SIGNS.iter().any(|(sign, _)| text.starts_with(sign)) {
             let reason =
                 format!("`{}` is a text and has no order; write it in quotes to find this sign", field.name);
             return Err(self.fault(begin, expected(field), reason));
@@ -164,10 +164,10 @@ impl FilterReader<'_> {
     }
 
     fn number_value(&self, field: &'static FilterField, begin: usize, text: &str) -> Result<Test, FilterError> {
-        let sign = Comparison::SIGNS.iter().find(|(sign, _)| text.starts_with(sign));
-        let (sign, comparison) = sign.copied().unwrap_or(("", Comparison::Equal));
+        let sign = ValueComparison::SIGNS.iter().find(|(sign, _)| text.starts_with(sign));
+        let (sign, comparison) = sign.copied().unwrap_or(("", ValueComparison::Equal));
         let number = &text[sign.len()..];
-        if field.of == FieldType::Status && comparison == Comparison::Equal {
+        if field.of == FieldType::Status && comparison == ValueComparison::Equal {
             if let Some(class) = class(number) {
                 return Ok(Test::Class(class));
             }
