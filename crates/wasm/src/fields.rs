@@ -9,7 +9,7 @@ use crate::limits::FIELDS_MAX;
 
 /// The maps that live in an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Head {
+pub(crate) enum MessageKind {
     Request,
     Response,
 }
@@ -23,24 +23,24 @@ const AUTHORITY: &str = ":authority";
 const SCHEME: &str = ":scheme";
 const STATUS: &str = ":status";
 
-impl Head {
+impl MessageKind {
     fn headers(self, exchange: &Exchange) -> &Headers {
         match self {
-            Head::Request => &exchange.request.headers,
-            Head::Response => &exchange.response.headers,
+            MessageKind::Request => &exchange.request.headers,
+            MessageKind::Response => &exchange.response.headers,
         }
     }
 
     fn headers_mut(self, exchange: &mut Exchange) -> &mut Headers {
         match self {
-            Head::Request => &mut exchange.request.headers,
-            Head::Response => &mut exchange.response.headers,
+            MessageKind::Request => &mut exchange.request.headers,
+            MessageKind::Response => &mut exchange.response.headers,
         }
     }
 
     /// Whether the map is there: a response has none before it arrives.
     pub(crate) fn exists(self, exchange: &Exchange) -> bool {
-        self == Head::Request || exchange.response.status != 0
+        self == MessageKind::Request || exchange.response.status != 0
     }
 
     /// The first value of `name`.
@@ -51,7 +51,7 @@ impl Head {
                 .into_iter()
                 .find_map(|(known, value)| (known[1..] == *name).then_some(value));
         }
-        if self == Head::Request && name.eq_ignore_ascii_case("host") {
+        if self == MessageKind::Request && name.eq_ignore_ascii_case("host") {
             return Some(authority(exchange));
         }
         self.headers(exchange).get(name).map(<[u8]>::to_vec)
@@ -59,7 +59,7 @@ impl Head {
 
     /// How many pairs there are.
     pub(crate) fn count(self, exchange: &Exchange) -> usize {
-        let hosts = if self == Head::Request {
+        let hosts = if self == MessageKind::Request {
             self.headers(exchange).get_all_known(FieldId::Host).count()
         } else {
             0
@@ -68,18 +68,18 @@ impl Head {
     }
 
     fn pseudo_count(self) -> usize {
-        if self == Head::Request { 4 } else { 1 }
+        if self == MessageKind::Request { 4 } else { 1 }
     }
 
     fn pseudo(self, exchange: &Exchange) -> Vec<(&'static str, Vec<u8>)> {
         match self {
-            Head::Request => vec![
+            MessageKind::Request => vec![
                 (AUTHORITY, authority(exchange)),
                 (PATH, path(exchange)),
                 (METHOD, exchange.request.method_text().to_vec()),
                 (SCHEME, exchange.connection.scheme.as_str().into()),
             ],
-            Head::Response => vec![(STATUS, exchange.response.status.to_string().into_bytes())],
+            MessageKind::Response => vec![(STATUS, exchange.response.status.to_string().into_bytes())],
         }
     }
 
@@ -89,7 +89,7 @@ impl Head {
             self.pseudo(exchange).into_iter().map(|(name, value)| (name.into(), value)).collect();
         for field in self.headers(exchange).iter() {
             // The request's Host is `:authority`.
-            if self == Head::Response || !field.name.eq_ignore_ascii_case(b"host") {
+            if self == MessageKind::Response || !field.name.eq_ignore_ascii_case(b"host") {
                 pairs.push((field.name.to_ascii_lowercase(), field.value.to_vec()));
             }
         }
@@ -117,7 +117,7 @@ impl Head {
     /// Whether the gateway alone writes the field.
     fn is_kept(self, name: &[u8]) -> bool {
         let id = FieldId::of(name);
-        id.is_hop_by_hop() || id == FieldId::ContentLength || (self == Head::Request && id == FieldId::Host)
+        id.is_hop_by_hop() || id == FieldId::ContentLength || (self == MessageKind::Request && id == FieldId::Host)
     }
 
     /// Adds, replaces or removes a field.
@@ -128,13 +128,13 @@ impl Head {
         value: &[u8],
         write: Write,
     ) -> Result<(), AbiStatus> {
-        if name.starts_with(':') || (self == Head::Request && name.eq_ignore_ascii_case("host")) {
+        if name.starts_with(':') || (self == MessageKind::Request && name.eq_ignore_ascii_case("host")) {
             return if write == Write::Remove { Ok(()) } else { self.write_pseudo(exchange, name, value) };
         }
         if self.is_kept(name.as_bytes()) {
             return Ok(());
         }
-        if self == Head::Request && FieldId::of(name.as_bytes()) == FieldId::XRealIp {
+        if self == MessageKind::Request && FieldId::of(name.as_bytes()) == FieldId::XRealIp {
             exchange.keep_real_ip_field();
         }
         if write != Write::Remove && self.headers(exchange).len() >= FIELDS_MAX {
@@ -143,7 +143,7 @@ impl Head {
         let written = match write {
             Write::Add => self.headers_mut(exchange).append(name, value),
             Write::Replace => self.headers_mut(exchange).set(name, value),
-            Write::Remove if self == Head::Request => {
+            Write::Remove if self == MessageKind::Request => {
                 exchange.remove_request_field(name);
                 Ok(())
             }
@@ -158,8 +158,8 @@ impl Head {
     fn write_pseudo(self, exchange: &mut Exchange, name: &str, value: &[u8]) -> Result<(), AbiStatus> {
         let text = str::from_utf8(value).map_err(|_| AbiStatus::BadArgument)?;
         let written = match (self, name) {
-            (Head::Request, METHOD) => exchange.request.set_method(text),
-            (Head::Request, PATH) => {
+            (MessageKind::Request, METHOD) => exchange.request.set_method(text),
+            (MessageKind::Request, PATH) => {
                 let (path, query) = text.split_once('?').unwrap_or((text, ""));
                 if !path.starts_with('/') {
                     return Err(AbiStatus::BadArgument);
@@ -169,14 +169,14 @@ impl Head {
                     .and_then(|()| exchange.set_forward_query(query.as_bytes()))
             }
             // The scheme of a connection is a fact.
-            (Head::Request, SCHEME) => Ok(()),
-            (Head::Request, _) => exchange.set_forward_host(text),
-            (Head::Response, STATUS) => {
+            (MessageKind::Request, SCHEME) => Ok(()),
+            (MessageKind::Request, _) => exchange.set_forward_host(text),
+            (MessageKind::Response, STATUS) => {
                 let status = text.parse().ok().filter(|status| STATUSES.contains(status));
                 exchange.response.status = status.ok_or(AbiStatus::BadArgument)?;
                 Ok(())
             }
-            (Head::Response, _) => return Err(AbiStatus::BadArgument),
+            (MessageKind::Response, _) => return Err(AbiStatus::BadArgument),
         };
         written.map_err(|_| AbiStatus::BadArgument)
     }
@@ -220,7 +220,7 @@ mod tests {
         let mut exchange =
             scene.exchange(b"POST /a%20b?c=d HTTP/1.1\r\nHost: shop.example:80\r\nX-A: 1\r\nX-A: 2\r\n\r\n");
         let get = |exchange: &Exchange, name| {
-            Head::Request.get(exchange, name).map(|value| String::from_utf8(value).unwrap())
+            MessageKind::Request.get(exchange, name).map(|value| String::from_utf8(value).unwrap())
         };
         for (name, value) in [
             (":method", "POST"),
@@ -233,10 +233,10 @@ mod tests {
             assert_eq!(get(&exchange, name).as_deref(), Some(value), "{name}");
         }
         assert_eq!((get(&exchange, ":status"), get(&exchange, "x-b")), (None, None));
-        let pairs = deserialize(&Head::Request.serialized(&exchange)).unwrap();
-        assert_eq!((pairs.len(), Head::Request.count(&exchange)), (6, 6));
+        let pairs = deserialize(&MessageKind::Request.serialized(&exchange)).unwrap();
+        assert_eq!((pairs.len(), MessageKind::Request.count(&exchange)), (6, 6));
         let set = |exchange: &mut Exchange, name, value: &str| {
-            Head::Request.write(exchange, name, value.as_bytes(), Write::Replace)
+            MessageKind::Request.write(exchange, name, value.as_bytes(), Write::Replace)
         };
         assert_eq!(set(&mut exchange, ":path", "/x?y"), Ok(()));
         assert_eq!(set(&mut exchange, ":authority", "other"), Ok(()));
@@ -252,7 +252,7 @@ mod tests {
         }
         assert_eq!(set(&mut exchange, "content-length", "9"), Ok(()));
         assert_eq!(set(&mut exchange, "Transfer-Encoding", "chunked"), Ok(()));
-        Head::Request.replace_all(&mut exchange, &vec![(b"x-c".to_vec(), b"3".to_vec())]).unwrap();
+        MessageKind::Request.replace_all(&mut exchange, &vec![(b"x-c".to_vec(), b"3".to_vec())]).unwrap();
         assert_eq!(lines(&exchange.request.headers), ["Host: shop.example:80", "x-c: 3"]);
     }
 
@@ -261,7 +261,7 @@ mod tests {
         let mut scene = Scene::new();
         for (path, expected) in WRITTEN_PATHS.iter().chain(&[("/a/%2e%2E/b", Some("/b"))]) {
             let mut exchange = scene.exchange(b"GET /old HTTP/1.1\r\nHost: a\r\n\r\n");
-            let set = Head::Request.write(&mut exchange, ":path", path.as_bytes(), Write::Replace);
+            let set = MessageKind::Request.write(&mut exchange, ":path", path.as_bytes(), Write::Replace);
             assert_eq!(set.is_ok(), expected.is_some(), "{path}");
             let expected = expected.unwrap_or("/old");
             assert_eq!(String::from_utf8_lossy(exchange.forward_path()), expected, "{path}");
@@ -273,7 +273,7 @@ mod tests {
         let mut scene = Scene::new();
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         respond(&mut exchange, 200, &[]);
-        for head in [Head::Request, Head::Response] {
+        for head in [MessageKind::Request, MessageKind::Response] {
             let mut add = |write| head.write(&mut exchange, "x-a", b"1", write);
             let added = (0..2 * FIELDS_MAX).take_while(|_| add(Write::Add).is_ok()).count();
             assert!((FIELDS_MAX - 1..=FIELDS_MAX).contains(&added), "{added}");
@@ -286,19 +286,19 @@ mod tests {
     fn response_has_its_status_as_a_field() {
         let mut scene = Scene::new();
         let mut exchange = scene.exchange(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-        assert!(!Head::Response.exists(&exchange));
+        assert!(!MessageKind::Response.exists(&exchange));
         respond(&mut exchange, 204, &[("X-A", "1"), ("Content-Length", "0")]);
-        assert!(Head::Response.exists(&exchange));
-        assert_eq!(Head::Response.get(&exchange, ":status").as_deref(), Some(&b"204"[..]));
+        assert!(MessageKind::Response.exists(&exchange));
+        assert_eq!(MessageKind::Response.get(&exchange, ":status").as_deref(), Some(&b"204"[..]));
         for (value, expected) in
             [("404", Ok(())), ("99", Err(AbiStatus::BadArgument)), ("x", Err(AbiStatus::BadArgument))]
         {
             assert_eq!(
-                Head::Response.write(&mut exchange, ":status", value.as_bytes(), Write::Replace),
+                MessageKind::Response.write(&mut exchange, ":status", value.as_bytes(), Write::Replace),
                 expected
             );
         }
-        Head::Response.write(&mut exchange, "x-a", b"", Write::Remove).unwrap();
+        MessageKind::Response.write(&mut exchange, "x-a", b"", Write::Remove).unwrap();
         assert_eq!(
             (exchange.response.status, lines(&exchange.response.headers)),
             (404, vec!["Content-Length: 0".to_owned()])

@@ -18,7 +18,7 @@ use message::{FieldId, Headers, Method};
 use crate::abi::StreamSide;
 use crate::cell::{Resumed, VmCell};
 use crate::fault::GuestFault;
-use crate::fields::Head;
+use crate::fields::MessageKind;
 use crate::language::RequestPhase;
 use crate::module::CompiledModule;
 use crate::pool::InstancePool;
@@ -75,14 +75,14 @@ impl WasmPlugin {
     }
 
     /// Gives the guest a head.
-    fn head(&self, exchange: &mut Exchange, head: Head) -> Result<Headed, GuestFault> {
+    fn head(&self, exchange: &mut Exchange, head: MessageKind) -> Result<Headed, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let is_end = match head {
-            Head::Request => !has_body(exchange),
-            Head::Response => has_no_response_body(exchange),
+            MessageKind::Request => !has_body(exchange),
+            MessageKind::Response => has_no_response_body(exchange),
         };
         let fields = head.count(exchange);
-        let side = if head == Head::Request { StreamSide::Request } else { StreamSide::Response };
+        let side = if head == MessageKind::Request { StreamSide::Request } else { StreamSide::Response };
         let headed = cell.enter(Some(exchange), context, |vm| {
             if let Some(stream) = vm.host().streams.get_mut(&context) {
                 stream.continues[side as usize] = false;
@@ -121,7 +121,7 @@ impl WasmPlugin {
     }
 
     fn request<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        match self.head(exchange, Head::Request) {
+        match self.head(exchange, MessageKind::Request) {
             Err(fault) => Flow::Reply(self.refused(exchange, &fault)),
             Ok(Headed::Reply(reply)) => Flow::Reply(reply),
             Ok(Headed::Continue) if !self.takes_whole_body(exchange) => Flow::Continue,
@@ -210,7 +210,7 @@ impl Plugin for WasmPlugin {
         if exchange.peek_state::<RequestState>().is_some_and(|state| state.has_failed) {
             return ResponseStep::Done;
         }
-        match self.head(exchange, Head::Response) {
+        match self.head(exchange, MessageKind::Response) {
             Ok(Headed::Continue) => ResponseStep::Done,
             Ok(Headed::Reply(reply)) => {
                 self.replace_response(exchange, *reply);

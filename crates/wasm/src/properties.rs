@@ -6,7 +6,7 @@ use net::tls::facts::ClientVerdict;
 use router::vars::{Value, Variable, VariableSource};
 
 use crate::abi::AbiStatus;
-use crate::fields::{self, Head};
+use crate::fields::{self, MessageKind};
 use crate::limits::{PROPERTIES_MAX, PROPERTY_BYTES_MAX};
 
 pub(crate) mod session;
@@ -114,7 +114,7 @@ fn request(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
         "path" => fields::path(exchange),
         "url_path" => exchange.forward_path().to_vec(),
         "query" => exchange.forward_query().unwrap_or_default().to_vec(),
-        "host" => Head::Request.get(exchange, ":authority")?,
+        "host" => MessageKind::Request.get(exchange, ":authority")?,
         "scheme" => exchange.connection.scheme.as_str().into(),
         "method" => exchange.request.method_text().to_vec(),
         // Envoy writes `HTTP/2` where nginx writes `HTTP/2.0`.
@@ -126,7 +126,7 @@ fn request(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
         "referer" | "user-agent" => field(name)?,
         "useragent" => field("user-agent")?,
         "id" => exchange.request_id.get().into(),
-        "headers" => Head::Request.serialized(exchange),
+        "headers" => MessageKind::Request.serialized(exchange),
         "time" => {
             let (seconds, nanoseconds) = exchange.local().wall_at(exchange.times.started_ns);
             number((seconds as i64).saturating_mul(1_000_000_000).saturating_add(i64::from(nanoseconds)))
@@ -139,7 +139,7 @@ fn request(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
 }
 
 fn response(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
-    if !Head::Response.exists(exchange) {
+    if !MessageKind::Response.exists(exchange) {
         return None;
     }
     let field = |name: &str| exchange.response.headers.get(name).map(<[u8]>::to_vec);
@@ -151,7 +151,7 @@ fn response(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
             None => b"via_upstream".to_vec(),
         },
         "grpc_status" => number(str::from_utf8(&field("grpc-status")?).ok()?.parse().ok()?),
-        "headers" => Head::Response.serialized(exchange),
+        "headers" => MessageKind::Response.serialized(exchange),
         "size" => number(exchange.stats.response_body_bytes as i64),
         "total_size" => number(exchange.stats.response_bytes as i64),
         "backend_latency" => number(exchange.times.upstream_ns() as i64),

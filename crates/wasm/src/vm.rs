@@ -8,7 +8,7 @@ use wasmtime::{CallHook, Store, Trap, TypedFunc, UpdateDeadline, WasmParams, Was
 use crate::abi::Pairs;
 use crate::exports::{Exports, HeadCallback};
 use crate::fault::GuestFault;
-use crate::fields::Head;
+use crate::fields::MessageKind;
 use crate::host::{ResponseDelivery, CpuBudget, CallKind, Frame, Host, Root, Stream};
 use crate::limits::{CALL_CPU_MS, CONTEXTS_MAX, ROOTS_MAX, START_CPU_MS};
 use crate::module::CompiledModule;
@@ -179,13 +179,13 @@ impl Vm {
     pub(crate) fn on_head(
         &mut self,
         context: u32,
-        head: Head,
+        head: MessageKind,
         fields: usize,
         is_end: bool,
     ) -> Result<GuestAction, GuestFault> {
         let callback = match head {
-            Head::Request => self.exports.on_request_headers.clone(),
-            Head::Response => self.exports.on_response_headers.clone(),
+            MessageKind::Request => self.exports.on_request_headers.clone(),
+            MessageKind::Response => self.exports.on_response_headers.clone(),
         };
         let (context_i32, fields) = (context as i32, fields as i32);
         let number = match callback {
@@ -202,28 +202,28 @@ impl Vm {
     pub(crate) fn on_body(
         &mut self,
         context: u32,
-        head: Head,
+        head: MessageKind,
         body: &mut Vec<u8>,
         is_end: bool,
     ) -> Result<GuestAction, GuestFault> {
         let callback = match head {
-            Head::Request => self.exports.on_request_body.clone(),
-            Head::Response => self.exports.on_response_body.clone(),
+            MessageKind::Request => self.exports.on_request_body.clone(),
+            MessageKind::Response => self.exports.on_response_body.clone(),
         };
         let Some(callback) = callback else { return Ok(GuestAction::Continue) };
         let length = body.len() as i32;
         let taken = std::mem::take(body);
         let frame = &mut self.host().frame;
         match head {
-            Head::Request => frame.request_body = Some(taken),
-            Head::Response => frame.response_body = Some(taken),
+            MessageKind::Request => frame.request_body = Some(taken),
+            MessageKind::Response => frame.response_body = Some(taken),
         }
         let number =
             self.call(&callback, (context as i32, length, i32::from(is_end)), context, CALL_CPU_MS)?;
         let frame = &mut self.host().frame;
         let given = match head {
-            Head::Request => frame.request_body.take(),
-            Head::Response => frame.response_body.take(),
+            MessageKind::Request => frame.request_body.take(),
+            MessageKind::Response => frame.response_body.take(),
         };
         *body = given.unwrap_or_default();
         Ok(GuestAction::of_body(number))
@@ -233,26 +233,26 @@ impl Vm {
     pub(crate) fn on_trailers(
         &mut self,
         context: u32,
-        head: Head,
+        head: MessageKind,
         trailers: &mut Pairs,
     ) -> Result<GuestAction, GuestFault> {
         let callback = match head {
-            Head::Request => self.exports.on_request_trailers.clone(),
-            Head::Response => self.exports.on_response_trailers.clone(),
+            MessageKind::Request => self.exports.on_request_trailers.clone(),
+            MessageKind::Response => self.exports.on_response_trailers.clone(),
         };
         let Some(callback) = callback else { return Ok(GuestAction::Continue) };
         let count = trailers.len() as i32;
         let taken = std::mem::take(trailers);
         let frame = &mut self.host().frame;
         match head {
-            Head::Request => frame.request_trailers = Some(taken),
-            Head::Response => frame.response_trailers = Some(taken),
+            MessageKind::Request => frame.request_trailers = Some(taken),
+            MessageKind::Response => frame.response_trailers = Some(taken),
         }
         let number = self.call(&callback, (context as i32, count), context, CALL_CPU_MS)?;
         let frame = &mut self.host().frame;
         let given = match head {
-            Head::Request => frame.request_trailers.take(),
-            Head::Response => frame.response_trailers.take(),
+            MessageKind::Request => frame.request_trailers.take(),
+            MessageKind::Response => frame.response_trailers.take(),
         };
         *trailers = given.unwrap_or_default();
         Ok(GuestAction::of_head(number))

@@ -19,7 +19,7 @@ pub(super) struct Reading {
 }
 
 /// A final head: its length and meaning.
-struct Head {
+struct FinalHead {
     bytes: usize,
     status: u16,
     keeps: bool,
@@ -109,14 +109,14 @@ impl Reading {
 }
 
 /// The head at the beginning of `bytes`; `None` while it is incomplete.
-fn parse_head(bytes: &[u8]) -> Result<Option<Head>, Fault> {
+fn parse_head(bytes: &[u8]) -> Result<Option<FinalHead>, Fault> {
     let Some(head) = head::parse(bytes, head::status_line)? else { return Ok(None) };
     let StatusLine { status, is_1_1 } = head.line;
     // RFC 9112 6.3: these responses have no body, whatever their fields say.
     let is_bodiless = status < 200 || status == 204 || status == 304;
     let announced = if is_bodiless { Some(Body::WHOLE) } else { head.facts.body()? };
     let keeps = announced.is_some() && head.facts.keeps_alive(is_1_1);
-    Ok(Some(Head { bytes: head.bytes, status, keeps, body: announced.unwrap_or(Body::UNTIL_CLOSED) }))
+    Ok(Some(FinalHead { bytes: head.bytes, status, keeps, body: announced.unwrap_or(Body::UNTIL_CLOSED) }))
 }
 
 const TOO_LONG: Fault = Fault("a head longer than 64 KiB");

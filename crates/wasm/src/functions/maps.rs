@@ -4,7 +4,7 @@ use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
 use crate::abi::{AbiVersion, MapId, Pairs, AbiStatus, deserialize, serialize};
-use crate::fields::{Head, Write};
+use crate::fields::{MessageKind, Write};
 use crate::host::{Frame, Host};
 use crate::limits::{PAIRS_BYTES_MAX, PAIRS_MAX};
 use crate::memory::{HostResult, finish, give, view, with_two, write_u32};
@@ -72,14 +72,14 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
 
 /// A map by its place.
 enum Map {
-    Head(Head),
+    Head(MessageKind),
     Frame(MapId),
 }
 
 fn map_of(number: i32) -> Result<Map, AbiStatus> {
     Ok(match MapId::of(number).ok_or(AbiStatus::BadArgument)? {
-        MapId::RequestHeaders => Map::Head(Head::Request),
-        MapId::ResponseHeaders => Map::Head(Head::Response),
+        MapId::RequestHeaders => Map::Head(MessageKind::Request),
+        MapId::ResponseHeaders => Map::Head(MessageKind::Response),
         other => Map::Frame(other),
     })
 }

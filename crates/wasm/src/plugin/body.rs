@@ -12,7 +12,7 @@ use super::state::RequestState;
 use super::{WasmPlugin, closed};
 use crate::abi::{Pairs, StreamSide};
 use crate::fault::GuestFault;
-use crate::fields::Head;
+use crate::fields::MessageKind;
 use crate::limits::{BODY_AUTO_MAX, BODY_BUFFER_MAX};
 use crate::properties;
 use crate::vm::GuestAction;
@@ -105,7 +105,7 @@ impl WasmPlugin {
         let is_end = trailers.is_none();
         let action = cell.enter(Some(exchange), context, |vm| {
             reset(vm, context, StreamSide::Request);
-            vm.on_body(context, Head::Request, &mut body, is_end)
+            vm.on_body(context, MessageKind::Request, &mut body, is_end)
         })?;
         if action == GuestAction::Drop {
             body.clear();
@@ -119,7 +119,7 @@ impl WasmPlugin {
             let before = pairs.clone();
             let action = cell.enter(Some(exchange), context, |vm| {
                 reset(vm, context, StreamSide::Request);
-                vm.on_trailers(context, Head::Request, &mut pairs)
+                vm.on_trailers(context, MessageKind::Request, &mut pairs)
             })?;
             if let Some(reply) = self.settled(exchange, action, StreamSide::Request, &mut paused).await? {
                 return Ok(Some(reply));
@@ -157,7 +157,7 @@ impl WasmPlugin {
         if exchange.request_fault.is_some() {
             return body.clear();
         }
-        match self.piece(exchange, Head::Request, body, portion) {
+        match self.piece(exchange, MessageKind::Request, body, portion) {
             Ok(None) => {}
             Ok(Some(reply)) => {
                 body.clear();
@@ -174,20 +174,20 @@ impl WasmPlugin {
     fn piece(
         &self,
         exchange: &mut Exchange,
-        head: Head,
+        head: MessageKind,
         body: &mut Vec<u8>,
         portion: Portion,
     ) -> Result<Option<Box<BufferedReply>>, GuestFault> {
         let (cell, context) = self.context(exchange)?;
         let state = exchange.state::<RequestState>();
-        let has_trailers = head == Head::Response && state.has_trailers;
-        let held = if head == Head::Request { &mut state.request_held } else { &mut state.response_held };
+        let has_trailers = head == MessageKind::Response && state.has_trailers;
+        let held = if head == MessageKind::Request { &mut state.request_held } else { &mut state.response_held };
         if !held.is_empty() {
             held.append(body);
             std::mem::swap(held, body);
             held.clear();
         }
-        let side = if head == Head::Request { StreamSide::Request } else { StreamSide::Response };
+        let side = if head == MessageKind::Request { StreamSide::Request } else { StreamSide::Response };
         let is_end = portion == Portion::Last && !has_trailers;
         let (action, continues) = cell.enter(Some(exchange), context, |vm| {
             reset(vm, context, side);
@@ -211,7 +211,7 @@ impl WasmPlugin {
             GuestAction::Pause => {
                 let state = exchange.state::<RequestState>();
                 let held =
-                    if head == Head::Request { &mut state.request_held } else { &mut state.response_held };
+                    if head == MessageKind::Request { &mut state.request_held } else { &mut state.response_held };
                 *held = std::mem::take(body);
             }
         }
@@ -255,7 +255,7 @@ impl WasmPlugin {
         if is_whole {
             return ResponseStep::Wait(Box::pin(self.whole_response_body(exchange, body)));
         }
-        match self.piece(exchange, Head::Response, body, portion) {
+        match self.piece(exchange, MessageKind::Response, body, portion) {
             Ok(None) => ResponseStep::Done,
             Ok(Some(reply)) => self.end_response(exchange, body, Ok(*reply)),
             Err(fault) => self.end_response(exchange, body, Err(fault)),
@@ -300,7 +300,7 @@ impl WasmPlugin {
         let is_end = !exchange.state::<RequestState>().has_trailers;
         let action = cell.enter(Some(exchange), context, |vm| {
             reset(vm, context, StreamSide::Response);
-            vm.on_body(context, Head::Response, body, is_end)
+            vm.on_body(context, MessageKind::Response, body, is_end)
         })?;
         if action == GuestAction::Drop {
             body.clear();
@@ -320,7 +320,7 @@ impl WasmPlugin {
         let mut pairs = pairs_of(trailers);
         let before = pairs.clone();
         let given = self.context(exchange).and_then(|(cell, context)| {
-            cell.enter(Some(exchange), context, |vm| vm.on_trailers(context, Head::Response, &mut pairs))
+            cell.enter(Some(exchange), context, |vm| vm.on_trailers(context, MessageKind::Response, &mut pairs))
         });
         match given {
             Ok(_) => {

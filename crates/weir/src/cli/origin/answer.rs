@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use peer::head::split_field;
 
 use super::frames::{self, Handshake};
-use super::request::Head;
+use super::request::OriginRequestHead;
 
 /// The rest of a response, after its beginning was written to the output buffer.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) enum OriginResponse {
 }
 
 /// Writes the response to a request, or its beginning, to `output`. `body_bytes` is the length of the request's body.
-pub(super) fn choose(head: &Head<'_>, body_bytes: u64, output: &mut Vec<u8>) -> OriginResponse {
+pub(super) fn choose(head: &OriginRequestHead<'_>, body_bytes: u64, output: &mut Vec<u8>) -> OriginResponse {
     let mut reply = OriginResponseWriter { head, output };
     if head.target == b"/checked-out" {
         return reply.known(&SMALL, SMALL_BODY);
@@ -76,7 +76,7 @@ pub(super) fn refuse(status: u16, output: &mut Vec<u8>) {
 }
 /// A response that is being written.
 struct OriginResponseWriter<'a> {
-    head: &'a Head<'a>,
+    head: &'a OriginRequestHead<'a>,
     output: &'a mut Vec<u8>,
 }
 
@@ -170,7 +170,7 @@ impl OriginResponseWriter<'_> {
 }
 
 /// The request as JSON, indented.
-fn echo(head: &Head<'_>, body_bytes: u64) -> String {
+fn echo(head: &OriginRequestHead<'_>, body_bytes: u64) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut fields = Map::new();
     for line in head.fields.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii) {

@@ -5,7 +5,7 @@ use peer::websocket::{
     BINARY, CLOSE, CONTINUATION, FINAL, HEADER_BYTES_MAX, Header, MASKED, PING, PONG, RESERVED, TEXT, accept,
 };
 
-use super::request::Head;
+use super::request::OriginRequestHead;
 
 /// The result of a handshake.
 pub(super) enum Handshake {
@@ -16,7 +16,7 @@ pub(super) enum Handshake {
 }
 
 /// Checks a request against RFC 6455, 4.2.1.
-pub(super) fn handshake(head: &Head<'_>) -> Handshake {
+pub(super) fn handshake(head: &OriginRequestHead<'_>) -> Handshake {
     let value = |wanted: &[u8]| {
         let mut fields = head.fields.split(|&byte| byte == b'\n').filter_map(split_field);
         fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value)

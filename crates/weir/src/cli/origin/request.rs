@@ -5,7 +5,7 @@ use peer::head::{self, UNKNOWN_CODING};
 
 /// A request head; borrows the bytes it was read from.
 #[derive(Debug)]
-pub(super) struct Head<'a> {
+pub(super) struct OriginRequestHead<'a> {
     /// The method, as sent.
     pub(super) method: &'a [u8],
     /// The target, as sent.
@@ -28,7 +28,7 @@ pub(super) struct Head<'a> {
 ///
 /// # Errors
 /// The status of the response to an invalid head.
-pub(super) fn parse_head(input: &[u8]) -> Result<Option<Head<'_>>, u16> {
+pub(super) fn parse_head(input: &[u8]) -> Result<Option<OriginRequestHead<'_>>, u16> {
     let parsed = head::parse(input, head::request_line)
         .map_err(|fault| if fault == UNKNOWN_CODING { 501_u16 } else { 400 })?;
     let Some(head) = parsed else {
@@ -37,7 +37,7 @@ pub(super) fn parse_head(input: &[u8]) -> Result<Option<Head<'_>>, u16> {
     let (line, facts) = (head.line, head.facts);
     // Chunked wins over a length (RFC 9112, 6.3), so that a request that a gateway has passed on with both is answered.
     let body = if facts.is_chunked { Body::CHUNKED } else { Body::of_length(facts.length.unwrap_or(0)) };
-    Ok(Some(Head {
+    Ok(Some(OriginRequestHead {
         method: line.method,
         target: line.target,
         is_1_1: line.is_1_1,
