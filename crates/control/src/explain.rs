@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::report::{Explain, ExplainQuestion, ExplainSession, ExplainWith};
-use model::snapshot::{Applied, Change, FaultPolicy};
+use model::snapshot::{Applied, SnapshotChange, FaultPolicy};
 use model::{Catalog, ConfigFault, WrittenObject};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -166,7 +166,7 @@ fn laid_over(view: &View, catalog: &Catalog, with: &ExplainWith) -> Result<Appli
         created_index: index.unwrap_or(revision + 1),
         modified_index: revision + 1,
     };
-    let change = Change { key: key.clone(), written: Some(written) };
+    let change = SnapshotChange { key: key.clone(), written: Some(written) };
     let applied = view.snapshot.apply(catalog, &[change], revision, FaultPolicy::Lenient);
     let own: Vec<&ConfigFault> = applied.faults.iter().filter(|fault| fault.key.as_ref() == Some(&key)).collect();
     let Some(first) = own.first() else { return Ok(applied) };

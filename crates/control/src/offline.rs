@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::{Catalog, Change, ConfigFault, FaultPolicy, Snapshot};
+use model::{Catalog, SnapshotChange, ConfigFault, FaultPolicy, Snapshot};
 use serde_json::Value;
 
 use crate::admin::weir::versions::{version_value, versions_value};
@@ -20,7 +20,7 @@ use crate::view::View;
 ///
 /// # Errors
 /// The store cannot be opened, usually because an instance runs on it.
-pub fn from_store(directory: &Path, sealer: &Sealer) -> Result<Vec<Change>, StoreError> {
+pub fn from_store(directory: &Path, sealer: &Sealer) -> Result<Vec<SnapshotChange>, StoreError> {
     if !Store::exists(directory) {
         return Ok(Vec::new());
     }
@@ -32,7 +32,7 @@ pub fn from_store(directory: &Path, sealer: &Sealer) -> Result<Vec<Change>, Stor
 ///
 /// # Errors
 /// The copy cannot be opened, usually because an instance runs on it.
-pub fn from_etcd_copy(directory: &Path, prefix: &str, sealer: &Sealer) -> Result<Vec<Change>, StoreError> {
+pub fn from_etcd_copy(directory: &Path, prefix: &str, sealer: &Sealer) -> Result<Vec<SnapshotChange>, StoreError> {
     if !LastGood::exists(directory) {
         return Ok(Vec::new());
     }
@@ -41,7 +41,7 @@ pub fn from_etcd_copy(directory: &Path, prefix: &str, sealer: &Sealer) -> Result
     Ok(changes(sealer, Medium::Etcd, kept.entries))
 }
 
-fn changes(sealer: &Sealer, medium: Medium, entries: Vec<(String, Record)>) -> Vec<Change> {
+fn changes(sealer: &Sealer, medium: Medium, entries: Vec<(String, Record)>) -> Vec<SnapshotChange> {
     let change = |(path, record): (String, Record)| {
         Some(stored_change(sealer, medium, stored_key::parse(&path)?, record))
     };
@@ -52,7 +52,7 @@ fn changes(sealer: &Sealer, medium: Medium, entries: Vec<(String, Record)>) -> V
 ///
 /// # Errors
 /// The faults because of which the file is no document, one `file:line: path: reason` per line.
-pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
+pub fn from_file(path: &Path) -> Result<Vec<SnapshotChange>, String> {
     let document = file::read(path).map_err(|faults| {
         let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
         lines.join("\n")
@@ -66,11 +66,11 @@ pub fn from_file(path: &Path) -> Result<Vec<Change>, String> {
 /// The objects of the set that are faulty.
 pub fn plan(
     catalog: &Catalog,
-    objects: &[Change],
+    objects: &[SnapshotChange],
     document: &file::Document,
     keep_others: bool,
 ) -> Result<Plan, Vec<ConfigFault>> {
-    let of = |change: &Change| change.written.as_ref().map_or(0, |written| written.modified_index);
+    let of = |change: &SnapshotChange| change.written.as_ref().map_or(0, |written| written.modified_index);
     let revision = objects.iter().map(of).max().unwrap_or_default();
     let snapshot = Snapshot::empty().apply(catalog, objects, revision, FaultPolicy::Lenient).snapshot;
     let view = View { snapshot, ..View::default() };

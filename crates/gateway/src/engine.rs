@@ -38,7 +38,7 @@ use model::instance::ConnectionCounts;
 use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{EndpointReply, EndpointRequest};
 use net::env;
-use net::listener::{self, Change, ListenFault, Listener, ListenerSet, WantedListener};
+use net::listener::{self, ListenerChanges, ListenFault, Listener, ListenerSet, WantedListener};
 use net::quic::QuicProcess;
 
 /// Interval at which a drain checks whether it is done.
@@ -193,10 +193,10 @@ impl Engine {
     ///
     /// # Errors
     /// The first listener that cannot be bound; nothing has changed then.
-    pub fn listen(&self, wanted: &[WantedListener]) -> Result<Change, ListenFault> {
+    pub fn listen(&self, wanted: &[WantedListener]) -> Result<ListenerChanges, ListenFault> {
         let listens = self.listening();
         if *listens == Listens::NoMore {
-            return Ok(Change::default());
+            return Ok(ListenerChanges::default());
         }
         let plan = listener::plan(&self.listeners.load(), wanted, self.seats)?;
         self.replace_listeners(plan.set, &plan.removed);

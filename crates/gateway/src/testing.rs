@@ -15,7 +15,7 @@ use exchange::plugin::stream::StreamSession;
 use exchange::plugin::stream::chain::Preread;
 use exchange::testing::{options, services};
 use model::catalog::Catalog;
-use model::snapshot::{Change, FaultPolicy, Snapshot};
+use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use router::{Mode, Router};
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub fn runtime_of(kinds: &'static [&'static PluginKind], objects: &[(ObjectKind,
         let key = ObjectKey::new(*kind, id).expect("an id");
         let text = value.to_string().into();
         let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
-        Change { key, written: Some(written) }
+        SnapshotChange { key, written: Some(written) }
     });
     let applied = Snapshot::empty().apply(&catalog, &changes.collect::<Vec<_>>(), 1, FaultPolicy::Strict);
     let mut compiler = SnapshotCompiler::new(kinds, Mode::default(), Timeouts::default(), Arc::new(services()));

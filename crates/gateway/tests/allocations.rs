@@ -20,7 +20,7 @@ use exchange::plugin::services::Services;
 use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
 use model::catalog::Catalog;
-use model::snapshot::{Change, FaultPolicy, Snapshot};
+use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::listener::{Protocols, WantedListener};
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
@@ -409,10 +409,10 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
     (engine, listening.added[0])
 }
 
-fn put(kind: ObjectKind, id: &str, object: &Value) -> Change {
+fn put(kind: ObjectKind, id: &str, object: &Value) -> SnapshotChange {
     let key = ObjectKey::new(kind, id).unwrap();
     let text = object.to_string().into();
-    Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
+    SnapshotChange { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
 }
 
 /// A plain request, one with a path and fields that must be rewritten, one with a body.

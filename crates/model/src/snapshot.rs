@@ -73,7 +73,7 @@ impl Object {
 
 /// A change of one object.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct SnapshotChange {
     /// Which object.
     pub key: ObjectKey,
     /// The text that it has now; none: it was deleted.

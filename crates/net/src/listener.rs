@@ -20,7 +20,7 @@ pub use datagrams::Datagrams;
 pub use interception::Interception;
 pub use protocols::{Application, Protocols};
 pub use set::plan;
-pub use set::{Change, ListenFault, ListenerSet};
+pub use set::{ListenerChanges, ListenFault, ListenerSet};
 
 /// Numbers for listeners, unique in this process.
 static NEXT_LISTENER: AtomicU64 = AtomicU64::new(1);

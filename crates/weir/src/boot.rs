@@ -45,7 +45,7 @@ use gateway::compile::SnapshotCompiler;
 use gateway::runtime::Runtime;
 use model::instance::InstanceInfo;
 use model::report::ExplainSession;
-use model::{Catalog, Change, Snapshot};
+use model::{Catalog, SnapshotChange, Snapshot};
 use net::listener::ListenerSet;
 use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
 use net::route::has_route;
@@ -195,7 +195,7 @@ pub(crate) fn admin_key_for_commands(settings: &Settings) -> anyhow::Result<Opti
 }
 
 /// The objects on disk.
-fn on_disk(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Vec<Change>> {
+fn on_disk(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Vec<SnapshotChange>> {
     let sealer = sealer(settings, catalog)?;
     Ok(match (&settings.resources, settings.source()) {
         (Some(path), _) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,

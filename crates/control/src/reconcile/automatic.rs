@@ -154,7 +154,7 @@ impl Reconciler {
 
 #[cfg(test)]
 mod tests {
-    use model::{Change, ObjectKind, FaultPolicy};
+    use model::{SnapshotChange, ObjectKind, FaultPolicy};
     use serde_json::json;
 
     use super::*;
@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// Applies changes of the source, and lays the overlay over them.
-    fn change(automatic: &mut Automatic, base: &mut Snapshot, changes: &[Change]) -> Applied {
+    fn change(automatic: &mut Automatic, base: &mut Snapshot, changes: &[SnapshotChange]) -> Applied {
         let catalog = crate::testing::catalog();
         let applied = base.apply(&catalog, changes, base.revision() + 1, FaultPolicy::Lenient);
         *base = applied.snapshot.clone();
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn only_differing_routes_are_passed_on() {
         let (mut automatic, mut base) = (Automatic::default(), Snapshot::empty());
-        let put = |id: &str, uri: &str| Change { key: written(id, uri).key, written: Some(written(id, uri)) };
+        let put = |id: &str, uri: &str| SnapshotChange { key: written(id, uri).key, written: Some(written(id, uri)) };
         renew(&mut automatic, vec![written("auto.a", "/a/*"), written("auto.b", "/b/*")]);
         let first = change(&mut automatic, &mut base, &[put("1", "/one")]);
         assert_eq!(keys(&first), ["1", "auto.a", "auto.b"]);
@@ -202,13 +202,13 @@ mod tests {
         renew(&mut automatic, vec![written("auto.a", "/a/*")]);
         let _ = change(&mut automatic, &mut base, &[]);
         let own = written("auto.a", "/own");
-        let put = Change { key: own.key.clone(), written: Some(own.clone()) };
+        let put = SnapshotChange { key: own.key.clone(), written: Some(own.clone()) };
         let uri =
             |object: &Option<Arc<Object>>| object.as_ref().map(|object| object.written.text.contains("/own"));
         let replaced = change(&mut automatic, &mut base, &[put]);
         let [difference] = &replaced.diff[..] else { panic!("one difference: {:?}", keys(&replaced)) };
         assert_eq!((uri(&difference.before), uri(&difference.after)), (Some(false), Some(true)));
-        let back = change(&mut automatic, &mut base, &[Change { key: own.key, written: None }]);
+        let back = change(&mut automatic, &mut base, &[SnapshotChange { key: own.key, written: None }]);
         let [difference] = &back.diff[..] else { panic!("one difference: {:?}", keys(&back)) };
         assert_eq!((uri(&difference.before), uri(&difference.after)), (Some(true), Some(false)));
         renew(&mut automatic, Vec::new());

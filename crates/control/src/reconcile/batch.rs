@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, Difference, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject, check};
+use model::{Applied, Catalog, SnapshotChange, Difference, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject, check};
 use serde_json::{Map, Value};
 
 use super::Signed;
@@ -164,7 +164,7 @@ impl<'a, J: Journal> Batch<'a, J> {
                 .delete(&stored_key::text(key), before.as_ref())
                 .map_err(|fault| Refused::Store(fault.to_string()))?;
         }
-        let changes: Vec<Change> = keys.into_iter().map(|key| Change { key, written: None }).collect();
+        let changes: Vec<SnapshotChange> = keys.into_iter().map(|key| SnapshotChange { key, written: None }).collect();
         self.take(self.snapshot.apply(self.catalog, &changes, revision, FaultPolicy::Lenient));
         Ok(Done::Deleted { key: key.clone(), revision })
     }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use model::{Change, ObjectKey, FaultPolicy, WrittenObject};
+use model::{SnapshotChange, ObjectKey, FaultPolicy, WrittenObject};
 
 use super::source::{ClusterAccess, Source, SourceFacts, Wake};
 use super::stored_change::stored_change;
@@ -260,7 +260,7 @@ impl EtcdSource {
                 (Ok(Some(record)), Some(key)) => {
                     effective.push(stored_change(&reconciler.parts.sealer, Medium::Etcd, key, record));
                 }
-                (Ok(None), Some(key)) => effective.push(Change { key, written: None }),
+                (Ok(None), Some(key)) => effective.push(SnapshotChange { key, written: None }),
                 (Ok(Some(_)), None) => self.stray(path, UNKNOWN_KIND.to_owned()),
                 (Ok(None), None) => {}
                 (Err(stray), _) => self.stray(stray.path, stray.reason),

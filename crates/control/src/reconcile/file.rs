@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Change, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject};
+use model::{SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject};
 
 use super::source::{Source, SourceFacts, Wake};
 use super::{ControlLoop, LoadError, Reconciler, Refused};
@@ -113,7 +113,7 @@ impl Reconciler {
     }
 
     /// The objects that are new or differ, and those that are removed.
-    fn changes(&self, document: &Document, revision: u64) -> Vec<Change> {
+    fn changes(&self, document: &Document, revision: u64) -> Vec<SnapshotChange> {
         let mut changes = Vec::new();
         let mut present: HashSet<&ObjectKey> = HashSet::with_capacity(document.objects.len());
         let of_file = document.objects.iter().chain(&document.stand_ins);
@@ -130,7 +130,7 @@ impl Reconciler {
                     created_index: before.map_or(revision, |before| before.created_index),
                     modified_index: revision,
                 };
-                changes.push(Change { key: key.clone(), written: Some(written) });
+                changes.push(SnapshotChange { key: key.clone(), written: Some(written) });
             }
         }
         let good = ObjectKind::ALL.into_iter().flat_map(|kind| self.snapshot.iter(kind)).map(|object| object.key());
@@ -138,7 +138,7 @@ impl Reconciler {
         let gone: HashSet<&ObjectKey> = good.chain(faulty).filter(|key| !present.contains(key)).collect();
         // If an item has no usable key, an object that seems to be removed may be that item.
         let gone = gone.into_iter().filter(|key| !document.unclear.contains(&key.kind));
-        changes.extend(gone.map(|key| Change { key: key.clone(), written: None }));
+        changes.extend(gone.map(|key| SnapshotChange { key: key.clone(), written: None }));
         changes
     }
 }
@@ -156,7 +156,7 @@ fn announce(path: &Path, revision: u64, changes: usize) {
 }
 
 /// Logs the parts without effect in objects that are new or differ.
-fn warn(document: &Document, snapshot: &Snapshot, changes: &[Change]) {
+fn warn(document: &Document, snapshot: &Snapshot, changes: &[SnapshotChange]) {
     let lines = changes.iter().flat_map(|change| {
         let warnings = snapshot.warnings_at(&change.key).into_iter();
         warnings.filter_map(move |warning| document.warning(&change.key, &warning.pointer, &warning.reason))

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use model::{Change, ObjectKey, FaultPolicy, Snapshot, WrittenObject};
+use model::{SnapshotChange, ObjectKey, FaultPolicy, Snapshot, WrittenObject};
 use serde::{Deserialize, Serialize};
 use stdx::hash::crc32;
 
@@ -125,7 +125,7 @@ impl Reconciler {
 
     /// Brings the first configuration into force: objects that an earlier process served in a good form get that form
     /// first and their present text after it, so that a faulty text keeps the good form.
-    pub(super) fn apply_first(&mut self, changes: Vec<Change>, revision: u64) {
+    pub(super) fn apply_first(&mut self, changes: Vec<SnapshotChange>, revision: u64) {
         let good = self.good.opened(&self.parts.sealer);
         let (mut first, mut second) = (Vec::with_capacity(changes.len()), Vec::new());
         for change in changes {
@@ -135,7 +135,7 @@ impl Reconciler {
             let form = good.get(&change.key).filter(is_of_it);
             match form {
                 Some(form) => {
-                    first.push(Change { key: change.key.clone(), written: Some(form.clone()) });
+                    first.push(SnapshotChange { key: change.key.clone(), written: Some(form.clone()) });
                     second.push(change);
                 }
                 None => first.push(change),

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use model::{Change, ObjectKey, ObjectKind};
+use model::{SnapshotChange, ObjectKey, ObjectKind};
 
 use tokio::sync::watch;
 
@@ -129,7 +129,7 @@ impl Reconciler {
         &self,
         medium: Medium,
         entries: Vec<(String, Record)>,
-    ) -> (Vec<Change>, Vec<String>) {
+    ) -> (Vec<SnapshotChange>, Vec<String>) {
         let mut gone: HashSet<ObjectKey> = ObjectKind::ALL
             .into_iter()
             .flat_map(|kind| self.snapshot.iter(kind))
@@ -148,7 +148,7 @@ impl Reconciler {
                 changes.push(change);
             }
         }
-        changes.extend(gone.into_iter().map(|key| Change { key, written: None }));
+        changes.extend(gone.into_iter().map(|key| SnapshotChange { key, written: None }));
         (changes, unknown)
     }
 }

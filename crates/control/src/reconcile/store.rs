@@ -6,7 +6,7 @@ mod whole;
 
 use std::sync::Arc;
 
-use model::{Change, ObjectKey, FaultPolicy};
+use model::{SnapshotChange, ObjectKey, FaultPolicy};
 
 use super::batch::Batch;
 use super::configs::{Overtaken, Put};
@@ -122,7 +122,7 @@ impl Source for EmbeddedStore {
 
     fn load(&mut self, reconciler: &mut Reconciler, _wake: Wake) -> Result<(), LoadError> {
         let revision = self.store.revision();
-        let mut changes: Vec<Change> = Vec::new();
+        let mut changes: Vec<SnapshotChange> = Vec::new();
         for (path, record) in self.store.load()? {
             match stored_key::parse(&path) {
                 Some(key) => {

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use model::{Change, ObjectKey, WrittenObject};
+use model::{SnapshotChange, ObjectKey, WrittenObject};
 
 use crate::sealing::{Medium, Sealer};
 use crate::source::store::Record;
 
 /// The change that puts a stored object in force, its secrets decrypted. If they cannot be decrypted, the
 /// object is faulty.
-pub(crate) fn stored_change(sealer: &Sealer, medium: Medium, key: ObjectKey, record: Record) -> Change {
+pub(crate) fn stored_change(sealer: &Sealer, medium: Medium, key: ObjectKey, record: Record) -> SnapshotChange {
     let text = match sealer.open_from(medium, &key, &record.text) {
         Ok(Cow::Borrowed(_)) => record.text.into(),
         Ok(Cow::Owned(opened)) => opened.into(),
@@ -21,5 +21,5 @@ pub(crate) fn stored_change(sealer: &Sealer, medium: Medium, key: ObjectKey, rec
         created_index: record.created_index,
         modified_index: record.modified_index,
     };
-    Change { key, written: Some(written) }
+    SnapshotChange { key, written: Some(written) }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, Change, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, WrittenObject, check};
+use model::{Applied, Catalog, SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, WrittenObject, check};
 use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
@@ -151,7 +151,7 @@ pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Ve
     let set = set.revealed(catalog, view)?;
     let differing = differences(view, &set);
     let revision = view.revision() + 1;
-    let changes: Vec<Change> = differing.iter().map(|differing| differing.change(view, revision)).collect();
+    let changes: Vec<SnapshotChange> = differing.iter().map(|differing| differing.change(view, revision)).collect();
     let applied = view.snapshot.apply(catalog, &changes, revision, FaultPolicy::Strict);
     let faults = faults_of(&applied, &set);
     if faults.is_empty() { Ok(told(catalog, view.revision(), &differing)) } else { Err(faults) }
@@ -220,7 +220,7 @@ impl Reconciler {
         view: &View,
         revision: u64,
     ) -> Result<(), WholeRefused> {
-        let changes: Vec<Change> =
+        let changes: Vec<SnapshotChange> =
             differing.iter().map(|differing| differing.change(view, revision)).collect();
         let policy = if terms.strict.is_some() { FaultPolicy::Strict } else { FaultPolicy::Lenient };
         let applied = self.snapshot.apply(&self.parts.catalog, &changes, revision, policy);
@@ -245,7 +245,7 @@ impl Reconciler {
 }
 
 impl Differing {
-    pub(super) fn change(&self, view: &View, revision: u64) -> Change {
+    pub(super) fn change(&self, view: &View, revision: u64) -> SnapshotChange {
         let created = view.written(&self.key).map_or(revision, |before| before.created_index);
         let written = self.after.as_ref().map(|text| WrittenObject {
             key: self.key.clone(),
@@ -253,7 +253,7 @@ impl Differing {
             created_index: created,
             modified_index: revision,
         });
-        Change { key: self.key.clone(), written }
+        SnapshotChange { key: self.key.clone(), written }
     }
 
     /// Sets the times as a write of the Admin API does.

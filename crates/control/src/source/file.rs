@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use model::{Catalog, Change, FaultPolicy, Snapshot};
+use model::{Catalog, SnapshotChange, FaultPolicy, Snapshot};
 use outbound::regular_file;
 
 pub use compose::set as compose;
@@ -139,7 +139,7 @@ pub fn check(path: &Path, catalog: &Catalog) -> FileCheck {
         Ok(document) => document,
         Err(faults) => return FileCheck { faults, warnings: Vec::new() },
     };
-    let changes: Vec<Change> = document.objects.iter().map(|object| object.change(FIRST_REVISION)).collect();
+    let changes: Vec<SnapshotChange> = document.objects.iter().map(|object| object.change(FIRST_REVISION)).collect();
     let applied = Snapshot::default().apply(catalog, &changes, FIRST_REVISION, FaultPolicy::Lenient);
     let mut faults = document.faults.clone();
     faults.extend(applied.faults.iter().filter_map(|fault| document.place(fault)));

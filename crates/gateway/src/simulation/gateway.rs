@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
 use model::catalog::{Catalog, PluginInfo};
-use model::snapshot::{Change, FaultPolicy, Snapshot};
+use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use serde_json::Value;
 use stdx::published::Published;
@@ -99,7 +99,7 @@ fn wanted(second: bool) -> Vec<WantedListener> {
 }
 
 /// A change as a source would hand it to the control side; an absent `object` deletes.
-pub(crate) fn change(kind: ObjectKind, id: &str, object: Option<&Value>, revision: u64) -> Change {
+pub(crate) fn change(kind: ObjectKind, id: &str, object: Option<&Value>, revision: u64) -> SnapshotChange {
     let key = ObjectKey::new(kind, id).unwrap();
     let written = object.map(|object| WrittenObject {
         key: key.clone(),
@@ -107,7 +107,7 @@ pub(crate) fn change(kind: ObjectKind, id: &str, object: Option<&Value>, revisio
         created_index: revision,
         modified_index: revision,
     });
-    Change { key, written }
+    SnapshotChange { key, written }
 }
 
 impl Gateway {
@@ -143,7 +143,7 @@ impl Gateway {
         let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
         let compiler = SnapshotCompiler::new(plugins::KINDS, router::Mode::default(), plan.timeouts, services);
         let mut control = Control { compiler, snapshot: Snapshot::empty(), revision: 0 };
-        let changes: Vec<Change> =
+        let changes: Vec<SnapshotChange> =
             first.iter().map(|(kind, id, object)| change(*kind, id, Some(object), 1)).collect();
         let runtime = control.apply(&changes);
         let (reclaimer, dead) = channel();
@@ -340,7 +340,7 @@ impl Gateway {
 }
 
 impl Control {
-    fn apply(&mut self, changes: &[Change]) -> Arc<Runtime> {
+    fn apply(&mut self, changes: &[SnapshotChange]) -> Arc<Runtime> {
         self.revision += 1;
         let applied = self.snapshot.apply(catalog(), changes, self.revision, FaultPolicy::Strict);
         let (runtime, faults) = self.compiler.apply(&applied);

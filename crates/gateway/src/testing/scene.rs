@@ -14,7 +14,7 @@ use exchange::plugin::PluginKind;
 use exchange::plugin::services::Services;
 use exchange::testing::{options, read_head, services};
 use model::catalog::Catalog;
-use model::snapshot::{Change, FaultPolicy, Snapshot};
+use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::env;
 use serde_json::Value;
@@ -70,12 +70,12 @@ impl Scene {
             let kind = ObjectKind::ALL.into_iter().find(|kind| kind.collection() == collection);
             let key = ObjectKey::new(kind.expect("a collection of the Admin API"), id).expect("an id");
             let text = value.to_string().into();
-            Change {
+            SnapshotChange {
                 key: key.clone(),
                 written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }),
             }
         };
-        let changes: Vec<Change> = objects.iter().map(change).collect();
+        let changes: Vec<SnapshotChange> = objects.iter().map(change).collect();
         let applied = Snapshot::empty().apply(&catalog, &changes, 1, FaultPolicy::Strict);
         let refused: Vec<String> =
             applied.snapshot.faulty().map(|faulty| faulty.refusal.to_string()).collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
-use net::listener::{Change, Listener, Protocols, WantedListener};
+use net::listener::{ListenerChanges, Listener, Protocols, WantedListener};
 use net::quic::QuicProcess;
 
 fn engine(workers: usize) -> Engine {
@@ -149,7 +149,7 @@ fn changed_listener_leaves_others_untouched() {
     let second = engine.listen(&[loopback(0), loopback(0)]).unwrap().added[0];
     assert!(is_served_by_all(first) && is_served_by_all(second));
     let change = engine.listen(&[loopback(second.port())]).unwrap();
-    assert_eq!(change, Change { removed: vec![first], ..Change::default() });
+    assert_eq!(change, ListenerChanges { removed: vec![first], ..ListenerChanges::default() });
     refuses(first);
     assert!(is_served_by_all(second));
     engine.stop();
@@ -183,7 +183,7 @@ fn ended_engine_opens_no_listener() {
     let address = engine.listen(&[loopback(0)]).unwrap().added[0];
     assert!(engine.drain(Duration::from_secs(20), &|| false));
     assert!(TcpStream::connect(address).is_err());
-    assert_eq!(engine.listen(&[loopback(0)]).unwrap(), Change::default());
+    assert_eq!(engine.listen(&[loopback(0)]).unwrap(), ListenerChanges::default());
     assert!(engine.listeners().iter().all(|one| one.descriptors().unwrap().is_empty()));
 }
 

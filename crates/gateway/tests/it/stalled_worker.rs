@@ -14,7 +14,7 @@ use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
 use model::catalog::{Catalog, PluginInfo};
-use model::snapshot::{Change, FaultPolicy, Snapshot};
+use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::listener::{Protocols, WantedListener};
 use net::quic::QuicProcess;
@@ -81,7 +81,7 @@ fn engine(stall_timeout_ms: u64) -> (Engine, SocketAddr) {
         WrittenObject { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
     let info = |kind: &&'static PluginKind| PluginInfo::new(kind.name, 1, (kind.schema)());
     let catalog = Catalog::new(KINDS.iter().map(info).collect()).unwrap();
-    let change = Change { key, written: Some(written) };
+    let change = SnapshotChange { key, written: Some(written) };
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, FaultPolicy::Strict);
     let services = Arc::new(exchange::testing::services());
     let mut compiler = SnapshotCompiler::new(KINDS, router::Mode::default(), Timeouts::default(), services.clone());

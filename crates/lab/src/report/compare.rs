@@ -45,12 +45,12 @@ pub struct ContenderComparison {
     /// Whether it was compared by ratios to the baseline instead of its own numbers.
     pub by_ratio: bool,
     /// The changes by figure.
-    pub changes: BTreeMap<Figure, Change>,
+    pub changes: BTreeMap<Figure, FigureChange>,
 }
 
 /// One figure of both.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Change {
+pub struct FigureChange {
     /// The figure in the earlier run.
     pub before: Spread,
     /// The figure in the later run.
@@ -124,7 +124,7 @@ impl RunComparison {
         out
     }
 
-    fn changes(&self) -> impl Iterator<Item = (&ScenarioComparison, &ContenderComparison, Figure, &Change)> {
+    fn changes(&self) -> impl Iterator<Item = (&ScenarioComparison, &ContenderComparison, Figure, &FigureChange)> {
         self.scenarios.iter().flat_map(|scenario| {
             scenario.contenders.iter().flat_map(move |contender| {
                 contender.changes.iter().map(move |(figure, change)| (scenario, contender, *figure, change))
@@ -182,7 +182,7 @@ fn of_contenders(
         );
         let spreads = super::statistics::spread(values(before)).zip(super::statistics::spread(values(after)));
         if let (Some(ratio), Some((before, after))) = (ratio, spreads) {
-            changes.insert(figure, Change { before, after, ratio });
+            changes.insert(figure, FigureChange { before, after, ratio });
         }
     }
     ContenderComparison { name: after.name.clone(), by_ratio: baselines.is_some(), changes }
@@ -247,7 +247,7 @@ fn row(contender: &ContenderComparison) -> Vec<Cell> {
     cells
 }
 
-fn cell(figure: Figure, change: &Change) -> Cell {
+fn cell(figure: Figure, change: &FigureChange) -> Cell {
     let word = match change.ratio.verdict {
         RatioSignificance::WithinNoise => "≈",
         RatioSignificance::TooFewRounds => "?",

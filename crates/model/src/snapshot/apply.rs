@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::identity::Claims;
 use super::queue::ResolveQueue;
 use super::read::{self, ObjectCandidate};
-use super::{Applied, Change, Difference, Faulty, Object, FaultPolicy, Snapshot, extensions, identity, reference};
+use super::{Applied, SnapshotChange, Difference, Faulty, Object, FaultPolicy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage};
 use crate::{ConfigFault, ObjectKey, ObjectKind, ObjectRefusal, secret_reference};
@@ -16,8 +16,8 @@ impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
     /// are read on several threads.
     #[must_use]
-    pub fn apply(&self, catalog: &Catalog, changes: &[Change], revision: u64, policy: FaultPolicy) -> Applied {
-        let (extensions, others): (Vec<Change>, Vec<Change>) = match has_extension(changes) {
+    pub fn apply(&self, catalog: &Catalog, changes: &[SnapshotChange], revision: u64, policy: FaultPolicy) -> Applied {
+        let (extensions, others): (Vec<SnapshotChange>, Vec<SnapshotChange>) = match has_extension(changes) {
             true => changes.iter().cloned().partition(|change| change.key.kind == ObjectKind::Extension),
             false => (Vec::new(), Vec::new()),
         };
@@ -49,7 +49,7 @@ impl Snapshot {
     }
 }
 
-fn has_extension(changes: &[Change]) -> bool {
+fn has_extension(changes: &[SnapshotChange]) -> bool {
     changes.iter().any(|change| change.key.kind == ObjectKind::Extension)
 }
 

@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::Catalog;
-    use crate::{Change, FaultPolicy, WrittenObject};
+    use crate::{SnapshotChange, FaultPolicy, WrittenObject};
 
     #[test]
     fn equal_routes_are_found_whatever_the_order() {
@@ -71,9 +71,9 @@ mod tests {
                 let key = ObjectKey::new(ObjectKind::from_collection(kind).unwrap(), id).unwrap();
                 let text = value.to_string().into();
                 let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
-                Change { key, written: Some(written) }
+                SnapshotChange { key, written: Some(written) }
             };
-            let changes: Vec<Change> = routes.iter().map(change).collect();
+            let changes: Vec<SnapshotChange> = routes.iter().map(change).collect();
             let applied = Snapshot::empty().apply(&Catalog::default(), &changes, 1, FaultPolicy::Lenient);
             assert_eq!(applied.faults, []);
             let pairs = applied.snapshot.equal_routes(10);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::read::{self, ObjectCandidate};
-use super::{Change, Snapshot};
+use super::{SnapshotChange, Snapshot};
 use crate::catalog::{Catalog, CatalogPlugin, Subsystem};
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Extension, Resource};
@@ -23,7 +23,7 @@ impl Snapshot {
         &self,
         catalog: &Catalog,
         mut read: Vec<(ObjectKey, ObjectCandidate)>,
-        changes: &[Change],
+        changes: &[SnapshotChange],
     ) -> (Catalog, Vec<(ObjectKey, ObjectCandidate)>) {
         if read.is_empty() {
             let catalog = self.catalog(catalog);
@@ -47,10 +47,10 @@ impl Snapshot {
             let names = || quoted.iter().any(|name| written.text.contains(&**name));
             written.key.kind != ObjectKind::Extension && !changed.contains(&written.key) && names()
         };
-        let again: Vec<Change> = self
+        let again: Vec<SnapshotChange> = self
             .faulty()
             .filter(waits)
-            .map(|faulty| Change { key: faulty.written.key.clone(), written: Some(faulty.written.clone()) })
+            .map(|faulty| SnapshotChange { key: faulty.written.key.clone(), written: Some(faulty.written.clone()) })
             .collect();
         read.extend(read::all(&catalog, changes));
         read.extend(read::all(&catalog, &again));
@@ -113,13 +113,13 @@ mod tests {
     use crate::{FaultPolicy, WrittenObject};
     use serde_json::{Value, json};
 
-    fn put(kind: ObjectKind, id: &str, object: &Value) -> Change {
+    fn put(kind: ObjectKind, id: &str, object: &Value) -> SnapshotChange {
         let key = ObjectKey::new(kind, id).unwrap();
         let text = object.to_string().into();
-        Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
+        SnapshotChange { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
     }
 
-    fn apply(snapshot: &Snapshot, changes: &[Change]) -> Snapshot {
+    fn apply(snapshot: &Snapshot, changes: &[SnapshotChange]) -> Snapshot {
         snapshot.apply(&testing::catalog(), changes, snapshot.revision() + 1, FaultPolicy::Lenient).snapshot
     }
 
@@ -127,7 +127,7 @@ mod tests {
         json!({"language": "tiny", "content": field})
     }
 
-    fn route() -> Change {
+    fn route() -> SnapshotChange {
         put(
             ObjectKind::Route,
             "r",
@@ -160,7 +160,7 @@ mod tests {
         let faulty = apply(&good, &[put(ObjectKind::Extension, "mine", &extension("broken"))]);
         assert_eq!(faults(&faulty), ["mine cannot be loaded: line 1: it is broken"]);
         assert!(faulty.extensions().get("mine").is_some());
-        let gone = apply(&good, &[Change { key: ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), written: None }]);
+        let gone = apply(&good, &[SnapshotChange { key: ObjectKey::new(ObjectKind::Extension, "mine").unwrap(), written: None }]);
         assert!(gone.extensions().is_empty());
     }
 

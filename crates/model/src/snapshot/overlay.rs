@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::read::{self, ObjectCandidate};
-use super::{Applied, Change, FaultPolicy, Snapshot};
+use super::{Applied, SnapshotChange, FaultPolicy, Snapshot};
 use crate::catalog::Catalog;
 use crate::{ObjectKey, WrittenObject};
 
@@ -24,8 +24,8 @@ impl Overlay {
             .partition(|object| self.objects.get(&object.key).and_then(text) == Some(&object.text));
         let same = same.into_iter().filter_map(|object| self.objects.get_key_value(&object.key));
         let same = same.map(|(key, candidate)| (key.clone(), candidate.clone()));
-        let change = |written: WrittenObject| Change { key: written.key.clone(), written: Some(written) };
-        let new: Vec<Change> = new.into_iter().map(change).collect();
+        let change = |written: WrittenObject| SnapshotChange { key: written.key.clone(), written: Some(written) };
+        let new: Vec<SnapshotChange> = new.into_iter().map(change).collect();
         Overlay { objects: same.chain(read::all(catalog, &new)).collect() }
     }
 

@@ -7,7 +7,7 @@ use std::thread;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Change, Object, closed};
+use super::{SnapshotChange, Object, closed};
 use crate::catalog::Catalog;
 use crate::check::Checked;
 use crate::{ConfigFault, Id, ObjectKey, ObjectKind, ObjectRefusal, WrittenObject, check};
@@ -24,7 +24,7 @@ pub(super) enum ObjectCandidate {
 }
 
 /// Checks every change on its own, in order; many of them on several threads.
-pub(super) fn all(catalog: &Catalog, changes: &[Change]) -> Vec<(ObjectKey, ObjectCandidate)> {
+pub(super) fn all(catalog: &Catalog, changes: &[SnapshotChange]) -> Vec<(ObjectKey, ObjectCandidate)> {
     let threads = threads_for(changes.len());
     if threads < 2 {
         return some(catalog, changes);
@@ -43,11 +43,11 @@ pub(super) fn all(catalog: &Catalog, changes: &[Change]) -> Vec<(ObjectKey, Obje
     })
 }
 
-fn some(catalog: &Catalog, changes: &[Change]) -> Vec<(ObjectKey, ObjectCandidate)> {
+fn some(catalog: &Catalog, changes: &[SnapshotChange]) -> Vec<(ObjectKey, ObjectCandidate)> {
     changes.iter().map(|change| (change.key.clone(), one(catalog, change))).collect()
 }
 
-fn one(catalog: &Catalog, change: &Change) -> ObjectCandidate {
+fn one(catalog: &Catalog, change: &SnapshotChange) -> ObjectCandidate {
     let Some(written) = &change.written else { return ObjectCandidate::Deleted };
     let value = match parse(written) {
         Ok(value) => value,

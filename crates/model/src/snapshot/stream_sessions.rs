@@ -172,7 +172,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::Catalog;
-    use crate::{Change, FaultPolicy, WrittenObject};
+    use crate::{SnapshotChange, FaultPolicy, WrittenObject};
 
     /// The warnings of route `2` beside route `1`, in one text.
     fn warned(first: Value, second: Value) -> String {
@@ -180,7 +180,7 @@ mod tests {
             let key = ObjectKey::new(kind, id).unwrap();
             let text = value.to_string().into();
             let written = WrittenObject { key: key.clone(), text, created_index: 1, modified_index: 1 };
-            Change { key, written: Some(written) }
+            SnapshotChange { key, written: Some(written) }
         };
         let changes = [
             change(ObjectKind::Upstream, "u", json!({"scheme": "udp", "nodes": {"a:1": 1}})),

@@ -24,25 +24,25 @@ fn key(path: &str) -> ObjectKey {
     ObjectKey::new(ObjectKind::from_collection(collection).unwrap(), id).unwrap()
 }
 
-fn put(path: &str, object: Value) -> Change {
+fn put(path: &str, object: Value) -> SnapshotChange {
     let key = key(path);
     let text = object.to_string().into();
-    Change { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
+    SnapshotChange { key: key.clone(), written: Some(WrittenObject { key, text, created_index: 1, modified_index: 1 }) }
 }
 
-fn delete(path: &str) -> Change {
-    Change { key: key(path), written: None }
+fn delete(path: &str) -> SnapshotChange {
+    SnapshotChange { key: key(path), written: None }
 }
 
-fn upstream(id: &str) -> Change {
+fn upstream(id: &str) -> SnapshotChange {
     put(&format!("upstreams/{id}"), json!({"nodes": {"127.0.0.1:80": 1}}))
 }
 
-fn route(id: &str, upstream: &str) -> Change {
+fn route(id: &str, upstream: &str) -> SnapshotChange {
     put(&format!("routes/{id}"), json!({"uri": format!("/{id}"), "upstream_id": upstream}))
 }
 
-fn apply(snapshot: &Snapshot, changes: &[Change]) -> Applied {
+fn apply(snapshot: &Snapshot, changes: &[SnapshotChange]) -> Applied {
     snapshot.apply(&catalog(), changes, snapshot.revision() + 1, FaultPolicy::Lenient)
 }
 
@@ -64,7 +64,7 @@ fn check(applied: &Applied, in_force: &str, faulty: &str, differs: &str) {
     assert_eq!(words(&mut applied.diff.iter().map(|difference| difference.key.clone())), differs, "differs");
 }
 
-fn consumer(name: &str, secret: &str) -> Change {
+fn consumer(name: &str, secret: &str) -> SnapshotChange {
     put(&format!("consumers/{name}"), json!({"username": name, "plugins": {"auth": {"key": secret}}}))
 }
 
@@ -249,7 +249,7 @@ fn faulty_credential_keeps_form_with_its_consumer() {
 
 #[test]
 fn a_changed_upstream_touches_nothing_else() {
-    let many: Vec<Change> =
+    let many: Vec<SnapshotChange> =
         std::iter::once(upstream("u")).chain((0..200).map(|id| route(&id.to_string(), "u"))).collect();
     let good = apply(&Snapshot::empty(), &many);
     let changed = apply(&good.snapshot, &[put("upstreams/u", json!({"nodes": {"127.0.0.1:81": 1}}))]);
@@ -449,8 +449,8 @@ fn an_object_is_small() {
 }
 
 /// Objects that refer to each other, some faulty, some dangling.
-fn objects() -> Vec<Change> {
-    let mut changes: Vec<Change> = (0..4).map(|id| upstream(&id.to_string())).collect();
+fn objects() -> Vec<SnapshotChange> {
+    let mut changes: Vec<SnapshotChange> = (0..4).map(|id| upstream(&id.to_string())).collect();
     changes.extend((0..3).map(|id| put(&format!("services/{id}"), json!({"upstream_id": id + 2}))));
     changes.extend((0..6).map(|id| route(&format!("u{id}"), &id.to_string())));
     changes.extend((0..4).map(|id| put(&format!("routes/s{id}"), json!({"uri": "/", "service_id": id}))));
@@ -497,10 +497,10 @@ proptest! {
     ) {
         let mut snapshot = Snapshot::empty();
         for (step, changes) in steps.into_iter().enumerate() {
-            let changes: Vec<Change> = changes
+            let changes: Vec<SnapshotChange> = changes
                 .into_iter()
                 .zip(deleted.iter().cycle().skip(step))
-                .map(|(change, deleted)| Change { written: change.written.filter(|_| !deleted), ..change })
+                .map(|(change, deleted)| SnapshotChange { written: change.written.filter(|_| !deleted), ..change })
                 .collect();
             let applied = apply(&snapshot, &changes);
             for change in objects() {

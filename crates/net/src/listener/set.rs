@@ -13,7 +13,7 @@ pub type ListenerSet = Vec<Arc<Listener>>;
 
 /// The changes that a new set makes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct ListenerChanges {
     /// Listening from now on, with their real ports.
     pub added: Vec<SocketAddr>,
     /// Listening no more.
@@ -63,7 +63,7 @@ pub struct ListenerSetPlan {
     /// Those of the old set that are not in the new one.
     pub removed: ListenerSet,
     /// The changes of it.
-    pub change: Change,
+    pub change: ListenerChanges,
 }
 
 /// Finds for each of `wanted` the listener of `current` that is the same, and binds the others. Kept listeners take over the facts
@@ -84,7 +84,7 @@ pub fn plan(current: &[Arc<Listener>], wanted: &[WantedListener], workers: usize
     for (one, place) in wanted.iter().zip(&mut kept).filter(|(_, place)| place.is_none()) {
         *place = take(&|listener| listener.wanted.address == one.address && is_same(listener, one));
     }
-    let mut change = Change::default();
+    let mut change = ListenerChanges::default();
     let mut set = Vec::with_capacity(wanted.len());
     for (one, kept) in wanted.iter().zip(kept) {
         let listener = match kept {

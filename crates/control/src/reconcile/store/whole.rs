@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Change, FaultPolicy, WrittenObject};
+use model::{SnapshotChange, FaultPolicy, WrittenObject};
 
 use super::super::Reconciler;
 use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable};
@@ -40,7 +40,7 @@ impl EmbeddedStore {
                 }
             }
         }
-        let changes: Vec<Change> =
+        let changes: Vec<SnapshotChange> =
             differing.iter().map(|differing| differing.change(&view, revision)).collect();
         let policy = if terms.strict.is_some() { FaultPolicy::Strict } else { FaultPolicy::Lenient };
         let applied = reconciler.snapshot.apply(&reconciler.parts.catalog, &changes, revision, policy);

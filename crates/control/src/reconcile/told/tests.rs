@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::Arc;
 
-use model::{Change, ObjectKey, ObjectKind, FaultPolicy, WrittenObject};
+use model::{SnapshotChange, ObjectKey, ObjectKind, FaultPolicy, WrittenObject};
 use parking_lot::Mutex;
 
 use super::*;
@@ -43,9 +43,9 @@ impl Log {
                 created_index: revision,
                 modified_index: revision,
             });
-            Change { key, written }
+            SnapshotChange { key, written }
         };
-        let changes: Vec<Change> = changes.iter().map(change).collect();
+        let changes: Vec<SnapshotChange> = changes.iter().map(change).collect();
         let applied = self.view.snapshot.apply(&catalog(), &changes, revision, FaultPolicy::Lenient);
         self.view.snapshot = applied.snapshot;
         let touched: BTreeSet<ObjectKey> = applied.faults.into_iter().filter_map(|fault| fault.key).collect();

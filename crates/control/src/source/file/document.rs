@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use model::{Change, ConfigFault, ObjectKey, ObjectKind, WrittenObject};
+use model::{SnapshotChange, ConfigFault, ObjectKey, ObjectKind, WrittenObject};
 use stdx::nearest::nearest;
 
 use yaml::Marked;
@@ -50,14 +50,14 @@ pub struct Document {
 
 impl FileObject {
     /// The change that makes this object new at `revision`.
-    pub fn change(&self, revision: u64) -> Change {
+    pub fn change(&self, revision: u64) -> SnapshotChange {
         let written = WrittenObject {
             key: self.key.clone(),
             text: Arc::clone(&self.text),
             created_index: revision,
             modified_index: revision,
         };
-        Change { key: self.key.clone(), written: Some(written) }
+        SnapshotChange { key: self.key.clone(), written: Some(written) }
     }
 }
 

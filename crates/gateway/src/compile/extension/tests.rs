@@ -6,7 +6,7 @@ use exchange::plugin::extension::{Extension, ExtensionLanguage};
 use exchange::plugin::extension_loader::Loader;
 use exchange::plugin::services::Services;
 use model::catalog::Catalog;
-use model::snapshot::{Change, FaultPolicy};
+use model::snapshot::{SnapshotChange, FaultPolicy};
 use model::{PluginInfo, WrittenObject};
 use serde_json::json;
 
@@ -96,9 +96,9 @@ impl Stage {
                 created_index: 1,
                 modified_index: 1,
             };
-            Change { key: key.clone(), written: object.as_ref().map(written) }
+            SnapshotChange { key: key.clone(), written: object.as_ref().map(written) }
         };
-        let changes: Vec<Change> = objects.iter().map(change).collect();
+        let changes: Vec<SnapshotChange> = objects.iter().map(change).collect();
         let revision = self.snapshot.revision() + 1;
         let applied = self.snapshot.apply(&self.catalog, &changes, revision, FaultPolicy::Lenient);
         self.snapshot = applied.snapshot.clone();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::WrittenObject;
 use model::catalog::{Catalog, PluginInfo};
-use model::snapshot::{Change, FaultPolicy};
+use model::snapshot::{SnapshotChange, FaultPolicy};
 use serde_json::{Value, json};
 
 use super::*;
@@ -87,9 +87,9 @@ impl Stage {
                 created_index: 1,
                 modified_index: 1,
             };
-            Change { key: key.clone(), written: object.as_ref().map(written) }
+            SnapshotChange { key: key.clone(), written: object.as_ref().map(written) }
         };
-        let changes: Vec<Change> = changes.iter().map(change).collect();
+        let changes: Vec<SnapshotChange> = changes.iter().map(change).collect();
         let revision = self.snapshot.revision() + 1;
         let applied = self.snapshot.apply(&self.catalog, &changes, revision, FaultPolicy::Strict);
         assert!(applied.faults.is_empty(), "{:?}", applied.faults);
