@@ -13,7 +13,7 @@ use serde_json::Value as Json;
 
 use crate::plugin::{Arguments, Begun, LuaPlugin};
 use crate::runtime::call::ProgramCall;
-use crate::runtime::engine::Engine;
+use crate::runtime::engine::LuaEngine;
 use crate::runtime::program::{EntryPoint, LoadedProgram, Program};
 use crate::runtime::run::RunningCall;
 use crate::runtime::state::Reach;
@@ -37,7 +37,7 @@ struct LuaEndpoint {
 /// # Errors
 /// The function's error, or the fault of an endpoint, as a sentence.
 pub(crate) fn endpoints(
-    engine: &Engine,
+    engine: &LuaEngine,
     program: &Arc<Program>,
     loaded: &LoadedProgram,
     entry: EntryPoint,

@@ -15,7 +15,7 @@ use crate::endpoint::endpoints;
 use crate::natives::schema_json;
 use crate::plugin::stream::{self, LuaStreamPlugin};
 use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
-use crate::runtime::engine::Engine;
+use crate::runtime::engine::LuaEngine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, ProgramForm, LoadedProgram, Program};
 use crate::script::LuaScript;
@@ -53,7 +53,7 @@ impl ExtensionLanguage for Language {
         let script = LuaScript::compile(name, content.to_vec())?;
         let outside = Outside::new(name, services);
         let program = Program::new(name, ProgramForm::Plugin, vec![script], outside);
-        let engine = Engine::for_checks()?;
+        let engine = LuaEngine::for_checks()?;
         let loaded = engine.program(&program)?;
         let table = loaded.table.as_ref().ok_or("it returns no table")?;
         refuse(table)?;
@@ -122,7 +122,7 @@ impl Extension for LuaExtension {
     }
 
     fn check(&self, config: &Json) -> Result<(), String> {
-        let engine = Engine::for_checks()?;
+        let engine = LuaEngine::for_checks()?;
         let loaded = engine.program(&self.program)?;
         let Some(function) = loaded.program_function(EntryPoint::CheckSchema) else { return Ok(()) };
         let mut config = config.clone();

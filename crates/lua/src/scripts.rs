@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::language::Language;
 use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
 use crate::runtime::call::ProgramCall;
-use crate::runtime::engine::Engine;
+use crate::runtime::engine::LuaEngine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, ProgramForm, ProgramInstance, Program};
 use crate::runtime::run::RunningCall;
@@ -37,7 +37,7 @@ pub const SCRIPT_CHECKS: ScriptChecks = ScriptChecks {
     condition: |source| {
         let script = compiled("filter_func", &format!("return {source}"))
             .map_err(|reason| format!("failed to load 'filter_func' string: {reason}"))?;
-        Engine::for_checks()?.check_function(&script).map_err(|reason| {
+        LuaEngine::for_checks()?.check_function(&script).map_err(|reason| {
             let is_other = reason.starts_with("only accept");
             if is_other { "'filter_func' should be a function".to_owned() } else { reason }
         })
@@ -45,12 +45,12 @@ pub const SCRIPT_CHECKS: ScriptChecks = ScriptChecks {
     script: |source| {
         let script = compiled("script", source)
             .map_err(|reason| format!("failed to load 'script' string: {reason}"))?;
-        match Engine::for_checks()?.value_of(&script)? {
+        match LuaEngine::for_checks()?.value_of(&script)? {
             mlua::Value::Table(_) => Ok(()),
             _ => Err("'script' should be a Lua object".to_owned()),
         }
     },
-    before: |source| Engine::for_checks()?.check_function(&compiled("pre_function", source)?),
+    before: |source| LuaEngine::for_checks()?.check_function(&compiled("pre_function", source)?),
 };
 
 fn compiled(name: &'static str, source: &str) -> Result<Arc<LuaScript>, String> {
@@ -85,7 +85,7 @@ impl Scripts for Language {
         let script = LuaScript::compile("script", source.as_bytes().to_vec())?;
         let program =
             Program::new("script", ProgramForm::Plugin, vec![script], Outside::new("script", build.services));
-        let loaded = Engine::for_checks()?.program(&program)?;
+        let loaded = LuaEngine::for_checks()?.program(&program)?;
         // APISIX runs these functions of a script and no others.
         let run = [EntryPoint::Access, EntryPoint::HeaderFilter, EntryPoint::BodyFilter, EntryPoint::Log];
         let entries: Vec<EntryPoint> =
@@ -114,7 +114,7 @@ impl Scripts for Language {
 /// A program of one text, which returns a function.
 fn functions(name: &'static str, source: &str, services: &Services) -> Result<Arc<Program>, String> {
     let script = compiled(name, source)?;
-    Engine::for_checks()?.check_function(&script)?;
+    LuaEngine::for_checks()?.check_function(&script)?;
     Ok(Program::new(name, ProgramForm::Functions, vec![script], Outside::new(name, services)))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use exchange::plugin::{Build, PluginPhase, Plugin};
 
 use crate::plugin::{Arguments, LuaPlugin};
-use crate::runtime::engine::Engine;
+use crate::runtime::engine::LuaEngine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, ProgramForm, Program};
 use crate::script::LuaScript;
@@ -32,7 +32,7 @@ pub const ALL_PHASES: &[PluginPhase] = &[
 pub fn check(functions: &[String]) -> Result<(), String> {
     for text in functions {
         let script = compile(text)?;
-        Engine::for_checks()?.check_function(&script).map_err(|reason| {
+        LuaEngine::for_checks()?.check_function(&script).map_err(|reason| {
             if reason.starts_with("only accept") { reason } else { format!("pcall error: {reason}") }
         })?;
     }

@@ -13,7 +13,7 @@ use crate::runtime::state::Reach;
 use crate::script::LuaScript;
 
 /// An interpreter for code of users.
-pub struct Engine(Rc<engine::Engine>);
+pub struct Engine(Rc<engine::LuaEngine>);
 
 impl Engine {
     /// Opens one.
@@ -21,7 +21,7 @@ impl Engine {
     /// # Errors
     /// There is no memory for it, or a module of Weir is faulty, as a sentence.
     pub fn open() -> Result<Engine, String> {
-        engine::Engine::open().map(Engine).map_err(|error| crate::describe(&error))
+        engine::LuaEngine::open().map(Engine).map_err(|error| crate::describe(&error))
     }
 
     /// Runs `source` as the body of a function of the plugin `test` in the access phase; its first result as text.

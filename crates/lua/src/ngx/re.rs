@@ -24,13 +24,13 @@ const BACKTRACKING_STEPS: u64 = 1_000;
 
 /// A compiled pattern with the names of its groups.
 struct Pattern {
-    engine: Engine,
+    engine: RegexEngine,
     names: Vec<(usize, String)>,
     /// A search begins where the last match of a call has ended, and nowhere else: the letter `a`.
     is_anchored: bool,
 }
 
-enum Engine {
+enum RegexEngine {
     /// With the groups that are not the pattern's own.
     Linear(regex::bytes::Regex, Vec<usize>),
     Backtracking(BacktrackingRegex),
@@ -52,7 +52,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
         let Some(from) = usize::try_from(from - 1).ok().filter(|from| *from <= text.len()) else {
             return Value::Nil.into_lua_multi(lua);
         };
-        let is_linear = matches!(pattern.engine, Engine::Linear(..));
+        let is_linear = matches!(pattern.engine, RegexEngine::Linear(..));
         let steps = ((text.len() - from) / BYTES_A_STEP) as u64;
         state.budget.charge(1 + steps + if is_linear { 0 } else { BACKTRACKING_STEPS })?;
         match pattern.groups(&text, from) {
@@ -141,7 +141,7 @@ fn compile(source: &[u8], options: &[u8]) -> Result<Pattern, String> {
         let own = regex.capture_names().enumerate().filter(|(index, _)| !inserted.contains(index));
         let names =
             own.enumerate().filter_map(|(index, (_, name))| Some((index, name?.to_owned()))).collect();
-        return Ok(Pattern { engine: Engine::Linear(regex, inserted), names, is_anchored });
+        return Ok(Pattern { engine: RegexEngine::Linear(regex, inserted), names, is_anchored });
     }
     let options = BacktrackingOptions {
         ignore_case: has(b'i'),
@@ -157,7 +157,7 @@ fn compile(source: &[u8], options: &[u8]) -> Result<Pattern, String> {
         let names = regex.capture_names().enumerate();
         names.filter_map(|(index, name)| Some((index, name?.to_owned()))).collect()
     });
-    Ok(Pattern { engine: Engine::Backtracking(regex), names: names.unwrap_or_default(), is_anchored })
+    Ok(Pattern { engine: RegexEngine::Backtracking(regex), names: names.unwrap_or_default(), is_anchored })
 }
 
 impl Pattern {
@@ -166,10 +166,10 @@ impl Pattern {
         let (text, offset) = if self.is_anchored { (&text[from..], from) } else { (text, 0) };
         let from = from - offset;
         let places = match &self.engine {
-            Engine::Linear(regex, inserted) => {
+            RegexEngine::Linear(regex, inserted) => {
                 regex.captures_at(text, from).map(|captures| own_groups(&captures, inserted))
             }
-            Engine::Backtracking(regex) => {
+            RegexEngine::Backtracking(regex) => {
                 regex.groups_from(text, from).map_err(|reason| format!("pcre_exec() failed: {reason}"))?
             }
         };

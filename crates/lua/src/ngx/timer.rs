@@ -9,7 +9,7 @@ use net::env;
 
 use super::Adder;
 use crate::runtime::call::ProgramCall;
-use crate::runtime::engine::Engine;
+use crate::runtime::engine::LuaEngine;
 use crate::runtime::limits::{DELAY_MAX_SECONDS, TIMER_RUN_MS, TIMERS_MAX};
 use crate::runtime::run::RunningCall;
 use crate::runtime::state::{Reach, InterpreterState};
@@ -62,7 +62,7 @@ impl Drop for TimerSlot {
     }
 }
 
-async fn run(engine: &Rc<Engine>, call: &Rc<ProgramCall>, function: &Function, mut values: MultiValue) {
+async fn run(engine: &Rc<LuaEngine>, call: &Rc<ProgramCall>, function: &Function, mut values: MultiValue) {
     // `premature` is true only where a worker of nginx ends.
     values.push_front(Value::Boolean(false));
     let failed = |reason: String| {

@@ -15,7 +15,7 @@ use router::vars::Value as Found;
 use serde_json::Value as Json;
 
 use super::call::ProgramCall;
-use super::engine::Engine;
+use super::engine::LuaEngine;
 use super::limits::VARIABLES_MAX;
 use super::program::{ProgramForm, ProgramInstance, Program};
 use super::state::Reach;
@@ -29,7 +29,7 @@ const LOG_INTERVAL_MS: u64 = 1_000;
 /// See the module.
 struct AddedByPrograms {
     /// The interpreter that the names belong to; another one begins anew.
-    engine: Weak<Engine>,
+    engine: Weak<LuaEngine>,
     /// Stands for the programs in calls of getters; it has no text.
     instance: Arc<ProgramInstance>,
     names: RefCell<HashSet<Box<str>>>,

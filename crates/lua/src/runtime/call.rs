@@ -8,7 +8,7 @@ use std::sync::Arc;
 use exchange::exchange::body_demand::CollectedBody;
 use mlua::{LuaString, MultiValue, Thread, Value};
 
-use super::engine::Engine;
+use super::engine::LuaEngine;
 use super::limits::{CALL_STEPS_MAX, OUTPUT_MAX_BYTES, THREADS_MAX};
 use super::program::ProgramInstance;
 
@@ -20,7 +20,7 @@ pub(crate) struct ProgramCall {
     pub(crate) may_wait: bool,
     /// The instance of which a function runs.
     pub(crate) instance: Arc<ProgramInstance>,
-    pub(crate) engine: Weak<Engine>,
+    pub(crate) engine: Weak<LuaEngine>,
     pub(crate) steps_left: Cell<u64>,
     /// The text that it has written for the client.
     pub(crate) output: RefCell<Vec<u8>>,
@@ -66,7 +66,7 @@ impl ProgramCall {
         phase: &'static str,
         may_wait: bool,
         instance: Arc<ProgramInstance>,
-        engine: &Engine,
+        engine: &LuaEngine,
     ) -> Rc<ProgramCall> {
         Rc::new(ProgramCall {
             phase,

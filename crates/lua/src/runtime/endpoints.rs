@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mlua::{Function, Table, Value};
 use model::loaded_endpoint::LOADED_ENDPOINTS_MAX;
 
-use super::engine::Engine;
+use super::engine::LuaEngine;
 use super::program::{EntryPoint, ProgramInstance, LoadedProgram};
 use crate::describe;
 
@@ -26,7 +26,7 @@ impl LoadedProgram {
     /// The function's error, or the fault of its list, as a sentence.
     pub(crate) fn endpoints(
         &self,
-        engine: &Engine,
+        engine: &LuaEngine,
         instance: &Arc<ProgramInstance>,
         entry: EntryPoint,
     ) -> Result<Rc<[Declared]>, String> {

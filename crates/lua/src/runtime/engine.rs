@@ -42,7 +42,7 @@ pub fn set_host(host: natives::Host) {
 }
 
 /// See the module.
-pub(crate) struct Engine {
+pub(crate) struct LuaEngine {
     pub(crate) lua: Lua,
     pub(crate) json: Json,
     pub(crate) state: Rc<InterpreterState>,
@@ -57,21 +57,21 @@ pub(crate) struct Engine {
     collect_at: Cell<usize>,
     /// Whether it serves requests: timers run.
     has_worker: Cell<bool>,
-    weak: Weak<Engine>,
+    weak: Weak<LuaEngine>,
 }
 
 /// Holds the interpreter of one worker between calls.
 struct EngineSlot {
-    engine: RefCell<Option<Rc<Engine>>>,
+    engine: RefCell<Option<Rc<LuaEngine>>>,
     pace: Pace,
 }
 
-impl Engine {
+impl LuaEngine {
     /// Opens an interpreter.
     ///
     /// # Errors
     /// There is no memory for it.
-    pub(crate) fn open() -> mlua::Result<Rc<Engine>> {
+    pub(crate) fn open() -> mlua::Result<Rc<LuaEngine>> {
         let budget = Rc::new(CallBudget::default());
         let Base { lua, native, library, json } = sandbox::open_base(&budget, CHARGED_INSTRUCTIONS)?;
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(COLLECTOR_PAUSE_PERCENT)));
@@ -99,7 +99,7 @@ impl Engine {
         let tables = tables::Makers::new(&lua, &native)?;
         let metadata = native.get("metadata")?;
         let (new_coroutine, environment) = (scheduler.get("new")?, globals.get("environment")?);
-        Ok(Rc::new_cyclic(|weak| Engine {
+        Ok(Rc::new_cyclic(|weak| LuaEngine {
             weak: weak.clone(),
             has_worker: Cell::new(false),
             new_coroutine,
@@ -120,7 +120,7 @@ impl Engine {
     ///
     /// # Errors
     /// There is no memory for one, as a sentence.
-    pub(crate) fn of(local: &Local) -> Result<Rc<Engine>, String> {
+    pub(crate) fn of(local: &Local) -> Result<Rc<LuaEngine>, String> {
         let slot = local
             .resource(|| EngineSlot { engine: RefCell::default(), pace: Pace::every_ms(LOG_INTERVAL_MS) });
         let present = slot.engine.borrow().clone();
@@ -139,7 +139,7 @@ impl Engine {
                 return Ok(engine);
             }
         }
-        let engine = Engine::open().map_err(|error| describe(&error))?;
+        let engine = LuaEngine::open().map_err(|error| describe(&error))?;
         engine.has_worker.set(true);
         *slot.engine.borrow_mut() = Some(engine.clone());
         Ok(engine)
@@ -149,16 +149,16 @@ impl Engine {
     ///
     /// # Errors
     /// There is no memory for one, as a sentence.
-    pub(crate) fn for_checks() -> Result<Rc<Engine>, String> {
+    pub(crate) fn for_checks() -> Result<Rc<LuaEngine>, String> {
         thread_local! {
-            static ENGINE: RefCell<Option<Rc<Engine>>> = const { RefCell::new(None) };
+            static ENGINE: RefCell<Option<Rc<LuaEngine>>> = const { RefCell::new(None) };
         }
         ENGINE.with(|kept| {
             let present = kept.borrow().clone().filter(|engine| engine.tidy().is_none());
             match present {
                 Some(engine) => Ok(engine),
                 None => {
-                    let engine = Engine::open().map_err(|error| describe(&error))?;
+                    let engine = LuaEngine::open().map_err(|error| describe(&error))?;
                     *kept.borrow_mut() = Some(engine.clone());
                     Ok(engine)
                 }
@@ -167,7 +167,7 @@ impl Engine {
     }
 
     /// A reference that does not hold it.
-    pub(crate) fn weak(&self) -> Weak<Engine> {
+    pub(crate) fn weak(&self) -> Weak<LuaEngine> {
         self.weak.clone()
     }
 
@@ -243,7 +243,7 @@ impl Engine {
     /// The instance as this interpreter holds it.
     ///
     /// # Errors
-    /// As for [`Engine::program`].
+    /// As for [`LuaEngine::program`].
     pub(crate) fn instance(&self, instance: &Arc<ProgramInstance>) -> Result<Rc<LoadedInstance>, String> {
         if let Some(loaded) = self.instances.borrow().get(&instance.number) {
             return Ok(loaded.clone());

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use super::call::ProgramCall;
 use super::endpoints::Declared;
-use super::engine::Engine;
+use super::engine::LuaEngine;
 use super::outside::Outside;
 use super::parameters::parameters;
 use super::state::Reach;
@@ -198,7 +198,7 @@ impl LoadedProgram {
     ///
     /// # Errors
     /// The error of a text, or another value than its form wants, as a sentence.
-    pub(super) fn load(engine: &Engine, program: &Arc<Program>) -> Result<LoadedProgram, String> {
+    pub(super) fn load(engine: &LuaEngine, program: &Arc<Program>) -> Result<LoadedProgram, String> {
         let call = ProgramCall::new("init_worker", false, program.instance("", Json::Null, None), engine);
         let run = || -> mlua::Result<Vec<Value>> {
             let environment = engine.environment(program.name)?;
@@ -265,7 +265,7 @@ impl LoadedProgram {
     /// # Errors
     /// The function's, as a sentence.
     pub(crate) fn call_apart<R: mlua::FromLuaMulti>(
-        engine: &Engine,
+        engine: &LuaEngine,
         instance: &Arc<ProgramInstance>,
         entry: EntryPoint,
         function: &Function,
@@ -277,7 +277,7 @@ impl LoadedProgram {
     }
 
     /// Tells a plugin that it is loaded.
-    pub(crate) fn init(&self, engine: &Engine, instance: &Arc<ProgramInstance>) {
+    pub(crate) fn init(&self, engine: &LuaEngine, instance: &Arc<ProgramInstance>) {
         let Some(function) = self.program_function(EntryPoint::Init) else { return };
         let called = Self::call_apart::<()>(engine, instance, EntryPoint::Init, function, ());
         if let Err(reason) = called {
@@ -287,7 +287,7 @@ impl LoadedProgram {
     }
 
     /// Tells a plugin that no configuration uses it any more.
-    pub(super) fn destroy(&self, engine: &Engine) {
+    pub(super) fn destroy(&self, engine: &LuaEngine) {
         let Some(function) = self.program_function(EntryPoint::Destroy) else { return };
         engine.state.budget.begin();
         let called = function.call::<()>(());
@@ -307,7 +307,7 @@ pub(crate) struct LoadedInstance {
 }
 
 impl LoadedInstance {
-    pub(super) fn load(engine: &Engine, instance: &Arc<ProgramInstance>) -> Result<LoadedInstance, String> {
+    pub(super) fn load(engine: &LuaEngine, instance: &Arc<ProgramInstance>) -> Result<LoadedInstance, String> {
         let is_new = !engine.has_program(&instance.program);
         let program = engine.program(&instance.program)?;
         let config = engine.table_of(&instance.config)?;
@@ -338,7 +338,7 @@ impl LoadedInstance {
     }
 }
 
-impl Engine {
+impl LuaEngine {
     /// Runs `script` by itself: it has to return a function.
     ///
     /// # Errors
@@ -369,7 +369,7 @@ impl Engine {
     /// The program of an instance, loaded and initialised in this interpreter.
     ///
     /// # Errors
-    /// As for [`Engine::program`].
+    /// As for [`LuaEngine::program`].
     pub(crate) fn begun_program(&self, instance: &Arc<ProgramInstance>) -> Result<Rc<LoadedProgram>, String> {
         let is_new = !self.has_program(&instance.program);
         let program = self.program(&instance.program)?;

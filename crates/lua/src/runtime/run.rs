@@ -6,13 +6,13 @@ use std::task::{Context, Poll};
 use mlua::{Function, IntoLuaMulti, MultiValue, Thread, Value};
 
 use super::call::{ProgramCall, ThreadEnd};
-use super::engine::Engine;
+use super::engine::LuaEngine;
 use super::state::{PendingOperation, Reach};
 use crate::describe;
 
 /// A call on its way. Dropping it ends its coroutines.
 pub(crate) struct RunningCall {
-    engine: Rc<Engine>,
+    engine: Rc<LuaEngine>,
     call: Rc<ProgramCall>,
     main: Option<Task>,
     others: Vec<Task>,
@@ -39,7 +39,7 @@ impl RunningCall {
     /// # Errors
     /// There is no memory for it, as a sentence.
     pub(crate) fn begin(
-        engine: &Rc<Engine>,
+        engine: &Rc<LuaEngine>,
         call: &Rc<ProgramCall>,
         function: &Function,
         values: impl IntoLuaMulti,
@@ -154,7 +154,7 @@ impl RunningCall {
     }
 }
 
-impl Engine {
+impl LuaEngine {
     fn resume(
         &self,
         call: &Rc<ProgramCall>,

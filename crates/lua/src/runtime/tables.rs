@@ -9,14 +9,14 @@ use exchange::local::Local;
 use exchange::plugin::stream::StreamSession;
 use mlua::{Function, Lua, Table};
 
-use super::engine::Engine;
+use super::engine::LuaEngine;
 
 /// The number under which the tables lie among the states of instances, which count upwards from 1.
 const STATE_NUMBER: u32 = u32::MAX;
 
 /// See the module.
 pub(crate) struct ContextTables {
-    pub(crate) engine: Rc<Engine>,
+    pub(crate) engine: Rc<LuaEngine>,
     /// `ctx`, and `ctx.var` with the variables that plugins set and that Weir does not have; made when they are asked for.
     context: OnceCell<(Table, Table)>,
     /// `ngx.ctx`, made when it is asked for.
@@ -45,7 +45,7 @@ impl Makers {
 }
 
 impl ContextTables {
-    fn make(engine: &Rc<Engine>) -> Rc<ContextTables> {
+    fn make(engine: &Rc<LuaEngine>) -> Rc<ContextTables> {
         Rc::new(ContextTables { engine: engine.clone(), context: OnceCell::new(), request: RefCell::default() })
     }
 
@@ -81,7 +81,7 @@ impl ContextTables {
         if let Some(tables) = &exchange.states.of::<Kept>(STATE_NUMBER).0 {
             return Ok(tables.clone());
         }
-        let engine = Engine::of(exchange.local())?;
+        let engine = LuaEngine::of(exchange.local())?;
         let made = ContextTables::make(&engine);
         exchange.states.of::<Kept>(STATE_NUMBER).0 = Some(made.clone());
         Ok(made)
@@ -95,7 +95,7 @@ impl ContextTables {
         if let Some(Kept(Some(tables))) = exchange.states.peek::<Kept>(STATE_NUMBER) {
             return Ok(tables.clone());
         }
-        Ok(ContextTables::make(&Engine::of(exchange.local())?))
+        Ok(ContextTables::make(&LuaEngine::of(exchange.local())?))
     }
 
     /// The tables of `session`, made now if it has none.
@@ -120,7 +120,7 @@ impl ContextTables {
             return Ok(tables);
         }
         let local = session.find_held::<Local>().ok_or("the session has no worker")?;
-        Ok(ContextTables::make(&Engine::of(&local)?))
+        Ok(ContextTables::make(&LuaEngine::of(&local)?))
     }
 
     /// `ngx.ctx`.

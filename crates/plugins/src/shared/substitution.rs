@@ -17,10 +17,10 @@ const MATCHES_BETWEEN_LOOKS: usize = 8;
 
 /// A compiled pattern that remembers what its groups matched.
 pub(crate) struct Matcher {
-    engine: Engine,
+    engine: SubstitutionEngine,
 }
 
-enum Engine {
+enum SubstitutionEngine {
     Backtracking(Box<BacktrackingRegex>),
     Linear(Box<LinearRegex>),
 }
@@ -92,7 +92,7 @@ impl Matcher {
                 .build();
             if let Ok(regex) = regex {
                 let linear = LinearRegex { regex, inserted: inserted.into() };
-                return Ok(Matcher { engine: Engine::Linear(Box::new(linear)) });
+                return Ok(Matcher { engine: SubstitutionEngine::Linear(Box::new(linear)) });
             }
         }
         let options = BacktrackingOptions {
@@ -103,7 +103,7 @@ impl Matcher {
             unicode: false,
         };
         let regex = BacktrackingRegex::compile(source, options, PROGRAM_BYTES_MAX, CACHE_BYTES_MAX)?;
-        Ok(Matcher { engine: Engine::Backtracking(Box::new(regex)) })
+        Ok(Matcher { engine: SubstitutionEngine::Backtracking(Box::new(regex)) })
     }
 
     /// Refuses a pattern that is too costly for a whole body.
@@ -112,11 +112,11 @@ impl Matcher {
     /// The pattern needs the backtracking engine.
     pub(crate) fn require_linear(&self) -> Result<(), String> {
         match &self.engine {
-            Engine::Backtracking(regex) if !regex.is_linear() => Err(
+            SubstitutionEngine::Backtracking(regex) if !regex.is_linear() => Err(
                 "look-around and back-references are not searched for in a whole body; write a pattern without them"
                     .to_owned(),
             ),
-            Engine::Backtracking(_) | Engine::Linear(_) => Ok(()),
+            SubstitutionEngine::Backtracking(_) | SubstitutionEngine::Linear(_) => Ok(()),
         }
     }
 
@@ -126,10 +126,10 @@ impl Matcher {
     /// The search was given up, so that it is unknown whether there is a match.
     pub(crate) fn find(&self, text: &[u8], from: usize) -> Result<Option<Groups>, GaveUp> {
         let spans = match &self.engine {
-            Engine::Linear(linear) => {
+            SubstitutionEngine::Linear(linear) => {
                 linear.regex.captures_at(text, from).map(|found| own_groups(&found, &linear.inserted))
             }
-            Engine::Backtracking(regex) => regex.groups_from(text, from)?,
+            SubstitutionEngine::Backtracking(regex) => regex.groups_from(text, from)?,
         };
         Ok(spans.map(|spans| Groups { spans }))
     }
