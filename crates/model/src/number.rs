@@ -55,15 +55,15 @@ where
     D: Deserializer<'de>,
     T: TryFrom<i64>,
 {
-    struct Item<T>(T);
+    struct IntegerItem<T>(T);
 
-    impl<'de, T: TryFrom<i64>> Deserialize<'de> for Item<T> {
+    impl<'de, T: TryFrom<i64>> Deserialize<'de> for IntegerItem<T> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            integer(deserializer).map(Item)
+            integer(deserializer).map(IntegerItem)
         }
     }
 
-    Ok(Vec::<Item<T>>::deserialize(deserializer)?.into_iter().map(|item| item.0).collect())
+    Ok(Vec::<IntegerItem<T>>::deserialize(deserializer)?.into_iter().map(|item| item.0).collect())
 }
 
 struct IntegerVisitor;

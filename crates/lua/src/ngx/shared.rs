@@ -17,7 +17,7 @@ const KEYS_MAX: usize = 1_024;
 
 /// A value of a dictionary.
 #[derive(Clone, Debug, PartialEq)]
-enum Item {
+enum DictValue {
     Boolean(bool),
     Number(f64),
     Text(Arc<[u8]>),
@@ -25,7 +25,7 @@ enum Item {
 }
 
 struct DictEntry {
-    item: Item,
+    item: DictValue,
     flags: f64,
     /// When it ends, in nanoseconds of the monotonic clock; 0 never.
     ends_ns: u64,
@@ -60,9 +60,9 @@ fn dictionary(name: &str) -> mlua::Result<Arc<Mutex<Dictionary>>> {
 impl DictEntry {
     fn bytes(&self, key: &[u8]) -> usize {
         let item = match &self.item {
-            Item::Boolean(_) | Item::Number(_) => 8,
-            Item::Text(text) => text.len(),
-            Item::List(list) => list.iter().map(|text| text.len() + 16).sum(),
+            DictValue::Boolean(_) | DictValue::Number(_) => 8,
+            DictValue::Text(text) => text.len(),
+            DictValue::List(list) => list.iter().map(|text| text.len() + 16).sum(),
         };
         key.len() * 2 + item + DICTIONARY_ENTRY_BYTES
     }
@@ -94,7 +94,7 @@ impl Dictionary {
 
     /// Stores an entry; whether others had to leave for it. None if it is too large, or if others would have to leave and
     /// `may_evict` is false.
-    fn store(&mut self, key: &[u8], item: Item, flags: f64, ends_ns: u64, may_evict: bool) -> Option<bool> {
+    fn store(&mut self, key: &[u8], item: DictValue, flags: f64, ends_ns: u64, may_evict: bool) -> Option<bool> {
         self.remove(key);
         self.uses += 1;
         let entry = DictEntry { item, flags, ends_ns, used: self.uses };
@@ -134,22 +134,22 @@ fn ends_ns(seconds: Option<f64>) -> u64 {
     }
 }
 
-fn item_of(value: &Value) -> Option<Item> {
+fn item_of(value: &Value) -> Option<DictValue> {
     Some(match value {
-        Value::Boolean(value) => Item::Boolean(*value),
-        Value::Integer(number) => Item::Number(*number as f64),
-        Value::Number(number) => Item::Number(*number),
-        Value::String(text) => Item::Text(text.as_bytes().to_vec().into()),
+        Value::Boolean(value) => DictValue::Boolean(*value),
+        Value::Integer(number) => DictValue::Number(*number as f64),
+        Value::Number(number) => DictValue::Number(*number),
+        Value::String(text) => DictValue::Text(text.as_bytes().to_vec().into()),
         _ => return None,
     })
 }
 
-fn value_of(lua: &Lua, item: &Item) -> mlua::Result<Value> {
+fn value_of(lua: &Lua, item: &DictValue) -> mlua::Result<Value> {
     Ok(match item {
-        Item::Boolean(value) => Value::Boolean(*value),
-        Item::Number(number) => Value::Number(*number),
-        Item::Text(text) => Value::String(lua.create_string(text)?),
-        Item::List(_) => Value::Nil,
+        DictValue::Boolean(value) => Value::Boolean(*value),
+        DictValue::Number(number) => Value::Number(*number),
+        DictValue::Text(text) => Value::String(lua.create_string(text)?),
+        DictValue::List(_) => Value::Nil,
     })
 }
 
@@ -186,7 +186,7 @@ fn get(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)) -> mlu
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
-        Some(DictEntry { item: Item::List(_), .. }) => (Value::Nil, "value is a list").into_lua_multi(lua),
+        Some(DictEntry { item: DictValue::List(_), .. }) => (Value::Nil, "value is a list").into_lua_multi(lua),
         Some(entry) if entry.flags != 0.0 => (value_of(lua, &entry.item)?, entry.flags).into_lua_multi(lua),
         Some(entry) => value_of(lua, &entry.item)?.into_lua_multi(lua),
         None => Value::Nil.into_lua_multi(lua),
@@ -202,7 +202,7 @@ fn increment(
     let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
     let mut dictionary = dictionary.lock();
     match (dictionary.live(&key, env::monotonic_ns()), first) {
-        (Some(DictEntry { item: Item::Number(number), .. }), _) => {
+        (Some(DictEntry { item: DictValue::Number(number), .. }), _) => {
             *number += step;
             (*number).into_lua_multi(lua)
         }
@@ -210,7 +210,7 @@ fn increment(
         (None, None) => (Value::Nil, "not found").into_lua_multi(lua),
         (None, Some(first)) => {
             let number = first + step;
-            match dictionary.store(&key, Item::Number(number), 0.0, ends_ns(seconds), true) {
+            match dictionary.store(&key, DictValue::Number(number), 0.0, ends_ns(seconds), true) {
                 Some(has_evicted) => (number, Value::Nil, has_evicted).into_lua_multi(lua),
                 None => (Value::Nil, "no memory").into_lua_multi(lua),
             }
@@ -258,7 +258,7 @@ fn push(
     let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
     let mut dictionary = dictionary.lock();
     let (mut list, ends_ns) = match dictionary.live(&key, env::monotonic_ns()) {
-        Some(DictEntry { item: Item::List(list), ends_ns, .. }) => (std::mem::take(list), *ends_ns),
+        Some(DictEntry { item: DictValue::List(list), ends_ns, .. }) => (std::mem::take(list), *ends_ns),
         Some(_) => return (Value::Nil, "value not a list").into_lua_multi(lua),
         None => (VecDeque::new(), 0),
     };
@@ -271,7 +271,7 @@ fn push(
         list.push_back(text.into())
     }
     let length = list.len() as f64;
-    match dictionary.store(&key, Item::List(list), 0.0, ends_ns, true) {
+    match dictionary.store(&key, DictValue::List(list), 0.0, ends_ns, true) {
         Some(_) => length.into_lua_multi(lua),
         None => (Value::Nil, "no memory").into_lua_multi(lua),
     }
@@ -282,7 +282,7 @@ fn pop(_: &InterpreterState, lua: &Lua, (name, key, is_front): (String, LuaStrin
     let (dictionary, key) = (dictionary(&name)?, key.as_bytes());
     let mut dictionary = dictionary.lock();
     let popped = match dictionary.live(&key, env::monotonic_ns()) {
-        Some(DictEntry { item: Item::List(list), .. }) => {
+        Some(DictEntry { item: DictValue::List(list), .. }) => {
             let popped = if is_front { list.pop_front() } else { list.pop_back() };
             popped.map(|text| (text, list.is_empty()))
         }
@@ -302,7 +302,7 @@ fn list_length(_: &InterpreterState, lua: &Lua, (name, key): (String, LuaString)
     let dictionary = dictionary(&name)?;
     let mut dictionary = dictionary.lock();
     match dictionary.live(&key.as_bytes(), env::monotonic_ns()) {
-        Some(DictEntry { item: Item::List(list), .. }) => (list.len() as f64).into_lua_multi(lua),
+        Some(DictEntry { item: DictValue::List(list), .. }) => (list.len() as f64).into_lua_multi(lua),
         Some(_) => (Value::Nil, "value not a list").into_lua_multi(lua),
         None => 0.into_lua_multi(lua),
     }

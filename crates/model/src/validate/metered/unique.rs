@@ -15,17 +15,17 @@ pub(super) fn is_unique(items: &[Value]) -> bool {
     let mut seen = HashSet::with_capacity(items.len().min(CAPACITY_MAX));
     items.iter().all(|value| {
         charge_tree(value);
-        seen.insert(Item { hash: hash_of(value, &keys), value })
+        seen.insert(HashedItem { hash: hash_of(value, &keys), value })
     })
 }
 
 /// An item of the list with its hash.
-struct Item<'a> {
+struct HashedItem<'a> {
     hash: u64,
     value: &'a Value,
 }
 
-impl PartialEq for Item<'_> {
+impl PartialEq for HashedItem<'_> {
     fn eq(&self, other: &Self) -> bool {
         // Large integers share a hash where they are the same floating-point number.
         if self.hash != other.hash {
@@ -37,9 +37,9 @@ impl PartialEq for Item<'_> {
     }
 }
 
-impl Eq for Item<'_> {}
+impl Eq for HashedItem<'_> {}
 
-impl Hash for Item<'_> {
+impl Hash for HashedItem<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.hash);
     }
