@@ -15,7 +15,7 @@ use crate::runtime::limits::{DESTINATIONS_MAX, POOLED_MAX, SOCKETS_MAX};
 pub(crate) struct Sockets {
     open: Rc<Cell<usize>>,
     destinations: RefCell<HashMap<String, Rc<StreamDestination>>>,
-    kept: RefCell<VecDeque<Kept>>,
+    kept: RefCell<VecDeque<IdleSocket>>,
 }
 
 /// An open connection, which counts.
@@ -29,7 +29,7 @@ pub(super) struct SocketConnection {
 pub(super) struct ConnectionSlot(Rc<Cell<usize>>);
 
 /// A connection that waits to be used again.
-struct Kept {
+struct IdleSocket {
     pool: String,
     link: SocketConnection,
     ends_ns: u64,
@@ -106,7 +106,7 @@ impl Sockets {
     /// Keeps a connection for later sockets of `pool`, of which at most `most` wait.
     pub(super) fn checkin(&self, pool: &str, link: SocketConnection, idle_ms: u64, most: usize) {
         let mut kept = self.kept.borrow_mut();
-        let is_full = |kept: &VecDeque<Kept>| kept.iter().filter(|one| one.pool == pool).count() >= most;
+        let is_full = |kept: &VecDeque<IdleSocket>| kept.iter().filter(|one| one.pool == pool).count() >= most;
         if is_full(&kept) {
             let oldest = kept.iter().position(|one| one.pool == pool);
             oldest.map(|index| kept.remove(index));
@@ -115,6 +115,6 @@ impl Sockets {
             kept.pop_front();
         }
         let ends_ns = env::monotonic_ns().saturating_add(idle_ms.saturating_mul(1_000_000));
-        kept.push_back(Kept { pool: pool.to_owned(), link, ends_ns });
+        kept.push_back(IdleSocket { pool: pool.to_owned(), link, ends_ns });
     }
 }

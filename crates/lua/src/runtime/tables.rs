@@ -30,7 +30,7 @@ pub(crate) struct Makers {
 }
 
 #[derive(Default)]
-struct Kept(Option<Rc<ContextTables>>);
+struct StoredTables(Option<Rc<ContextTables>>);
 
 impl Makers {
     pub(super) fn new(lua: &Lua, native: &Table) -> mlua::Result<Makers> {
@@ -78,12 +78,12 @@ impl ContextTables {
     /// # Errors
     /// There is no memory for them, as a sentence.
     pub(crate) fn of(exchange: &mut Exchange) -> Result<Rc<ContextTables>, String> {
-        if let Some(tables) = &exchange.states.of::<Kept>(STATE_NUMBER).0 {
+        if let Some(tables) = &exchange.states.of::<StoredTables>(STATE_NUMBER).0 {
             return Ok(tables.clone());
         }
         let engine = LuaEngine::of(exchange.local())?;
         let made = ContextTables::make(&engine);
-        exchange.states.of::<Kept>(STATE_NUMBER).0 = Some(made.clone());
+        exchange.states.of::<StoredTables>(STATE_NUMBER).0 = Some(made.clone());
         Ok(made)
     }
 
@@ -92,7 +92,7 @@ impl ContextTables {
     /// # Errors
     /// As for [`ContextTables::of`].
     pub(crate) fn of_ended(exchange: &Exchange) -> Result<Rc<ContextTables>, String> {
-        if let Some(Kept(Some(tables))) = exchange.states.peek::<Kept>(STATE_NUMBER) {
+        if let Some(StoredTables(Some(tables))) = exchange.states.peek::<StoredTables>(STATE_NUMBER) {
             return Ok(tables.clone());
         }
         Ok(ContextTables::make(&LuaEngine::of(exchange.local())?))

@@ -14,19 +14,19 @@ const RENEWAL_PAUSE_MS: u64 = 10_000;
 
 /// See the module.
 pub(crate) struct Fetched<T> {
-    kept: Mutex<Kept<T>>,
+    kept: Mutex<FetchedState<T>>,
     /// Held by the request that fetches. A lock of tokio's, because the others wait without blocking their workers.
     turn: tokio::sync::Mutex<()>,
 }
 
-struct Kept<T> {
+struct FetchedState<T> {
     value: Option<(Arc<T>, u64)>,
     failure: Option<(Arc<str>, u64)>,
 }
 
 impl<T> Default for Fetched<T> {
     fn default() -> Fetched<T> {
-        Fetched { kept: Mutex::new(Kept { value: None, failure: None }), turn: tokio::sync::Mutex::new(()) }
+        Fetched { kept: Mutex::new(FetchedState { value: None, failure: None }), turn: tokio::sync::Mutex::new(()) }
     }
 }
 
@@ -128,7 +128,7 @@ impl<T> Fetched<T> {
         match fetched {
             Ok(value) => {
                 let value = Arc::new(value);
-                *kept = Kept { value: Some((value.clone(), now_ms())), failure: None };
+                *kept = FetchedState { value: Some((value.clone(), now_ms())), failure: None };
                 Ok(value)
             }
             Err(reason) => {
