@@ -11,7 +11,7 @@ use mlua::MultiValue;
 use model::loaded_endpoint::LoadedEndpoint;
 use serde_json::Value as Json;
 
-use crate::plugin::{Arguments, Begun, LuaPlugin};
+use crate::plugin::{FunctionArguments, Begun, LuaPlugin};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::LuaEngine;
 use crate::runtime::program::{EntryPoint, LoadedProgram, Program};
@@ -46,7 +46,7 @@ pub(crate) fn endpoints(
     let declared = loaded.endpoints(engine, &instance, entry)?;
     let mut endpoints = Vec::new();
     for (index, one) in declared.iter().enumerate() {
-        let plugin = LuaPlugin::new(instance.clone(), Vec::new(), Arguments::ConfigAndContext, false);
+        let plugin = LuaPlugin::new(instance.clone(), Vec::new(), FunctionArguments::ConfigAndContext, false);
         let endpoint = LuaEndpoint { plugin, entry, index, count: declared.len() };
         let code = Arc::new(EndpointCode(Arc::new(endpoint)));
         for path in &one.paths {

@@ -14,7 +14,7 @@ use crate::describe;
 use crate::endpoint::endpoints;
 use crate::natives::schema_json;
 use crate::plugin::stream::{self, LuaStreamPlugin};
-use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
+use crate::plugin::{FunctionArguments, LuaPlugin, phases, reads_body};
 use crate::runtime::engine::LuaEngine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, ProgramForm, LoadedProgram, Program};
@@ -148,7 +148,7 @@ impl Extension for LuaExtension {
         let mut config = config.clone();
         fill_defaults(&self.schema, &mut config, 0);
         let instance = self.program.instance(build.owner, config, build.metadata.cloned());
-        Ok(Arc::new(LuaPlugin::new(instance, self.entries.clone(), Arguments::ConfigAndContext, false)))
+        Ok(Arc::new(LuaPlugin::new(instance, self.entries.clone(), FunctionArguments::ConfigAndContext, false)))
     }
 
     fn build_stream(&self, build: &Build<'_>, config: &Json) -> Result<Arc<dyn StreamPlugin>, String> {

@@ -32,7 +32,7 @@ pub(crate) struct LuaPlugin {
     instance: Arc<ProgramInstance>,
     entries: Vec<EntryPoint>,
     reads_body: bool,
-    arguments: Arguments,
+    arguments: FunctionArguments,
     /// Whether the program ends with this plugin.
     owns_program: bool,
     pace: Pace,
@@ -40,7 +40,7 @@ pub(crate) struct LuaPlugin {
 
 /// The arguments of the functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arguments {
+pub(crate) enum FunctionArguments {
     /// The configuration and the context of the request.
     ConfigAndContext,
     /// The context alone; results do not count: the `script` of a route.
@@ -125,7 +125,7 @@ impl LuaPlugin {
     pub(crate) fn new(
         instance: Arc<ProgramInstance>,
         entries: Vec<EntryPoint>,
-        arguments: Arguments,
+        arguments: FunctionArguments,
         owns_program: bool,
     ) -> LuaPlugin {
         let reads_body = instance.program.texts.iter().any(|text| reads_body(text.source()));
@@ -165,7 +165,7 @@ impl LuaPlugin {
         let engine = &tables.engine;
         let loaded: Rc<LoadedInstance> = engine.instance(&self.instance)?;
         let Some(function) = loaded.program.function(entry) else { return Ok(None) };
-        let place = if self.arguments == Arguments::Context { 1 } else { 2 };
+        let place = if self.arguments == FunctionArguments::Context { 1 } else { 2 };
         let wants_context = function.parameters >= place;
         let may_wait = matches!(entry, EntryPoint::Rewrite | EntryPoint::Access | EntryPoint::BeforeProxy | EntryPoint::Preread);
         let call = ProgramCall::new(entry.ngx_phase(), may_wait, self.instance.clone(), engine);
@@ -173,14 +173,14 @@ impl LuaPlugin {
         *call.chunk.borrow_mut() = chunk;
         let function = &function.function;
         let run = match (self.arguments, wants_context) {
-            (Arguments::ConfigAndContext, true) => {
+            (FunctionArguments::ConfigAndContext, true) => {
                 RunningCall::begin(engine, &call, function, (&loaded.config, tables.context()?), reach)
             }
-            (Arguments::ConfigAndContext, false) => {
+            (FunctionArguments::ConfigAndContext, false) => {
                 RunningCall::begin(engine, &call, function, &loaded.config, reach)
             }
-            (Arguments::Context, true) => RunningCall::begin(engine, &call, function, tables.context()?, reach),
-            (Arguments::Context, false) => RunningCall::begin(engine, &call, function, (), reach),
+            (FunctionArguments::Context, true) => RunningCall::begin(engine, &call, function, tables.context()?, reach),
+            (FunctionArguments::Context, false) => RunningCall::begin(engine, &call, function, (), reach),
         };
         Ok(Some(Begun::new(call, run?)))
     }
@@ -240,8 +240,8 @@ impl LuaPlugin {
         // The head was sent with the first text, from the view of the function.
         let sent = call.has_output.get().then(|| call.status.get().unwrap_or(200));
         let returned = match self.arguments {
-            Arguments::ConfigAndContext => self.returned(call, values)?,
-            Arguments::Context => None,
+            FunctionArguments::ConfigAndContext => self.returned(call, values)?,
+            FunctionArguments::Context => None,
         };
         let exit = call.exit.get();
         let code = match (returned, exit) {

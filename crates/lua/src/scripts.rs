@@ -19,7 +19,7 @@ use model::catalog::ScriptChecks;
 use serde_json::Value;
 
 use crate::language::Language;
-use crate::plugin::{Arguments, LuaPlugin, phases, reads_body};
+use crate::plugin::{FunctionArguments, LuaPlugin, phases, reads_body};
 use crate::runtime::call::ProgramCall;
 use crate::runtime::engine::LuaEngine;
 use crate::runtime::outside::Outside;
@@ -92,7 +92,7 @@ impl Scripts for Language {
             run.into_iter().filter(|entry| loaded.program_function(*entry).is_some()).collect();
         let phases = interned_phases(&phases(&entries, reads_body(source.as_bytes())));
         let instance = program.instance(build.owner, Value::Null, None);
-        Ok((phases, Arc::new(LuaPlugin::new(instance, entries, Arguments::Context, true))))
+        Ok((phases, Arc::new(LuaPlugin::new(instance, entries, FunctionArguments::Context, true))))
     }
 
     fn before(
@@ -106,7 +106,7 @@ impl Scripts for Language {
         let program = functions(name, source, build.services)?;
         let instance = program.instance(build.owner, config.clone(), build.metadata.cloned());
         let entries = EntryPoint::ALL.to_vec();
-        let before = LuaPlugin::new(instance, entries, Arguments::ConfigAndContext, true);
+        let before = LuaPlugin::new(instance, entries, FunctionArguments::ConfigAndContext, true);
         Ok(Arc::new(Preceded { before, plugin }))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use exchange::plugin::{Build, PluginPhase, Plugin};
 
-use crate::plugin::{Arguments, LuaPlugin};
+use crate::plugin::{FunctionArguments, LuaPlugin};
 use crate::runtime::engine::LuaEngine;
 use crate::runtime::outside::Outside;
 use crate::runtime::program::{EntryPoint, ProgramForm, Program};
@@ -60,5 +60,5 @@ pub fn build(
     let texts = functions.iter().map(|text| compile(text)).collect::<Result<Vec<_>, _>>()?;
     let program = Program::new(name, ProgramForm::Functions, texts, Outside::new(name, build.services));
     let instance = program.instance(build.owner, config.clone(), build.metadata.cloned());
-    Ok(Arc::new(LuaPlugin::new(instance, vec![entry], Arguments::ConfigAndContext, true)))
+    Ok(Arc::new(LuaPlugin::new(instance, vec![entry], FunctionArguments::ConfigAndContext, true)))
 }

@@ -11,7 +11,7 @@ use exchange::plugin::stream::{StreamFlow, StreamPhase, StreamPlugin, StreamSess
 use exchange::plugin::upstream_ref::UpstreamRef;
 use mlua::{MultiValue, Table, Value};
 
-use super::{Arguments, Begun, LuaPlugin};
+use super::{FunctionArguments, Begun, LuaPlugin};
 use crate::ngx::text_of;
 use crate::runtime::call::ProgramCall;
 use crate::runtime::program::{EntryPoint, ProgramInstance};
@@ -65,7 +65,7 @@ fn has_requests(entries: &[EntryPoint]) -> bool {
 
 impl LuaStreamPlugin {
     pub(crate) fn new(instance: Arc<ProgramInstance>, entries: Vec<EntryPoint>) -> LuaStreamPlugin {
-        LuaStreamPlugin(LuaPlugin::new(instance, entries, Arguments::ConfigAndContext, false))
+        LuaStreamPlugin(LuaPlugin::new(instance, entries, FunctionArguments::ConfigAndContext, false))
     }
 
     fn note(&self, session: &StreamSession, entry: EntryPoint, reason: &str) {

@@ -37,7 +37,7 @@ impl OpenidConnect {
         let Some(mut session) = session else {
             return Err(BrowserFault::from("request to the redirect_uri path but there's no session state found"));
         };
-        let arguments = Arguments::of(exchange);
+        let arguments = CallbackArguments::of(exchange);
         let local = exchange.local().clone();
         let (Some(code), Some(state)) = (&arguments.code, &arguments.state) else {
             let pending = match &arguments.state {
@@ -105,7 +105,7 @@ impl OpenidConnect {
         &self,
         exchange: &Exchange,
         local: &Rc<Local>,
-        arguments: &Arguments,
+        arguments: &CallbackArguments,
         code: &str,
         pending: &PendingLogin,
     ) -> Result<Login, BrowserFault> {
@@ -170,7 +170,7 @@ impl OpenidConnect {
 }
 
 #[derive(Default)]
-struct Arguments {
+struct CallbackArguments {
     code: Option<String>,
     state: Option<String>,
     error: Option<String>,
@@ -178,9 +178,9 @@ struct Arguments {
     client_id: Option<String>,
 }
 
-impl Arguments {
-    fn of(exchange: &Exchange) -> Arguments {
-        let mut found = Arguments::default();
+impl CallbackArguments {
+    fn of(exchange: &Exchange) -> CallbackArguments {
+        let mut found = CallbackArguments::default();
         for (_, name, value) in arguments(exchange.request.query().unwrap_or_default()) {
             let place = match name {
                 b"code" => &mut found.code,

@@ -12,7 +12,7 @@ const KEPT_MAX_BYTES: usize = super::faults::KEY_MAX_BYTES;
 const DIGITS_MAX: usize = 10;
 
 /// The receiver of what is read.
-pub(super) trait Arguments {
+pub(super) trait CommandReceiver {
     /// An argument with its number and their count. Of a long one `kept` is the beginning, `length` the whole length.
     fn argument(&mut self, index: usize, count: usize, kept: &[u8], length: usize);
     /// The command is complete.
@@ -57,7 +57,7 @@ impl RequestReader {
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],
-        receiver: &mut impl Arguments,
+        receiver: &mut impl CommandReceiver,
     ) -> Result<(), Cow<'static, str>> {
         while let Some((&byte, rest)) = bytes.split_first() {
             match &mut self.state {
@@ -121,7 +121,7 @@ impl RequestReader {
         Ok(())
     }
 
-    fn end_argument(&mut self, receiver: &mut impl Arguments) {
+    fn end_argument(&mut self, receiver: &mut impl CommandReceiver) {
         receiver.argument(self.index, self.count, &self.kept, self.length);
         self.index += 1;
         if self.index < self.count {
@@ -140,7 +140,7 @@ mod tests {
     #[derive(Default)]
     struct Told(Vec<String>);
 
-    impl Arguments for Told {
+    impl CommandReceiver for Told {
         fn argument(&mut self, index: usize, count: usize, kept: &[u8], length: usize) {
             self.0.push(format!("{index}/{count} {} {length}", kept.escape_ascii()));
         }

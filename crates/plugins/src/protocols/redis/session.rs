@@ -11,7 +11,7 @@ use net::env;
 use super::faults::Faults;
 use super::metrics::RouteCounts;
 use super::replies::{RedisReply, ReplyReader};
-use super::requests::{Arguments, RequestReader};
+use super::requests::{CommandReceiver, RequestReader};
 
 /// Most commands of a session that wait for their replies. A pipeline of this length is longer than any client makes; a client
 /// that turns replies off (`CLIENT REPLY OFF`) comes to this limit, too.
@@ -96,7 +96,7 @@ impl ProtocolSession for RedisSession {
     }
 }
 
-impl Arguments for Commands {
+impl CommandReceiver for Commands {
     fn argument(&mut self, index: usize, count: usize, kept: &[u8], length: usize) {
         if index == 0 {
             self.name.clear();
