@@ -15,7 +15,7 @@ use model::outbound::OutboundPolicy;
 use model::resource::{Resource, SslType};
 use model::secret_reference::{SecretValues, is_certificate_reference};
 use model::staple::Staples;
-use model::{Applied, ObjectKey, ObjectKind, Object};
+use model::{Applied, ObjectKey, ObjectKind, SnapshotObject};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
@@ -60,7 +60,7 @@ impl Ocsp {
 
     /// Takes up the certificates of `applied` that ask for stapling, and drops those that no object has any more.
     pub(crate) fn follow(&self, applied: &Applied, secrets: &dyn SecretValues) {
-        let asks = |object: &Arc<Object>| stapling(object).is_some();
+        let asks = |object: &Arc<SnapshotObject>| stapling(object).is_some();
         let of_ssl = applied.diff.iter().filter(|difference| difference.key.kind == ObjectKind::Ssl);
         let concerned: Vec<_> =
             of_ssl.filter(|difference| difference.before.iter().chain(&difference.after).any(asks)).collect();
@@ -144,7 +144,7 @@ impl Shared {
 }
 
 /// The settings of an object that asks for stapling.
-fn stapling(object: &Object) -> Option<&model::resource::Ssl> {
+fn stapling(object: &SnapshotObject) -> Option<&model::resource::Ssl> {
     match &object.resource {
         Resource::Ssl(ssl) if ssl.enabled && ssl.ssl_type == SslType::Server && ssl.ocsp_stapling.enabled => {
             Some(ssl)
@@ -154,7 +154,7 @@ fn stapling(object: &Object) -> Option<&model::resource::Ssl> {
 }
 
 /// The chains of an object that asks for stapling. A reference that is not resolved is left out: the compiler reports it.
-fn wanted(object: &Object, secrets: &dyn SecretValues) -> Vec<Wanted> {
+fn wanted(object: &SnapshotObject, secrets: &dyn SecretValues) -> Vec<Wanted> {
     let Some(ssl) = stapling(object) else { return Vec::new() };
     let resolved = |text: &str| match is_certificate_reference(text) {
         true => secrets.value(text).ok(),

@@ -2,7 +2,7 @@
 //! plugins, the metadata of its plugins, and secret managers in references to secrets.
 
 use model::secret_reference::SecretReference;
-use model::{Id, ObjectKey, ObjectKind, Object};
+use model::{Id, ObjectKey, ObjectKind, SnapshotObject};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ pub(crate) fn of(key: &ObjectKey, value: &Value) -> Vec<Named> {
 }
 
 /// The upstreams that the plugins of an object in force name.
-pub(crate) fn upstreams_in_plugins(object: &Object) -> Vec<ObjectKey> {
+pub(crate) fn upstreams_in_plugins(object: &SnapshotObject) -> Vec<ObjectKey> {
     let mut upstreams = Vec::new();
     for plugin in object.resource.plugins() {
         walk(&plugin.config, String::new(), 0, &mut |_, field, value| {

@@ -2,7 +2,7 @@
 //! request are not asked.
 
 use model::resource::Resource;
-use model::{ObjectKey, ObjectKind, Object, Snapshot};
+use model::{ObjectKey, ObjectKind, SnapshotObject, Snapshot};
 
 /// The upstream of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum Target {
 }
 
 /// The service of a route.
-pub(crate) fn service_of(object: &Object) -> Option<ObjectKey> {
+pub(crate) fn service_of(object: &SnapshotObject) -> Option<ObjectKey> {
     let id = match &object.resource {
         Resource::Route(route) => route.service_id.as_ref(),
         Resource::StreamRoute(route) => route.service_id.as_ref(),
@@ -24,7 +24,7 @@ pub(crate) fn service_of(object: &Object) -> Option<ObjectKey> {
 }
 
 /// The upstream of a route or service: its own one, otherwise that of its service.
-pub(crate) fn of(snapshot: &Snapshot, object: &Object) -> Option<Target> {
+pub(crate) fn of(snapshot: &Snapshot, object: &SnapshotObject) -> Option<Target> {
     let own = match &object.resource {
         Resource::Route(route) => route.upstream_id.as_ref(),
         Resource::Service(service) => service.upstream_id.as_ref(),

@@ -15,7 +15,7 @@ use std::time::Instant;
 
 use model::resource::Resource;
 use model::secret_reference::{self, SecretReference, SecretValues, file_path};
-use model::{Applied, ConfigFault, ObjectKind, Object};
+use model::{Applied, ConfigFault, ObjectKind, SnapshotObject};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
@@ -74,7 +74,7 @@ impl Secrets {
                 });
                 changed.extend(cache.set_manager(&difference.key.id, manager, now));
             }
-            let references = |object: &Arc<Object>| -> Vec<Arc<str>> {
+            let references = |object: &Arc<SnapshotObject>| -> Vec<Arc<str>> {
                 secret_reference::of(&object.resource).into_iter().map(|(_, text)| text.into()).collect()
             };
             for reference in difference.after.iter().flat_map(references) {
@@ -125,7 +125,7 @@ impl Secrets {
     /// The faults of references in the objects of `applied`.
     pub(crate) fn faults(&self, applied: &Applied) -> Vec<ConfigFault> {
         let objects = applied.diff.iter().filter_map(|difference| difference.after.as_ref());
-        let unresolved = |object: &Arc<Object>| -> Vec<ConfigFault> {
+        let unresolved = |object: &Arc<SnapshotObject>| -> Vec<ConfigFault> {
             let references = secret_reference::of(&object.resource);
             let fault = |(pointer, reference): (String, &str)| {
                 let reason = self.value(reference).err()?;

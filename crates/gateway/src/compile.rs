@@ -31,7 +31,7 @@ use model::discovery::ServiceDirectory;
 use model::extension::LoadedVersion;
 use model::resource::UpstreamScheme;
 use model::secret_reference::SecretValues;
-use model::snapshot::{Applied, Difference, Object, Snapshot};
+use model::snapshot::{Applied, Difference, SnapshotObject, Snapshot};
 use model::staple::Staples;
 use model::{ObjectKey, ObjectKind};
 use router::{Mode, Router};
@@ -360,7 +360,7 @@ fn dirty(applied: &Applied, kinds: &FastMap<&'static str, &'static PluginKind>) 
 }
 
 /// The scheme of an upstream; none where there is no such object.
-fn scheme(object: &Option<Arc<Object>>) -> Option<UpstreamScheme> {
+fn scheme(object: &Option<Arc<SnapshotObject>>) -> Option<UpstreamScheme> {
     object.as_ref().and_then(|object| object.resource.upstream()).map(|upstream| upstream.scheme)
 }
 

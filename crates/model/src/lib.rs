@@ -39,5 +39,5 @@ pub use catalog::{Catalog, PluginInfo};
 pub use fault::{ConfigFault, ObjectRefusal, Warning};
 pub use key::{ID_BYTES_MAX, Id, IdError, ObjectKey, USERNAME_BYTES_MAX};
 pub use kind::ObjectKind;
-pub use snapshot::{Applied, SnapshotChange, Difference, Object, FaultPolicy, Snapshot};
+pub use snapshot::{Applied, SnapshotChange, Difference, SnapshotObject, FaultPolicy, Snapshot};
 pub use written::WrittenObject;

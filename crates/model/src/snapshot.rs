@@ -29,7 +29,7 @@ pub use reference::Reference;
 
 /// An object in force.
 #[derive(Clone, Debug)]
-pub struct Object {
+pub struct SnapshotObject {
     /// As written.
     pub written: WrittenObject,
     /// As read, without unknown fields that were accepted.
@@ -45,11 +45,11 @@ struct Remarks {
     warnings: Box<[Warning]>,
 }
 
-impl Object {
-    fn new(written: WrittenObject, resource: Resource, skipped: Box<[ConfigFault]>, warnings: Box<[Warning]>) -> Object {
+impl SnapshotObject {
+    fn new(written: WrittenObject, resource: Resource, skipped: Box<[ConfigFault]>, warnings: Box<[Warning]>) -> SnapshotObject {
         let has_remarks = !(skipped.is_empty() && warnings.is_empty());
         let remarks = has_remarks.then(|| Box::new(Remarks { skipped, warnings }));
-        Object { written, resource, remarks }
+        SnapshotObject { written, resource, remarks }
     }
 
     /// Faulty plugins that the setting `ignore_faulty_plugins` names: the object serves without them.
@@ -97,9 +97,9 @@ pub struct Difference {
     /// Which object.
     pub key: ObjectKey,
     /// The object before; none: it was not in force.
-    pub before: Option<Arc<Object>>,
+    pub before: Option<Arc<SnapshotObject>>,
     /// The object now; none: it is no longer in force.
-    pub after: Option<Arc<Object>>,
+    pub after: Option<Arc<SnapshotObject>>,
 }
 
 /// The outcome of applying changes.
@@ -119,7 +119,7 @@ pub struct Applied {
 pub struct Snapshot {
     revision: u64,
     /// By kind, in the order of [`ObjectKind`].
-    objects: [ShardedMap<ObjectKey, Arc<Object>>; ObjectKind::ALL.len()],
+    objects: [ShardedMap<ObjectKey, Arc<SnapshotObject>>; ObjectKind::ALL.len()],
     faulty: ShardedMap<ObjectKey, Arc<Faulty>>,
     /// From what is referred to, to what refers to it, in force or waiting.
     dependents: Index<ObjectKey>,
@@ -141,9 +141,9 @@ pub struct Faulty {
     /// Why that is not in force.
     pub refusal: ObjectRefusal,
     /// The object, when nothing is wrong with it but what it refers to.
-    waiting: Option<Arc<Object>>,
+    waiting: Option<Arc<SnapshotObject>>,
     /// The form that keeps its place while it answers 503 ([`Snapshot::closed`]).
-    closed: Option<Arc<Object>>,
+    closed: Option<Arc<SnapshotObject>>,
 }
 
 impl Snapshot {
@@ -161,7 +161,7 @@ impl Snapshot {
 
     /// The object in force under that key.
     #[must_use]
-    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<SnapshotObject>> {
         self.table(key.kind).get(key)
     }
 
@@ -184,7 +184,7 @@ impl Snapshot {
     }
 
     /// The objects of a kind in force, in no particular order.
-    pub fn iter(&self, kind: ObjectKind) -> impl Iterator<Item = &Arc<Object>> {
+    pub fn iter(&self, kind: ObjectKind) -> impl Iterator<Item = &Arc<SnapshotObject>> {
         self.table(kind).values()
     }
 
@@ -204,7 +204,7 @@ impl Snapshot {
     /// a global rule its presence, of an object that only lacks what it refers to the whole object. None when an object is
     /// in force under that key, or when what a route matches cannot be read.
     #[must_use]
-    pub fn closed(&self, key: &ObjectKey) -> Option<(&Arc<Object>, &ObjectRefusal)> {
+    pub fn closed(&self, key: &ObjectKey) -> Option<(&Arc<SnapshotObject>, &ObjectRefusal)> {
         if self.contains(key) {
             return None;
         }
@@ -297,11 +297,11 @@ impl Snapshot {
         keys
     }
 
-    fn table(&self, kind: ObjectKind) -> &ShardedMap<ObjectKey, Arc<Object>> {
+    fn table(&self, kind: ObjectKind) -> &ShardedMap<ObjectKey, Arc<SnapshotObject>> {
         &self.objects[kind as usize]
     }
 
-    fn table_mut(&mut self, kind: ObjectKind) -> &mut ShardedMap<ObjectKey, Arc<Object>> {
+    fn table_mut(&mut self, kind: ObjectKind) -> &mut ShardedMap<ObjectKey, Arc<SnapshotObject>> {
         &mut self.objects[kind as usize]
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use discovery::AutoRoutes;
-use model::snapshot::{Object, Overlay};
+use model::snapshot::{SnapshotObject, Overlay};
 use model::{Applied, Catalog, Difference, ConfigFault, ObjectKey, Snapshot, WrittenObject};
 
 use super::Reconciler;
@@ -27,8 +27,8 @@ pub(super) struct Automatic {
 
 /// The form of a route that the workers have: in force, or closed because it is faulty.
 struct Passed {
-    object: Option<Arc<Object>>,
-    closed: Option<Arc<Object>>,
+    object: Option<Arc<SnapshotObject>>,
+    closed: Option<Arc<SnapshotObject>>,
 }
 
 impl Passed {
@@ -38,7 +38,7 @@ impl Passed {
     }
 
     fn is_same(&self, other: &Passed) -> bool {
-        let is_one = |one: &Option<Arc<Object>>, other: &Option<Arc<Object>>| match (one, other) {
+        let is_one = |one: &Option<Arc<SnapshotObject>>, other: &Option<Arc<SnapshotObject>>| match (one, other) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
         };
@@ -204,7 +204,7 @@ mod tests {
         let own = written("auto.a", "/own");
         let put = SnapshotChange { key: own.key.clone(), written: Some(own.clone()) };
         let uri =
-            |object: &Option<Arc<Object>>| object.as_ref().map(|object| object.written.text.contains("/own"));
+            |object: &Option<Arc<SnapshotObject>>| object.as_ref().map(|object| object.written.text.contains("/own"));
         let replaced = change(&mut automatic, &mut base, &[put]);
         let [difference] = &replaced.diff[..] else { panic!("one difference: {:?}", keys(&replaced)) };
         assert_eq!((uri(&difference.before), uri(&difference.after)), (Some(false), Some(true)));

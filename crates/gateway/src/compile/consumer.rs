@@ -8,7 +8,7 @@ use model::catalog::consumer_key;
 use model::merge::Provenance;
 use model::resource::{Plugins, Resource};
 use model::secret_reference::SecretValues;
-use model::snapshot::{Object, Snapshot};
+use model::snapshot::{SnapshotObject, Snapshot};
 use model::{ObjectKey, ObjectKind};
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::runtime::ConsumerPlugins;
 use exchange::exchange::Consumer;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
-pub(super) fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &ObjectKey) -> Option<&'s Arc<Object>> {
+pub(super) fn in_force_or_closed<'s>(snapshot: &'s Snapshot, key: &ObjectKey) -> Option<&'s Arc<SnapshotObject>> {
     snapshot.get(key).or_else(|| Some(snapshot.closed(key)?.0))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
 use model::resource::{PRIORITY_LABEL, Plugins, Resource, Route as WrittenRoute, Service, Timeout};
-use model::snapshot::{Object, Snapshot};
+use model::snapshot::{SnapshotObject, Snapshot};
 use model::{ObjectKey, ObjectKind};
 use router::vars::Expression;
 use router::{CidrSet, MethodSet, Rule, RuleInput};
@@ -77,7 +77,7 @@ impl SnapshotCompiler {
     fn closed_route(
         &self,
         snapshot: &Snapshot,
-        object: &Object,
+        object: &SnapshotObject,
         written: &WrittenRoute,
         rule: Rule,
         reason: String,
@@ -106,7 +106,7 @@ impl SnapshotCompiler {
     fn build_route(
         &mut self,
         snapshot: &Snapshot,
-        object: &Object,
+        object: &SnapshotObject,
         written: &WrittenRoute,
     ) -> Result<Route, String> {
         let rare = written.rare();
@@ -152,7 +152,7 @@ impl SnapshotCompiler {
     /// The conditions of the route, with that of its code.
     fn rule(
         &self,
-        object: &Object,
+        object: &SnapshotObject,
         written: &WrittenRoute,
         service: Option<&Service>,
     ) -> Result<Rule, String> {
@@ -169,7 +169,7 @@ impl SnapshotCompiler {
     fn script_chain(
         &mut self,
         snapshot: &Snapshot,
-        object: &Object,
+        object: &SnapshotObject,
         script: &str,
     ) -> (Arc<Chain>, Option<Unavailable>) {
         match self.script_instance(snapshot, object.key(), script) {
@@ -187,7 +187,7 @@ impl SnapshotCompiler {
     fn route_chain(
         &mut self,
         snapshot: &Snapshot,
-        object: &Object,
+        object: &SnapshotObject,
         written: &WrittenRoute,
         service: Option<&Plugins>,
         service_key: Option<&ObjectKey>,
@@ -229,7 +229,7 @@ impl SnapshotCompiler {
     /// wins over `upstream`.
     fn upstream_slot(
         &self,
-        object: &Object,
+        object: &SnapshotObject,
         written: &WrittenRoute,
         service_key: Option<&ObjectKey>,
         service: Option<&Service>,
@@ -275,7 +275,7 @@ fn service_name(
 }
 
 fn rule(
-    object: &Object,
+    object: &SnapshotObject,
     written: &WrittenRoute,
     service: Option<&Service>,
     condition: Option<Arc<dyn Any + Send + Sync>>,

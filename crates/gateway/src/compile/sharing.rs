@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Weak};
 
-use model::snapshot::{Object, Snapshot};
+use model::snapshot::{SnapshotObject, Snapshot};
 use model::{ObjectKey, ObjectKind};
 use stdx::hash::FastMap;
 
@@ -26,8 +26,8 @@ pub(super) struct Sharing {
 /// An instance and the objects that it was made of.
 struct SharedInstance {
     instance: Weak<PluginInstance>,
-    owner: Weak<Object>,
-    metadata: Option<Weak<Object>>,
+    owner: Weak<SnapshotObject>,
+    metadata: Option<Weak<SnapshotObject>>,
     /// The version of the values behind references in both.
     version: u64,
 }
@@ -104,12 +104,12 @@ impl Sharing {
     }
 }
 
-fn metadata_of<'s>(snapshot: &'s Snapshot, plugin: &str) -> Option<&'s Arc<Object>> {
+fn metadata_of<'s>(snapshot: &'s Snapshot, plugin: &str) -> Option<&'s Arc<SnapshotObject>> {
     snapshot.get(&ObjectKey::new(ObjectKind::PluginMetadata, plugin).ok()?)
 }
 
 /// Whether `held` is the object `now`. The weak reference keeps the address from being reused.
-fn is(held: &Weak<Object>, now: &Arc<Object>) -> bool {
+fn is(held: &Weak<SnapshotObject>, now: &Arc<SnapshotObject>) -> bool {
     std::ptr::eq(held.as_ptr(), Arc::as_ptr(now))
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use model::merge::{Provenance, route_plugins};
 use model::resource::{Resource, UpstreamScheme, Service, SniffedProtocol, StreamRoute as Written};
-use model::snapshot::{Object, Snapshot};
+use model::snapshot::{SnapshotObject, Snapshot};
 use model::{Id, ObjectKey, ObjectKind};
 
 use super::SnapshotCompiler;
@@ -62,7 +62,7 @@ impl SnapshotCompiler {
     fn build_stream_route(
         &mut self,
         snapshot: &Snapshot,
-        object: &Object,
+        object: &SnapshotObject,
         written: &Written,
         closed: Option<String>,
     ) -> StreamRoute {

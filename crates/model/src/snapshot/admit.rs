@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::identity::Claims;
 use super::read::ObjectCandidate;
-use super::{Applied, Object, FaultPolicy, Snapshot, reference};
+use super::{Applied, SnapshotObject, FaultPolicy, Snapshot, reference};
 use crate::catalog::Catalog;
 use crate::check::Checked;
 use crate::fault::{Findings, CheckStage};
@@ -56,7 +56,7 @@ impl Snapshot {
     pub fn put(&self, catalog: &Catalog, admitted: Admitted, written: WrittenObject, revision: u64) -> Applied {
         let Admitted(Checked { resource, warnings }) = admitted;
         let key = written.key.clone();
-        let object = Object::new(written, resource, Box::default(), warnings);
+        let object = SnapshotObject::new(written, resource, Box::default(), warnings);
         let read = vec![(key, ObjectCandidate::Good(Arc::new(object)))];
         if read[0].0.kind == ObjectKind::Extension {
             let (catalog, read) = self.with_extensions_of(catalog, read, &[]);

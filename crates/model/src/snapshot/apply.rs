@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::identity::Claims;
 use super::queue::ResolveQueue;
 use super::read::{self, ObjectCandidate};
-use super::{Applied, SnapshotChange, Difference, Faulty, Object, FaultPolicy, Snapshot, extensions, identity, reference};
+use super::{Applied, SnapshotChange, Difference, Faulty, SnapshotObject, FaultPolicy, Snapshot, extensions, identity, reference};
 use crate::catalog::Catalog;
 use crate::fault::{Findings, CheckStage};
 use crate::{ConfigFault, ObjectKey, ObjectKind, ObjectRefusal, secret_reference};
@@ -63,8 +63,8 @@ fn last_of_each(read: Vec<(ObjectKey, ObjectCandidate)>) -> Vec<(ObjectKey, Obje
 
 /// The form compiled under a key before: the object in force, or its closed form.
 struct PreviousForm {
-    object: Option<Arc<Object>>,
-    closed: Option<Arc<Object>>,
+    object: Option<Arc<SnapshotObject>>,
+    closed: Option<Arc<SnapshotObject>>,
 }
 
 /// A snapshot in the making.
@@ -127,12 +127,12 @@ impl Work<'_> {
         }
     }
 
-    fn closed(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+    fn closed(&self, key: &ObjectKey) -> Option<Arc<SnapshotObject>> {
         self.next.closed(key).map(|(object, _)| Arc::clone(object))
     }
 
     /// Puts an object in force if all it refers to is there, else among the faulty.
-    fn settle(&mut self, key: &ObjectKey, object: Arc<Object>) {
+    fn settle(&mut self, key: &ObjectKey, object: Arc<SnapshotObject>) {
         let mut findings = Findings::default();
         for reference in reference::of(key, &object.resource) {
             if !self.next.contains(&reference.target) {
@@ -235,7 +235,7 @@ impl Work<'_> {
         }
         let difference = |(key, before): (ObjectKey, PreviousForm)| {
             let after = next.get(&key).cloned();
-            let is_same = |before: &Arc<Object>, after| Arc::ptr_eq(before, after) && !woken.contains(&key);
+            let is_same = |before: &Arc<SnapshotObject>, after| Arc::ptr_eq(before, after) && !woken.contains(&key);
             let same = match (&before.object, &after) {
                 (Some(before), Some(after)) => is_same(before, after),
                 (None, None) => match (&before.closed, next.closed(&key)) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::Object;
+use super::SnapshotObject;
 use crate::catalog::Catalog;
 use crate::resource::{OneOrMany, Resource, Ssl};
 use crate::{ObjectKind, WrittenObject, check};
@@ -13,7 +13,7 @@ use crate::{ObjectKind, WrittenObject, check};
 /// The closed form of the written text; `value` is null where the text is no JSON. None for a route with a match that
 /// cannot be read, and for kinds with objects that are harmless when they are absent: an unknown consumer is answered
 /// 401.
-pub(super) fn form(catalog: &Catalog, written: &WrittenObject, value: &Value) -> Option<Arc<Object>> {
+pub(super) fn form(catalog: &Catalog, written: &WrittenObject, value: &Value) -> Option<Arc<SnapshotObject>> {
     let form = match written.key.kind {
         ObjectKind::Route => route(catalog, written, value)?,
         ObjectKind::Service => kept(value, &SERVICE_FIELDS),
@@ -29,7 +29,7 @@ pub(super) fn form(catalog: &Catalog, written: &WrittenObject, value: &Value) ->
         (Err(_), _) => return None,
     };
     let resource = checked.resource;
-    Some(Arc::new(Object::new(written.clone(), resource, Box::default(), Box::default())))
+    Some(Arc::new(SnapshotObject::new(written.clone(), resource, Box::default(), Box::default())))
 }
 
 /// The match of a route. The service is kept for its hosts; where the reference is faulty, the route matches every host.
@@ -57,7 +57,7 @@ fn route(catalog: &Catalog, written: &WrittenObject, value: &Value) -> Option<Va
 
 /// The names of a certificate of the server's side that is on, so that no certificate of a wildcard serves them. Names that
 /// cannot be read are left out.
-fn ssl(written: &WrittenObject, value: &Value) -> Option<Arc<Object>> {
+fn ssl(written: &WrittenObject, value: &Value) -> Option<Arc<SnapshotObject>> {
     let is_off = value.get("status").and_then(Value::as_f64) == Some(0.0);
     let is_of_client = value.get("type").is_some_and(|side| side == "client");
     let list = value.get("snis").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -67,7 +67,7 @@ fn ssl(written: &WrittenObject, value: &Value) -> Option<Arc<Object>> {
         return None;
     }
     let resource = Resource::Ssl(Ssl::of_names(OneOrMany::of(None, Some(names))).into());
-    Some(Arc::new(Object::new(written.clone(), resource, Box::default(), Box::default())))
+    Some(Arc::new(SnapshotObject::new(written.clone(), resource, Box::default(), Box::default())))
 }
 
 /// Whether a handshake can ask for the name, with an asterisk only in front.

@@ -3,13 +3,13 @@
 use serde_json::Value;
 use stdx::hash::hash_bytes;
 
-use super::{Object, Snapshot};
+use super::{SnapshotObject, Snapshot};
 use crate::catalog::Catalog;
 use crate::resource::{Plugins, Resource};
 use crate::{ObjectKey, ObjectKind};
 
 /// The identities of a consumer or credential, hashed; none for other kinds.
-pub(super) fn of(catalog: &Catalog, object: &Object) -> Vec<u64> {
+pub(super) fn of(catalog: &Catalog, object: &SnapshotObject) -> Vec<u64> {
     if !matches!(object.resource, Resource::Consumer(_) | Resource::Credential(_)) {
         return Vec::new();
     }
@@ -57,7 +57,7 @@ impl Snapshot {
         owner: &str,
         counts: Claims,
     ) -> Option<&str> {
-        let claims = |object: &Object| {
+        let claims = |object: &SnapshotObject| {
             let config = object.resource.plugins().get(plugin).map(|plugin| &plugin.config);
             config.and_then(|config| values(fields, config)).as_ref() == Some(wanted)
         };
@@ -88,7 +88,7 @@ impl Snapshot {
     }
 
     /// The object under that key, in force or waiting.
-    fn written_at(&self, key: &ObjectKey) -> Option<&Object> {
+    fn written_at(&self, key: &ObjectKey) -> Option<&SnapshotObject> {
         debug_assert!(matches!(key.kind, ObjectKind::Consumer | ObjectKind::Credential));
         let waiting = self.faulty_at(key).and_then(|faulty| faulty.waiting.as_deref());
         waiting.or_else(|| self.get(key).map(|object| &**object))

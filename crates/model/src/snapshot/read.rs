@@ -7,7 +7,7 @@ use std::thread;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{SnapshotChange, Object, closed};
+use super::{SnapshotChange, SnapshotObject, closed};
 use crate::catalog::Catalog;
 use crate::check::Checked;
 use crate::{ConfigFault, Id, ObjectKey, ObjectKind, ObjectRefusal, WrittenObject, check};
@@ -18,9 +18,9 @@ pub(super) enum ObjectCandidate {
     /// Nothing.
     Deleted,
     /// An object that is good on its own.
-    Good(Arc<Object>),
+    Good(Arc<SnapshotObject>),
     /// The written text cannot be used; with the form that keeps its place, if it can be read.
-    Bad(WrittenObject, ObjectRefusal, Option<Arc<Object>>),
+    Bad(WrittenObject, ObjectRefusal, Option<Arc<SnapshotObject>>),
 }
 
 /// Checks every change on its own, in order; many of them on several threads.
@@ -60,7 +60,7 @@ fn one(catalog: &Catalog, change: &SnapshotChange) -> ObjectCandidate {
     match read(catalog, &written.key, &value) {
         Ok((Checked { resource, warnings }, skipped)) => {
             let written = written.clone();
-            ObjectCandidate::Good(Arc::new(Object::new(written, resource, skipped, warnings)))
+            ObjectCandidate::Good(Arc::new(SnapshotObject::new(written, resource, skipped, warnings)))
         }
         Err(refusal) => {
             let closed = closed::form(catalog, written, &value);

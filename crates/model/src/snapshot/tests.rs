@@ -445,7 +445,7 @@ const OBJECT_BYTES_MAX: usize = 160;
 
 #[test]
 fn an_object_is_small() {
-    assert!(size_of::<Object>() <= OBJECT_BYTES_MAX, "{}", size_of::<Object>());
+    assert!(size_of::<SnapshotObject>() <= OBJECT_BYTES_MAX, "{}", size_of::<SnapshotObject>());
 }
 
 /// Objects that refer to each other, some faulty, some dangling.

@@ -20,10 +20,10 @@ pub(super) struct Input {
     with_service: bool,
     with_consumer: bool,
     /// The texts of objects, by the written form that they were made from.
-    objects: Mutex<HashMap<usize, Object>>,
+    objects: Mutex<HashMap<usize, RenderedObject>>,
 }
 
-struct Object {
+struct RenderedObject {
     /// Kept, so that its address, the key of this entry, belongs to no other text.
     written: Arc<str>,
     text: Arc<str>,
@@ -83,7 +83,7 @@ impl Input {
         if objects.len() >= OBJECTS_MAX {
             objects.clear();
         }
-        objects.insert(key, Object { written: written.clone(), text: text.clone() });
+        objects.insert(key, RenderedObject { written: written.clone(), text: text.clone() });
         text
     }
 }

@@ -29,7 +29,7 @@ fn in_scratch(exchange: &Exchange, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> 
 }
 
 fn write_chosen(out: &mut Vec<u8>, format: &LogFormat, exchange: &Exchange) {
-    let mut object = Object::inside(out);
+    let mut object = JsonObjectWriter::inside(out);
     let route = exchange.route();
     let service = route.and_then(|route| route.service.as_ref()).map(|service| &*service.id);
     let mut names_route = route.is_some();
@@ -53,16 +53,16 @@ fn write_chosen(out: &mut Vec<u8>, format: &LogFormat, exchange: &Exchange) {
 }
 
 /// An object while its members are written.
-struct Object<'o> {
+struct JsonObjectWriter<'o> {
     out: &'o mut Vec<u8>,
     is_empty: bool,
 }
 
-impl<'o> Object<'o> {
+impl<'o> JsonObjectWriter<'o> {
     /// Begins an object at the end of `out`.
-    fn inside(out: &'o mut Vec<u8>) -> Object<'o> {
+    fn inside(out: &'o mut Vec<u8>) -> JsonObjectWriter<'o> {
         out.push(b'{');
-        Object { out, is_empty: true }
+        JsonObjectWriter { out, is_empty: true }
     }
 
     fn end(self) {
@@ -117,7 +117,7 @@ impl<'o> Object<'o> {
             }
             LogField::Object(inside) => {
                 self.name(name);
-                let mut object = Object::inside(self.out);
+                let mut object = JsonObjectWriter::inside(self.out);
                 for (name, field) in &inside.fields {
                     object.add(name, field, exchange);
                 }

@@ -7,7 +7,7 @@ use message::Headers;
 use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
 
 use super::super::{ARGUMENTS_MAX, Bodies, BodyPart, LogFormat, hostname, response_body, start_ms};
-use super::{Object, in_scratch, write_escaped, write_text};
+use super::{JsonObjectWriter, in_scratch, write_escaped, write_text};
 use message::query::{arguments, decode};
 
 /// All parts, the ids of the route and of its service, and further fields that have the name of no part; a request without
@@ -17,7 +17,7 @@ pub(crate) fn full(exchange: &Exchange, bodies: &Bodies, extra: Option<&LogForma
 }
 
 fn write(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies, extra: Option<&LogFormat>) {
-    let mut entry = Object::inside(out);
+    let mut entry = JsonObjectWriter::inside(out);
     entry.name("request");
     request(entry.out, exchange, bodies);
     entry.name("response");
@@ -31,7 +31,7 @@ fn write(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies, extra: Option<
     let consumer = exchange.consumer();
     if let Some(consumer) = consumer {
         entry.name("consumer");
-        let mut inside = Object::inside(entry.out);
+        let mut inside = JsonObjectWriter::inside(entry.out);
         inside.add_text("username", &consumer.username);
         inside.end();
     }
@@ -77,7 +77,7 @@ const PARTS: [&str; 8] =
     ["request", "response", "server", "client_ip", "start_time", "latency", "apisix_latency", "service_id"];
 
 fn request(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies) {
-    let mut request = Object::inside(out);
+    let mut request = JsonObjectWriter::inside(out);
     let uri = exchange.variable(&Variable::Builtin(Builtin::RequestUri));
     request.name("url");
     url(request.out, exchange, uri.as_ref().map(|uri| uri.text()).as_deref().unwrap_or_default());
@@ -95,7 +95,7 @@ fn request(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies) {
 }
 
 fn response(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies) {
-    let mut response = Object::inside(out);
+    let mut response = JsonObjectWriter::inside(out);
     response.add_number("status", exchange.status().into());
     response.name("headers");
     fields(response.out, &exchange.response.headers);
@@ -109,13 +109,13 @@ fn response(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies) {
 }
 
 fn server(out: &mut Vec<u8>) {
-    let mut server = Object::inside(out);
+    let mut server = JsonObjectWriter::inside(out);
     server.add_text("hostname", hostname());
     server.add_text("version", env!("CARGO_PKG_VERSION"));
     server.end();
 }
 
-fn add_body(object: &mut Object<'_>, body: &[u8], part: &BodyPart) {
+fn add_body(object: &mut JsonObjectWriter<'_>, body: &[u8], part: &BodyPart) {
     object.name("body");
     write_text(&body[..body.len().min(part.max_bytes)], object.out);
 }
@@ -135,7 +135,7 @@ fn url(out: &mut Vec<u8>, exchange: &Exchange, uri: &[u8]) {
 
 /// The fields by name in lower case; several of a name are a list.
 fn fields(out: &mut Vec<u8>, headers: &Headers) {
-    let mut object = Object::inside(out);
+    let mut object = JsonObjectWriter::inside(out);
     for (index, field) in headers.iter().enumerate() {
         let is_same = |name: &[u8]| name.eq_ignore_ascii_case(field.name);
         if headers.iter().take(index).any(|other| is_same(other.name)) {
@@ -162,7 +162,7 @@ fn query(out: &mut Vec<u8>, query: &[u8]) {
         (decode(name), (whole.len() != name.len()).then(|| decode(value)))
     };
     let all: Vec<Argument<'_>> = arguments(query).take(ARGUMENTS_MAX).map(argument).collect();
-    let mut object = Object::inside(out);
+    let mut object = JsonObjectWriter::inside(out);
     for (index, (name, value)) in all.iter().enumerate() {
         if all[..index].iter().any(|(other, _)| other == name) {
             continue;
