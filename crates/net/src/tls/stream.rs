@@ -13,7 +13,7 @@ use rustls::Connection;
 
 use super::facts::Facts;
 use crate::env::Stream;
-use input::{End, KEPT_BYTES, PEEK_BYTES, Pull, READ_BYTES};
+use input::{TlsInputEnd, KEPT_BYTES, PEEK_BYTES, Pull, READ_BYTES};
 use output::ENCRYPT_BYTES;
 
 pub(super) use input::with_scratch;
@@ -37,7 +37,7 @@ pub struct TlsStream {
     was_full: bool,
     /// rustls's ciphertext buffer may have grown.
     has_grown: bool,
-    end: Option<End>,
+    end: Option<TlsInputEnd>,
     resets_on_close: Cell<bool>,
 }
 
@@ -142,9 +142,9 @@ impl TlsStream {
         }
         loop {
             match self.end {
-                Some(End::Closed) => return Poll::Ready(Ok(0)),
-                Some(End::Truncated) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-                Some(End::Failed) => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+                Some(TlsInputEnd::Closed) => return Poll::Ready(Ok(0)),
+                Some(TlsInputEnd::Truncated) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
+                Some(TlsInputEnd::Failed) => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
                 None => {}
             }
             let taken = ready!(self.poll_fill(cx, pull, room))?;

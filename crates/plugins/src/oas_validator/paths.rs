@@ -19,11 +19,11 @@ struct PathTrieNode<T> {
     /// Segments with a text beside parameters, such as `{name}.json`.
     mixed: Vec<(Mixed, PathTrieNode<T>)>,
     any: Option<Box<PathTrieNode<T>>>,
-    ends: Vec<End<T>>,
+    ends: Vec<PathEnd<T>>,
 }
 
 /// A path that ends at a step.
-struct End<T> {
+struct PathEnd<T> {
     names: Box<[Box<str>]>,
     value: T,
 }
@@ -69,7 +69,7 @@ impl<T> Paths<T> {
             }
             step = step.next(segment, &mut names)?;
         }
-        step.ends.push(End { names: names.into(), value });
+        step.ends.push(PathEnd { names: names.into(), value });
         Ok(())
     }
 
@@ -124,7 +124,7 @@ impl<T> PathTrieNode<T> {
         segments: &[&'p str],
         values: &mut Vec<&'p str>,
         fits: &dyn Fn(&T) -> bool,
-    ) -> Option<&'t End<T>> {
+    ) -> Option<&'t PathEnd<T>> {
         let Some((segment, rest)) = segments.split_first() else {
             return self.ends.iter().find(|end| fits(&end.value));
         };

@@ -70,7 +70,7 @@ enum Flight {
     Reset,
 }
 
-struct End {
+struct MemoryConnectionEnd {
     address: SocketAddr,
     owner: TaskGroup,
     room_bytes: usize,
@@ -97,9 +97,9 @@ struct End {
     resets_on_close: bool,
 }
 
-impl End {
-    fn new(address: SocketAddr, owner: TaskGroup, room_bytes: u64) -> End {
-        End {
+impl MemoryConnectionEnd {
+    fn new(address: SocketAddr, owner: TaskGroup, room_bytes: u64) -> MemoryConnectionEnd {
+        MemoryConnectionEnd {
             address,
             owner,
             room_bytes: room_bytes as usize,
@@ -141,7 +141,7 @@ pub(super) struct MemoryConnection {
     pub(super) id: u64,
     random: Random,
     link: LinkBehavior,
-    ends: [End; 2],
+    ends: [MemoryConnectionEnd; 2],
     /// Nothing arrives between these times.
     stall_ns: (u64, u64),
     /// Until when an event of each end is already scheduled.
@@ -161,7 +161,7 @@ impl MemoryConnection {
         let mut room = || random.between(link.room_bytes.0, link.room_bytes.1);
         let rooms = [room(), room()];
         let mut ends =
-            [End::new(addresses[0], owners[0], rooms[0]), End::new(addresses[1], owners[1], rooms[1])];
+            [MemoryConnectionEnd::new(addresses[0], owners[0], rooms[0]), MemoryConnectionEnd::new(addresses[1], owners[1], rooms[1])];
         // An event loop may take a fresh socket for readable.
         ends[1].readable = random.chance(50);
         MemoryConnection {

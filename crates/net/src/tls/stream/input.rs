@@ -23,7 +23,7 @@ thread_local! {
 
 /// How the incoming side ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum TlsInputEnd {
     /// By close_notify.
     Closed,
     /// By the end of the stream without close_notify.
@@ -75,7 +75,7 @@ impl TlsStream {
             }
             let count = ready!(read)?;
             if count == 0 {
-                self.end = Some(End::Truncated);
+                self.end = Some(TlsInputEnd::Truncated);
                 return Poll::Ready(Ok(0));
             }
             let fed = self.feed(&scratch[..count], room);
@@ -101,11 +101,11 @@ impl TlsStream {
                 Ok(state) => {
                     self.plaintext_bytes = state.plaintext_bytes_to_read();
                     if state.peer_has_closed() {
-                        self.end = Some(End::Closed);
+                        self.end = Some(TlsInputEnd::Closed);
                     }
                 }
                 Err(error) => {
-                    self.end = Some(End::Failed);
+                    self.end = Some(TlsInputEnd::Failed);
                     if filled == 0 {
                         return Err(error);
                     }
