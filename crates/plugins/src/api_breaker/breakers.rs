@@ -27,14 +27,14 @@ pub(super) struct BreakerThresholds {
 
 /// See the module.
 pub(super) struct Breakers {
-    shards: [Mutex<FastMap<KeyHash, Breaker>>; SHARDS],
+    shards: [Mutex<FastMap<BreakerKeyHash, Breaker>>; SHARDS],
     /// How many keys all shards have.
     keys: AtomicUsize,
     seeds: [u64; 2],
 }
 
 /// A host and a path as they are kept: their hash under two secret seeds, so that memory does not depend on the client.
-type KeyHash = [u64; 2];
+type BreakerKeyHash = [u64; 2];
 
 /// One host and path that has failed.
 #[derive(Clone, Copy, Debug, Default)]
@@ -95,12 +95,12 @@ impl Breakers {
         }
     }
 
-    fn key(&self, host: &[u8], path: &[u8]) -> KeyHash {
+    fn key(&self, host: &[u8], path: &[u8]) -> BreakerKeyHash {
         // The hash of the host is the seed for the path, so that no pair of other texts gives the same bytes.
         self.seeds.map(|seed| hash_bytes(hash_bytes(seed, host), path))
     }
 
-    fn shard(&self, key: KeyHash) -> &Mutex<FastMap<KeyHash, Breaker>> {
+    fn shard(&self, key: BreakerKeyHash) -> &Mutex<FastMap<BreakerKeyHash, Breaker>> {
         &self.shards[key[0] as usize % SHARDS]
     }
 

@@ -12,18 +12,18 @@ use stdx::hash::{FastMap, hash_bytes};
 const SHARDS: usize = 16;
 
 /// A key as it is kept: its hash under two secret seeds, so that memory does not depend on what clients send.
-type KeyHash = [u64; 2];
+type LimitConnKeyHash = [u64; 2];
 
 /// See the module.
 pub(super) struct Counts {
-    shards: [Mutex<FastMap<KeyHash, u64>>; SHARDS],
+    shards: [Mutex<FastMap<LimitConnKeyHash, u64>>; SHARDS],
     seeds: [u64; 2],
 }
 
 /// The place of one request in progress.
 pub(super) struct InProgress {
     counts: Arc<Counts>,
-    key: KeyHash,
+    key: LimitConnKeyHash,
 }
 
 impl Default for Counts {
@@ -49,7 +49,7 @@ impl Counts {
         Some((InProgress { counts: self.clone(), key }, *count))
     }
 
-    fn shard(&self, key: KeyHash) -> &Mutex<FastMap<KeyHash, u64>> {
+    fn shard(&self, key: LimitConnKeyHash) -> &Mutex<FastMap<LimitConnKeyHash, u64>> {
         &self.shards[key[0] as usize % SHARDS]
     }
 

@@ -61,10 +61,10 @@ pub(crate) struct KeyTable<V> {
 }
 
 /// A key as it is kept: its hash under two secret seeds, so that memory does not depend on what clients send.
-type KeyHash = [u64; 2];
+type KeyTableHash = [u64; 2];
 
 struct Shard<V> {
-    states: FastMap<KeyHash, V>,
+    states: FastMap<KeyTableHash, V>,
     /// The size at which states that are over are removed next.
     sweep_at: usize,
 }
