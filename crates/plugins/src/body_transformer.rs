@@ -138,7 +138,7 @@ struct BodyTransformer {
 
 /// Facts of the messages before other plugins change them.
 #[derive(Default)]
-struct Visit {
+struct BodyTransformerState {
     request: Option<ReceivedMessage>,
     response: Option<ReceivedMessage>,
 }
@@ -209,7 +209,7 @@ impl BodyTransformer {
     /// The new body of the response in `exchange`.
     fn response(&self, exchange: &Exchange, body: &[u8]) -> Option<Result<Vec<u8>, TransformationFault>> {
         let transformation = self.response.as_ref()?;
-        let message = exchange.peek_state::<Visit>()?.response.as_ref()?;
+        let message = exchange.peek_state::<BodyTransformerState>()?.response.as_ref()?;
         if !message.codings.is_empty() && !body.is_empty() {
             let codings = String::from_utf8_lossy(&message.codings);
             let reason = format!("response body decode: the upstream has compressed it ({codings})");
@@ -228,7 +228,7 @@ impl Plugin for BodyTransformer {
                 _ => request.format,
             };
             let message = ReceivedMessage::new(format, content_type, b"");
-            exchange.state::<Visit>().request = Some(message);
+            exchange.state::<BodyTransformerState>().request = Some(message);
         }
         Flow::Continue
     }
@@ -245,7 +245,7 @@ impl Plugin for BodyTransformer {
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
-        let message = exchange.peek_state::<Visit>().and_then(|visit| visit.request.as_ref());
+        let message = exchange.peek_state::<BodyTransformerState>().and_then(|visit| visit.request.as_ref());
         let (Some(request), Some(message)) = (&self.request, message) else { return Flow::Continue };
         let body = exchange.request_body().filter(|body| !body.is_empty());
         let bytes = body.map_or(0, <[u8]>::len);
@@ -271,10 +271,10 @@ impl Plugin for BodyTransformer {
             if is_event_stream(headers) || (is_local && !message.codings.is_empty()) {
                 // It has no end, or cannot be decoded: it stays as it is, so that its head has to describe it
                 // still.
-                exchange.state::<Visit>().response = None;
+                exchange.state::<BodyTransformerState>().response = None;
                 return ResponseStep::Done;
             }
-            exchange.state::<Visit>().response = Some(message);
+            exchange.state::<BodyTransformerState>().response = Some(message);
             for name in ["Content-Encoding", "Last-Modified", "ETag"] {
                 exchange.response.headers.remove(name);
             }
@@ -283,7 +283,7 @@ impl Plugin for BodyTransformer {
     }
 
     fn wants_response_body(&self, exchange: &Exchange) -> BodyNeed {
-        match exchange.peek_state::<Visit>().and_then(|visit| visit.response.as_ref()) {
+        match exchange.peek_state::<BodyTransformerState>().and_then(|visit| visit.response.as_ref()) {
             Some(_) => BodyNeed::Buffer { limit_bytes: self.response_bytes_max },
             None => BodyNeed::None,
         }

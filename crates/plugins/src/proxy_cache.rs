@@ -123,7 +123,7 @@ use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
 use key::{Flag, KeyTemplate};
 use rules::{Lifetime, CacheRules};
-use visit::Visit;
+use visit::ProxyCacheState;
 use zone::Zone;
 
 pub(crate) use keyed::{KeyedCache, KeyedSettings, Purgeable, PurgeableCaches};
@@ -332,7 +332,7 @@ impl ProxyCache {
 
     /// Tells the client the part of the cache in the response.
     fn show_status(&self, exchange: &mut Exchange) {
-        let status = exchange.peek_state::<Visit>().and_then(|visit| visit.status);
+        let status = exchange.peek_state::<ProxyCacheState>().and_then(|visit| visit.status);
         if let Some(status) = status {
             exchange.decision.cache_status = Some(status.word());
             let headers = &mut exchange.response.headers;
@@ -347,7 +347,7 @@ impl ProxyCache {
 
     /// Ends the visit of a request, and counts it.
     fn end(&self, exchange: &Exchange) {
-        let Some(visit) = exchange.peek_state::<Visit>() else { return };
+        let Some(visit) = exchange.peek_state::<ProxyCacheState>() else { return };
         // Requests that wait for this one go on; it has ended without an entry.
         drop(visit.leader.take());
         if let Some(outcome) = visit.background {

@@ -15,7 +15,7 @@ use super::counters::CacheStatus;
 use super::directives::Directives;
 use super::entry::CacheEntry;
 use super::flight::FlightRole;
-use super::visit::{Visit, now_s};
+use super::visit::{ProxyCacheState, now_s};
 use super::zone::ZoneLookup;
 
 /// Milliseconds between two lines about background requests that failed.
@@ -110,7 +110,7 @@ impl ProxyCache {
         let mut leader = Some(leader);
         let mut begin = |detached: &mut Exchange| {
             ask_for_whole(detached);
-            let visit = detached.state::<Visit>();
+            let visit = detached.state::<ProxyCacheState>();
             visit.leader.set(leader.take());
             visit.background = Some(Outcome::default());
             self.go_on(detached, key.clone(), Some(entry.clone()), CacheStatus::Expired, false);
@@ -144,13 +144,13 @@ impl ProxyCache {
             _ if self.store(exchange, key) => Outcome::Replaced,
             _ => Outcome::Refused,
         };
-        exchange.state::<Visit>().background = Some(outcome);
+        exchange.state::<ProxyCacheState>().background = Some(outcome);
         (outcome != Outcome::Replaced).then(no_body)
     }
 
     /// Counts a background request that has ended with `outcome` as far as its response tells, and keeps the next one
     /// waiting if it was in vain.
-    pub(super) fn background_ended(&self, exchange: &Exchange, visit: &Visit, outcome: Outcome) {
+    pub(super) fn background_ended(&self, exchange: &Exchange, visit: &ProxyCacheState, outcome: Outcome) {
         let is_cut = outcome == Outcome::Replaced && exchange.failure.is_some();
         let is_too_long = exchange.copies.tap_refusal.as_ref().is_some_and(|refusal| refusal.get());
         let outcome = match outcome {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use super::counters::CacheStatus;
 use super::key::{GivenKey, KeyTemplate, framed};
 use super::rules::{Lifetime, CacheRules};
-use super::visit::Visit;
+use super::visit::ProxyCacheState;
 use super::zone::Zone;
 use super::zones::Zones;
 use super::{ProxyCache, Strategy, looks_late};
@@ -125,7 +125,7 @@ impl KeyedCache {
 
     /// Notes that the request goes past the cache.
     pub(crate) fn pass_by(&self, exchange: &mut Exchange) {
-        exchange.state::<Visit>().status = Some(CacheStatus::Bypass);
+        exchange.state::<ProxyCacheState>().status = Some(CacheStatus::Bypass);
     }
 
     /// The stored reply in place of the upstream's response or failure, if there is one.

@@ -17,7 +17,7 @@ use super::fill::Fill;
 use super::rules::{StorageRefusal, has_end};
 use super::serve;
 use super::vary::fields_of;
-use super::visit::{Visit, now_s};
+use super::visit::{ProxyCacheState, now_s};
 use super::zone::signature;
 
 impl ProxyCache {
@@ -27,7 +27,7 @@ impl ProxyCache {
         exchange: &mut Exchange,
         failure: &Failure,
     ) -> Option<Box<StoredReply>> {
-        if exchange.peek_state::<Visit>().is_some_and(|visit| visit.background.is_some()) {
+        if exchange.peek_state::<ProxyCacheState>().is_some_and(|visit| visit.background.is_some()) {
             return None;
         }
         // A client that went away, or sent a faulty request, gets no stored response.
@@ -39,7 +39,7 @@ impl ProxyCache {
 
     fn stale_if_error(&self, exchange: &mut Exchange) -> Option<Box<StoredReply>> {
         let now_s = now_s(exchange);
-        let visit = exchange.state::<Visit>();
+        let visit = exchange.state::<ProxyCacheState>();
         let entry = visit.stale.clone()?;
         if !entry.times.may_be_stale(now_s, entry.times.if_error_s) {
             return None;
@@ -54,7 +54,7 @@ impl ProxyCache {
     pub(super) fn instead_of_response(&self, exchange: &mut Exchange) -> Option<Box<StoredReply>> {
         let status = exchange.response.status;
         let (key, stores, revalidates, is_unsafe, is_background) = {
-            let visit = exchange.peek_state::<Visit>()?;
+            let visit = exchange.peek_state::<ProxyCacheState>()?;
             let is_background = visit.background.is_some();
             (visit.key.clone()?, visit.stores, visit.revalidates, visit.is_unsafe, is_background)
         };
@@ -85,7 +85,7 @@ impl ProxyCache {
     /// The upstream has confirmed the stale entry.
     pub(super) fn confirmed(&self, exchange: &mut Exchange, key: &Arc<[u8]>) -> Option<Box<StoredReply>> {
         let now_s = now_s(exchange);
-        let visit = exchange.state::<Visit>();
+        let visit = exchange.state::<ProxyCacheState>();
         let entry = visit.stale.take()?;
         visit.status = Some(CacheStatus::Revalidated);
         let conditions = visit.conditions.take();
@@ -122,7 +122,7 @@ impl ProxyCache {
 
     /// Begins to store a response; false if it is not stored.
     pub(super) fn store(&self, exchange: &mut Exchange, key: Arc<[u8]>) -> bool {
-        let visit = exchange.state::<Visit>();
+        let visit = exchange.state::<ProxyCacheState>();
         let (leader, is_bypassed) = (visit.leader.take(), visit.status == Some(CacheStatus::Bypass));
         let has_stale = visit.stale.is_some();
         let response = &exchange.response;
@@ -174,13 +174,13 @@ impl ProxyCache {
 
 /// The values of `fields` that the entry was looked for with.
 fn asked_signature(exchange: &Exchange, fields: &[Box<str>]) -> Vec<u8> {
-    let asked = exchange.peek_state::<Visit>().and_then(|visit| visit.asked.as_deref());
+    let asked = exchange.peek_state::<ProxyCacheState>().and_then(|visit| visit.asked.as_deref());
     signature(fields, asked.unwrap_or(&exchange.request.headers))
 }
 
 /// The answer to a client with conditions, which were taken out of its request for a response that is not stored after all.
 fn not_modified(exchange: &mut Exchange) -> Option<Box<StoredReply>> {
-    let conditions = exchange.state::<Visit>().conditions.take()?;
+    let conditions = exchange.state::<ProxyCacheState>().conditions.take()?;
     let response = &mut exchange.response;
     if response.status != 200 || !conditions.hold(&response.headers) {
         return None;

@@ -20,7 +20,7 @@ use super::zone::ZoneLookup;
 
 /// The state of a request.
 #[derive(Default)]
-pub(super) struct Visit {
+pub(super) struct ProxyCacheState {
     /// The part of the cache in the response; none if it has no part in the response.
     pub(super) status: Option<CacheStatus>,
     /// Others wait for this request.
@@ -65,7 +65,7 @@ impl ProxyCache {
             let is_safe = matches!(method, Method::Get | Method::Head | Method::Options);
             let key = (!is_safe).then(|| self.key_of(exchange, Method::Get));
             let status = if self.in_memory { CacheStatus::Miss } else { CacheStatus::Bypass };
-            let visit = exchange.state::<Visit>();
+            let visit = exchange.state::<ProxyCacheState>();
             (visit.status, visit.is_unsafe, visit.key) = (Some(status), !is_safe, key);
             return Flow::Continue;
         }
@@ -85,7 +85,7 @@ impl ProxyCache {
     fn bypass<'a>(&self, exchange: &mut Exchange, is_configured: bool) -> Flow<'a> {
         let stores = !self.in_memory && is_configured && exchange.request.method != Method::Head;
         let key = stores.then(|| self.key_of(exchange, exchange.request.method));
-        let visit = exchange.state::<Visit>();
+        let visit = exchange.state::<ProxyCacheState>();
         (visit.status, visit.stores, visit.key) = (Some(CacheStatus::Bypass), stores, key);
         Flow::Continue
     }
@@ -135,7 +135,7 @@ impl ProxyCache {
         status: CacheStatus,
         now_s: u64,
     ) -> Flow<'a> {
-        exchange.state::<Visit>().status = Some(status);
+        exchange.state::<ProxyCacheState>().status = Some(status);
         match serve::reply(exchange, &entry, None, false, now_s) {
             Some(reply) => Flow::Stored(reply),
             None => Flow::Wait(Box::pin(async move {
@@ -182,7 +182,7 @@ impl ProxyCache {
             ZoneLookup::Nothing => (None, CacheStatus::Miss, false),
         };
         if request.only_if_cached {
-            exchange.state::<Visit>().status = Some(status);
+            exchange.state::<ProxyCacheState>().status = Some(status);
             return Flow::reply(BufferedReply::status(504));
         }
         if let Some(entry) = &stale
@@ -198,7 +198,7 @@ impl ProxyCache {
         }
         match self.zone.join(&key, &exchange.request.headers) {
             FlightRole::Lead(leader) => {
-                exchange.state::<Visit>().leader.set(Some(leader));
+                exchange.state::<ProxyCacheState>().leader.set(Some(leader));
                 self.go_on(exchange, key, stale, status, false);
                 Flow::Continue
             }
@@ -234,7 +234,7 @@ impl ProxyCache {
             let (stale, status) = match self.zone.find(&key, &exchange.request.headers, now_s) {
                 ZoneLookup::Entry(entry) => match verdict(&entry, &request, now_s) {
                     EntryUsability::Fresh | EntryUsability::Allowed => {
-                        exchange.state::<Visit>().status = Some(CacheStatus::Hit);
+                        exchange.state::<ProxyCacheState>().status = Some(CacheStatus::Hit);
                         match self.open_or_reply(exchange, &entry, now_s).await {
                             Some(reply) => return PhaseDecision::Stored(reply),
                             None => (None, CacheStatus::Miss),
@@ -250,7 +250,7 @@ impl ProxyCache {
                 ZoneLookup::Nothing => (None, CacheStatus::Miss),
             };
             if leader.is_some() || passes {
-                exchange.state::<Visit>().leader.set(leader);
+                exchange.state::<ProxyCacheState>().leader.set(leader);
                 self.go_on(exchange, key, stale, status, keeps_conditions);
                 return PhaseDecision::Continue;
             }
@@ -297,7 +297,7 @@ impl ProxyCache {
                 }
             }
         }
-        let visit = exchange.state::<Visit>();
+        let visit = exchange.state::<ProxyCacheState>();
         visit.status = Some(status);
         visit.stores = method != Method::Head;
         (visit.key, visit.stale, visit.conditions) = (Some(key), stale, conditions);

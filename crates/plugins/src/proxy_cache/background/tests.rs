@@ -77,7 +77,7 @@ impl Cached {
         assert!(plugin.upstream_response(&mut first, None).is_none());
         first.note_upstream_body(b"first");
         first.note_upstream_end();
-        let key = first.peek_state::<Visit>().and_then(|visit| visit.key.clone()).unwrap();
+        let key = first.peek_state::<ProxyCacheState>().and_then(|visit| visit.key.clone()).unwrap();
         let zone = Zones::of(&scene.states()).open("memory_cache", false).unwrap();
         Cached { scene, plugin, kept, zone, key }
     }
@@ -105,7 +105,7 @@ impl Cached {
         let flow = self.plugin.access(&mut exchange);
         let is_forwarded = matches!(flow, Flow::Continue);
         drop(flow);
-        let status = exchange.peek_state::<Visit>().and_then(|visit| visit.status);
+        let status = exchange.peek_state::<ProxyCacheState>().and_then(|visit| visit.status);
         let word = status.map_or("-", CacheStatus::word);
         if is_forwarded { word.to_lowercase() } else { word.to_owned() }
     }

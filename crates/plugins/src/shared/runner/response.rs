@@ -25,7 +25,7 @@ pub(super) const REFUSED: u16 = 503;
 
 /// The call of one response.
 #[derive(Default)]
-struct Visit {
+struct ResponseCall {
     /// A call in which the runner waits for the body.
     waiting: Option<RunnerCall>,
     /// The new body.
@@ -50,12 +50,12 @@ pub(crate) fn head<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> Respon
         caller.count();
         match RunnerTimeBudget::new(caller).spend(begin(caller, exchange)).await {
             Ok(Begun::Answered(None)) => {}
-            Ok(Begun::Answered(body)) => exchange.state::<Visit>().replaced = body,
-            Ok(Begun::WantsBody(call)) => exchange.state::<Visit>().waiting = Some(call),
+            Ok(Begun::Answered(body)) => exchange.state::<ResponseCall>().replaced = body,
+            Ok(Begun::WantsBody(call)) => exchange.state::<ResponseCall>().waiting = Some(call),
             Err(error) if caller.failed(exchange, &error) => {}
             Err(_) => {
                 refuse(exchange);
-                exchange.state::<Visit>().replaced = Some(Vec::new());
+                exchange.state::<ResponseCall>().replaced = Some(Vec::new());
             }
         }
     }))
@@ -63,9 +63,9 @@ pub(crate) fn head<'a>(caller: &'a Caller, exchange: &'a mut Exchange) -> Respon
 
 /// The need of the body.
 pub(crate) fn need(exchange: &Exchange) -> BodyNeed {
-    match exchange.peek_state::<Visit>() {
-        Some(Visit { waiting: Some(_), .. }) => BodyNeed::Buffer { limit_bytes: BODY_BYTES_MAX },
-        Some(Visit { replaced: Some(_), .. }) => BodyNeed::Stream,
+    match exchange.peek_state::<ResponseCall>() {
+        Some(ResponseCall { waiting: Some(_), .. }) => BodyNeed::Buffer { limit_bytes: BODY_BYTES_MAX },
+        Some(ResponseCall { replaced: Some(_), .. }) => BodyNeed::Stream,
         _ => BodyNeed::None,
     }
 }
@@ -77,10 +77,10 @@ pub(crate) fn body<'a>(
     body: &'a mut Vec<u8>,
     portion: Portion,
 ) -> ResponseStep<'a> {
-    if exchange.peek_state::<Visit>().is_none() {
+    if exchange.peek_state::<ResponseCall>().is_none() {
         return ResponseStep::Done;
     }
-    let visit = exchange.state::<Visit>();
+    let visit = exchange.state::<ResponseCall>();
     if let Some(replaced) = &mut visit.replaced {
         body.clear();
         if portion == Portion::Last {
