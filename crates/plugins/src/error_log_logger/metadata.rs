@@ -10,7 +10,7 @@ use crate::shared::logger::{byte_stream, collector};
 
 words! {
     /// The least severe line that is reported.
-    pub(super) enum Level {
+    pub(super) enum ErrorLogLevel {
         /// As ERR.
         Stderr = "STDERR",
         /// As ERR.
@@ -126,7 +126,7 @@ attributes! {
         /// The name of the queue in metrics and messages.
         name: Box<str> = "error-log-logger".into();
         /// The least severe line that is reported.
-        level: Level = Level::Warn;
+        level: ErrorLogLevel = ErrorLogLevel::Warn;
         /// Seconds until the destination has to have taken a batch.
         timeout: u64 = 3, { "minimum": 1 };
         /// Seconds a connection is kept without use.
@@ -196,16 +196,16 @@ impl ErrorLogLoggerMetadata {
     }
 }
 
-impl Level {
+impl ErrorLogLevel {
     /// The level of the gateway's own log; it has none above `error` and none between `info` and `warn`.
     pub(super) fn severity(self) -> Severity {
         match self {
-            Level::Stderr | Level::Emerg | Level::Alert | Level::Crit | Level::Err | Level::Error => {
+            ErrorLogLevel::Stderr | ErrorLogLevel::Emerg | ErrorLogLevel::Alert | ErrorLogLevel::Crit | ErrorLogLevel::Err | ErrorLogLevel::Error => {
                 Severity::Error
             }
-            Level::Warn => Severity::Warning,
-            Level::Notice | Level::Info => Severity::Info,
-            Level::Debug => Severity::Debug,
+            ErrorLogLevel::Warn => Severity::Warning,
+            ErrorLogLevel::Notice | ErrorLogLevel::Info => Severity::Info,
+            ErrorLogLevel::Debug => Severity::Debug,
         }
     }
 }

@@ -27,10 +27,10 @@ pub(super) enum Pour {
 }
 
 /// The buckets of all keys.
-pub(super) struct Buckets(KeyTable<Level>);
+pub(super) struct Buckets(KeyTable<BucketLevel>);
 
 /// The level of the bucket of one key.
-struct Level {
+struct BucketLevel {
     excess: f64,
     last_ms: u64,
     /// When the bucket is as good as a new one.
@@ -59,12 +59,12 @@ impl Buckets {
 
     /// Pours one request into the bucket of `key`.
     pub(super) fn pour(&self, key: &[u8], rules: &Bucket, now_ms: u64) -> Pour {
-        let fresh = || Level { excess: -REQUEST, last_ms: now_ms, ends_ms: now_ms, standing: KeyStanding::Open };
+        let fresh = || BucketLevel { excess: -REQUEST, last_ms: now_ms, ends_ms: now_ms, standing: KeyStanding::Open };
         self.0.with(key, now_ms, fresh, |level| level.pour(rules, now_ms))
     }
 }
 
-impl Level {
+impl BucketLevel {
     fn pour(&mut self, rules: &Bucket, now_ms: u64) -> Pour {
         let elapsed_ms = now_ms.saturating_sub(self.last_ms) as f64;
         let excess = (self.excess - rules.rate * elapsed_ms / 1_000.0 + REQUEST).max(0.0);
@@ -82,7 +82,7 @@ impl Level {
     }
 }
 
-impl KeyState for Level {
+impl KeyState for BucketLevel {
     fn is_over(&self, now_ms: u64) -> bool {
         self.ends_ms <= now_ms
     }
@@ -125,11 +125,11 @@ mod tests {
     #[test]
     fn bucket_is_over_when_it_equals_a_new_one() {
         let rules = Bucket::new(2.0, 5.0);
-        let mut level = Level { excess: -REQUEST, last_ms: 0, ends_ms: 0, standing: KeyStanding::Open };
+        let mut level = BucketLevel { excess: -REQUEST, last_ms: 0, ends_ms: 0, standing: KeyStanding::Open };
         assert_eq!(level.pour(&rules, 0), Pour::After { delay_ms: 0 });
         assert_eq!(level.pour(&rules, 0), Pour::After { delay_ms: 500 });
         assert!(!level.is_over(999));
         assert!(level.is_over(1_000));
-        assert_eq!(size_of::<Level>(), 32);
+        assert_eq!(size_of::<BucketLevel>(), 32);
     }
 }

@@ -28,14 +28,14 @@ pub(super) struct RedisReply<'r> {
 pub(super) struct ReplyReader {
     state: ReplyReaderState,
     /// The values that are missing at each level.
-    levels: Vec<Level>,
+    levels: Vec<ReplyLevel>,
     is_push: bool,
     word: Vec<u8>,
     number: Option<i64>,
 }
 
 #[derive(Debug)]
-struct Level {
+struct ReplyLevel {
     left: u64,
     /// Elements so far.
     index: u64,
@@ -159,7 +159,7 @@ impl ReplyReader {
                 self.open(count, true, complete)?;
             }
             b':' => {
-                if let [Level { index: 2, .. }] = self.levels[..] {
+                if let [ReplyLevel { index: 2, .. }] = self.levels[..] {
                     self.number = str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
                 }
                 self.end_value(complete);
@@ -186,7 +186,7 @@ impl ReplyReader {
                 if self.levels.len() == DEPTH_MAX {
                     return Err(format!("a reply has more than {DEPTH_MAX} levels").into());
                 }
-                self.levels.push(Level { left, index: 0, is_attribute });
+                self.levels.push(ReplyLevel { left, index: 0, is_attribute });
             }
             _ if is_attribute => {}
             _ => self.end_value(complete),
@@ -215,8 +215,8 @@ impl ReplyReader {
 }
 
 /// Whether the value is the first one of the outermost aggregate.
-fn is_word(levels: &[Level]) -> bool {
-    matches!(levels, [Level { index: 0, is_attribute: false, .. }])
+fn is_word(levels: &[ReplyLevel]) -> bool {
+    matches!(levels, [ReplyLevel { index: 0, is_attribute: false, .. }])
 }
 
 #[cfg(test)]
