@@ -169,10 +169,10 @@ fn read_body(call: &ScriptCall<'_>, reply: &BufferedReply) -> mlua::Result<Lua> 
     call.lua().create_string(&*reply.body).map(Lua::String)
 }
 
-type Values = (u16, Lua, Option<Table>);
+type ExitFunctionValues = (u16, Lua, Option<Table>);
 
 /// The values that a function has returned, `status` where it gives none.
-fn checked(status: u16, result: MultiValue) -> mlua::Result<Values> {
+fn checked(status: u16, result: MultiValue) -> mlua::Result<ExitFunctionValues> {
     let mut result = result.into_iter();
     let status = match result.next().unwrap_or_default() {
         Lua::Nil => Some(status),

@@ -24,14 +24,14 @@ pub(crate) struct SharedStore {
 /// The data of one plugin.
 #[derive(Default)]
 pub(crate) struct Data {
-    values: Mutex<Values>,
+    values: Mutex<SharedValues>,
 }
 
 /// A value and the number of its last change.
 type Versioned = (Arc<[u8]>, u32);
 
 #[derive(Default)]
-struct Values {
+struct SharedValues {
     by_key: FastMap<Box<[u8]>, Versioned>,
     bytes: usize,
     last_cas: u32,

@@ -26,7 +26,7 @@ where
     ) -> fmt::Result {
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
-        let mut values = Values::default();
+        let mut values = EventFields::default();
         event.record(&mut values);
         let metadata = event.metadata();
         let mut object = Map::new();
@@ -43,18 +43,18 @@ where
 
 /// The message and the other fields of an event.
 #[derive(Default)]
-struct Values {
+struct EventFields {
     message: String,
     fields: Map<String, Value>,
 }
 
-impl Values {
+impl EventFields {
     fn insert(&mut self, field: &Field, value: impl Into<Value>) {
         self.fields.insert(field.name().to_owned(), value.into());
     }
 }
 
-impl Visit for Values {
+impl Visit for EventFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let text = format!("{value:?}");
         if field.name() == "message" {
