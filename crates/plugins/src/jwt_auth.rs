@@ -63,7 +63,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
 use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
 use crate::shared::config;
-use crate::shared::jwt::{ClaimRules, TimeClaim, Token, TokenFault, VerifiedTokens};
+use crate::shared::jwt::{ClaimRules, TimeClaim, JsonWebToken, TokenFault, VerifiedTokens};
 use credential::Credential;
 
 /// The declaration of this plugin.
@@ -123,7 +123,7 @@ type Presented<'e> = (Cow<'e, [u8]>, TokenLocation);
 /// A token that was verified.
 struct VerifiedJwt {
     consumer: Arc<Consumer>,
-    token: Rc<Token>,
+    token: Rc<JsonWebToken>,
     place: TokenLocation,
 }
 

@@ -9,7 +9,7 @@ use message::Method;
 use tokio::sync::Mutex;
 
 use super::account::Account;
-use super::token::{Signer, Token, claims};
+use super::token::{Signer, GoogleAccessToken, claims};
 use crate::shared::api_call::form;
 use crate::shared::logger::collector::{Calling, Collector, json_list};
 
@@ -26,7 +26,7 @@ pub(crate) struct CloudLogging {
     token_uri: Box<str>,
     scope: Box<str>,
     /// Locked while a token is asked for, so that batches that are sent at the same time ask once.
-    token: Mutex<Option<Token>>,
+    token: Mutex<Option<GoogleAccessToken>>,
 }
 
 impl CloudLogging {
@@ -72,7 +72,7 @@ impl CloudLogging {
             let (status, told) = (answer.status(), answer.told());
             return Err(format!("failed to refresh google oauth access token: status {status}, {told}"));
         }
-        let token = Token::read(&answer.response.body, now_s)?;
+        let token = GoogleAccessToken::read(&answer.response.body, now_s)?;
         let authorization = token.authorization.clone();
         *kept = Some(token);
         Ok(authorization)

@@ -50,25 +50,25 @@ pub(super) fn claims(email: &str, audience: &str, scope: &str, now_s: u64) -> Va
 
 /// A token as the endpoint hands it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Token {
+pub(super) struct GoogleAccessToken {
     /// The value of Authorization.
     pub(super) authorization: String,
     expires_s: u64,
 }
 
-impl Token {
+impl GoogleAccessToken {
     /// Reads the response of the endpoint at `now_s`.
     ///
     /// # Errors
     /// The missing part, without the token.
-    pub(super) fn read(body: &[u8], now_s: u64) -> Result<Token, String> {
+    pub(super) fn read(body: &[u8], now_s: u64) -> Result<GoogleAccessToken, String> {
         let body: Value = jsonx::read(body, Bounds::SMALL)
             .map_err(|_| "failed to parse google oauth response data: it is not JSON".to_owned())?;
         let token = body["access_token"].as_str().ok_or("the response has no access_token")?;
         let kind = body["token_type"].as_str().unwrap_or("Bearer");
         // Google hands out tokens for an hour.
         let lifetime_s = body["expires_in"].as_f64().unwrap_or(3_600.0).max(0.0) as u64;
-        Ok(Token { authorization: format!("{kind} {token}"), expires_s: now_s.saturating_add(lifetime_s) })
+        Ok(GoogleAccessToken { authorization: format!("{kind} {token}"), expires_s: now_s.saturating_add(lifetime_s) })
     }
 
     /// Whether it can be used at `now_s`.
@@ -84,15 +84,15 @@ mod tests {
     #[test]
     fn tokens_are_read_and_get_old() {
         let token =
-            Token::read(br#"{"access_token":"a","token_type":"Bearer","expires_in":3600}"#, 100).unwrap();
+            GoogleAccessToken::read(br#"{"access_token":"a","token_type":"Bearer","expires_in":3600}"#, 100).unwrap();
         assert_eq!(token.authorization, "Bearer a");
         assert!(token.is_fresh(100) && token.is_fresh(3_640) && !token.is_fresh(3_641));
         let other =
-            Token::read(br#"{"access_token":"a","token_type":"Custom","expires_in":0}"#, 100).unwrap();
+            GoogleAccessToken::read(br#"{"access_token":"a","token_type":"Custom","expires_in":0}"#, 100).unwrap();
         assert_eq!((&*other.authorization, other.is_fresh(100)), ("Custom a", false));
-        assert_eq!(Token::read(br#"{"access_token":"a"}"#, 0).unwrap().authorization, "Bearer a");
+        assert_eq!(GoogleAccessToken::read(br#"{"access_token":"a"}"#, 0).unwrap().authorization, "Bearer a");
         for body in ["", "{}", "[]", r#"{"access_token":1}"#] {
-            assert!(Token::read(body.as_bytes(), 0).is_err(), "{body}");
+            assert!(GoogleAccessToken::read(body.as_bytes(), 0).is_err(), "{body}");
         }
     }
 }

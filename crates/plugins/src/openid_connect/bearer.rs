@@ -15,7 +15,7 @@ use super::OpenidConnect;
 use super::id_token::unverified;
 use super::keys::algorithm_of;
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::jwt::{Algorithm, ClaimRules, Token, VerifiedTokens};
+use crate::shared::jwt::{Algorithm, ClaimRules, JsonWebToken, VerifiedTokens};
 
 /// The credential of a request.
 pub(super) enum Presented {
@@ -134,7 +134,7 @@ impl OpenidConnect {
     pub(super) async fn verify_with_keys(
         &self,
         local: &Local,
-        token: &Rc<Token>,
+        token: &Rc<JsonWebToken>,
         raw: &str,
     ) -> Result<(), String> {
         let verified = VerifiedTokens::of(local);

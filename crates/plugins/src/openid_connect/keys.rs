@@ -6,7 +6,7 @@ use data_encoding::BASE64URL_NOPAD;
 use jsonx::Bounds;
 use serde_json::Value;
 
-use crate::shared::jwt::{Algorithm, Token, TokenFault, VerifiedTokens, VerifyingKey};
+use crate::shared::jwt::{Algorithm, JsonWebToken, TokenFault, VerifiedTokens, VerifyingKey};
 
 /// The most keys of one provider. Those beyond are not used; a provider has one for each algorithm and a few old ones.
 const KEYS_MAX: usize = 64;
@@ -55,7 +55,7 @@ impl KeySet {
     }
 
     /// Whether the set can hold the key of `token`: it has one with the token's key identifier, or the token names none.
-    pub(super) fn knows(&self, token: &Token) -> bool {
+    pub(super) fn knows(&self, token: &JsonWebToken) -> bool {
         let Some(wanted) = &token.key_id else { return true };
         self.keys.iter().any(|(id, _)| id.as_ref() == Some(wanted))
     }
@@ -67,7 +67,7 @@ impl KeySet {
     pub(super) fn verify(
         &self,
         verified: &VerifiedTokens,
-        token: &Rc<Token>,
+        token: &Rc<JsonWebToken>,
         raw: &str,
     ) -> Result<(), TokenFault> {
         let suits = |id: &Option<Box<str>>| match (&token.key_id, id) {

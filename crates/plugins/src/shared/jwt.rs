@@ -18,7 +18,7 @@ pub(crate) use algorithm::Algorithm;
 pub(crate) use cache::VerifiedTokens;
 pub(crate) use claims::{ClaimRules, TimeClaim};
 pub(crate) use key::VerifyingKey;
-pub(crate) use token::{Token, TokenFault};
+pub(crate) use token::{JsonWebToken, TokenFault};
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use exchange::local::Local;
 
 use super::key::VerifyingKey;
-use super::token::{TOKEN_BYTES_MAX, Token, TokenFault};
+use super::token::{TOKEN_BYTES_MAX, JsonWebToken, TokenFault};
 
 /// The most tokens in one of the two generations of a worker's table.
 const GENERATION_TOKENS_MAX: usize = 4_096;
@@ -32,7 +32,7 @@ struct Generations {
 
 #[derive(Default)]
 struct TokenCacheGeneration {
-    tokens: HashMap<[u8; 32], (Rc<Token>, usize)>,
+    tokens: HashMap<[u8; 32], (Rc<JsonWebToken>, usize)>,
     bytes: usize,
 }
 
@@ -46,7 +46,7 @@ impl VerifiedTokens {
     ///
     /// # Errors
     /// It is malformed or beyond a limit.
-    pub(crate) fn read(&self, raw: &[u8]) -> Result<Rc<Token>, TokenFault> {
+    pub(crate) fn read(&self, raw: &[u8]) -> Result<Rc<JsonWebToken>, TokenFault> {
         if raw.len() > TOKEN_BYTES_MAX {
             return Err(TokenFault::TooLong);
         }
@@ -55,14 +55,14 @@ impl VerifiedTokens {
         if let Some(found) = self.generations.borrow_mut().find(&hash) {
             return Ok(found);
         }
-        Token::parse(raw, hash).map(Rc::new)
+        JsonWebToken::parse(raw, hash).map(Rc::new)
     }
 
     /// Verifies that `key` signed `token`, which was read from `raw`.
     ///
     /// # Errors
     /// The key is not for the token's algorithm, or the signature is wrong.
-    pub(crate) fn verify(&self, token: &Rc<Token>, raw: &[u8], key: &VerifyingKey) -> Result<(), TokenFault> {
+    pub(crate) fn verify(&self, token: &Rc<JsonWebToken>, raw: &[u8], key: &VerifyingKey) -> Result<(), TokenFault> {
         if token.verified_by.get() == key.number() {
             return Ok(());
         }
@@ -82,7 +82,7 @@ impl VerifiedTokens {
 }
 
 impl Generations {
-    fn find(&mut self, digest: &[u8; 32]) -> Option<Rc<Token>> {
+    fn find(&mut self, digest: &[u8; 32]) -> Option<Rc<JsonWebToken>> {
         if let Some((token, _)) = self.young.tokens.get(digest) {
             return Some(token.clone());
         }
@@ -91,7 +91,7 @@ impl Generations {
         Some(token)
     }
 
-    fn insert(&mut self, token: Rc<Token>, bytes: usize) {
+    fn insert(&mut self, token: Rc<JsonWebToken>, bytes: usize) {
         let young = &self.young;
         if young.tokens.len() >= GENERATION_TOKENS_MAX || young.bytes + bytes > GENERATION_BYTES_MAX {
             self.old = std::mem::take(&mut self.young);
@@ -103,7 +103,7 @@ impl Generations {
 }
 
 impl TokenCacheGeneration {
-    fn remove(&mut self, digest: &[u8; 32]) -> Option<(Rc<Token>, usize)> {
+    fn remove(&mut self, digest: &[u8; 32]) -> Option<(Rc<JsonWebToken>, usize)> {
         let (token, bytes) = self.tokens.remove(digest)?;
         self.bytes -= bytes;
         Some((token, bytes))

@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 32;
 const OBJECT_BOUNDS: Bounds = Bounds::SMALL.with_depth(DEPTH_MAX);
 
 /// A token as it was read.
-pub(crate) struct Token {
+pub(crate) struct JsonWebToken {
     /// The algorithm that the header names; none for `none` and for unknown names, which no key verifies.
     pub(super) algorithm: Option<Algorithm>,
     /// The key id of the header.
@@ -103,12 +103,12 @@ fn decode(segment: &[u8]) -> Result<Vec<u8>, TokenFault> {
     BASE64URL_NOPAD.decode(segment).map_err(|_| TokenFault::Encoding)
 }
 
-impl Token {
+impl JsonWebToken {
     /// Reads a token; `digest` is the SHA-256 of it.
     ///
     /// # Errors
     /// It is malformed or beyond a limit.
-    pub(super) fn parse(raw: &[u8], digest: [u8; 32]) -> Result<Token, TokenFault> {
+    pub(super) fn parse(raw: &[u8], digest: [u8; 32]) -> Result<JsonWebToken, TokenFault> {
         if raw.len() > TOKEN_BYTES_MAX {
             return Err(TokenFault::TooLong);
         }
@@ -121,7 +121,7 @@ impl Token {
         if header.contains_key("crit") {
             return Err(TokenFault::Critical);
         }
-        Ok(Token {
+        Ok(JsonWebToken {
             algorithm: Algorithm::from_name(name),
             key_id: header.get("kid").and_then(Value::as_str).map(Into::into),
             claims: Rc::new(claims),

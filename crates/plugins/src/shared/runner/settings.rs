@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::error::CallError;
 use super::place::Runner;
-use super::token::Token;
+use super::token::RunnerToken;
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::outages::Outages;
@@ -69,7 +69,7 @@ pub(crate) struct Caller {
     pub(super) conf: Vec<(Box<str>, Box<str>)>,
     /// The key of the configuration, which no other configuration has.
     pub(super) key: Box<str>,
-    pub(super) token: Token,
+    pub(super) token: RunnerToken,
     /// Requests pass while the runner fails.
     degrades: bool,
     name: &'static str,
@@ -94,7 +94,7 @@ impl Caller {
             conf: conf.map(|plugin| (plugin.name.into(), plugin.value.into())).collect(),
             // Runners keep the token of a key, so that another configuration of the same object needs another key.
             key: format!("{}#{name}#{hash}", build.owner).into(),
-            token: Token::default(),
+            token: RunnerToken::default(),
             degrades: config.allow_degradation,
             name,
             outages: Outages::new(build, name),

@@ -12,7 +12,7 @@ const USED_MS: u64 = EXPIRE_SECONDS * 900;
 
 /// See the module. Workers share it.
 #[derive(Default)]
-pub(super) struct Token {
+pub(super) struct RunnerToken {
     /// The process that gave the token, and the token, in one word so that they always belong together.
     given: AtomicU64,
     /// The time of the monotonic clock until which it is used, in milliseconds; 0: there is none.
@@ -24,7 +24,7 @@ pub(super) struct Token {
     pub(super) renewing: Mutex<()>,
 }
 
-impl Token {
+impl RunnerToken {
     /// The token that the process `process` has given, if it is still used.
     pub(super) fn known(&self, process: u32, now_ms: u64) -> Option<u32> {
         if now_ms >= self.until_ms.load(Ordering::Acquire) {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn token_counts_for_its_process_and_time() {
-        let token = Token::default();
+        let token = RunnerToken::default();
         assert_eq!(token.known(1, 0), None);
         token.keep(1, 7, 1_000);
         assert_eq!(token.known(1, 1_000), Some(7));

@@ -3,8 +3,8 @@
 use super::*;
 use crate::shared::jwt::testing::sign;
 
-fn read(raw: &str) -> Result<Token, TokenFault> {
-    Token::parse(raw.as_bytes(), [0; 32])
+fn read(raw: &str) -> Result<JsonWebToken, TokenFault> {
+    JsonWebToken::parse(raw.as_bytes(), [0; 32])
 }
 
 fn refused(raw: &str) -> Option<TokenFault> {
