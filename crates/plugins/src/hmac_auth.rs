@@ -65,7 +65,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::authentication::places::{self, Doubled};
 use crate::shared::authentication::{Authentication, REALM_PATTERN, AuthenticationRefusal, find_consumer};
 use crate::shared::config;
-use signature::{Algorithm, Parameters};
+use signature::{HmacAlgorithm, Parameters};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -77,7 +77,7 @@ pub(crate) const KIND: PluginKind =
 attributes! {
     struct HmacAuthConfig {
         /// The algorithms that a signature may name.
-        allowed_algorithms: Vec<Algorithm> = Algorithm::ALL.to_vec(), {"minItems": 1};
+        allowed_algorithms: Vec<HmacAlgorithm> = HmacAlgorithm::ALL.to_vec(), {"minItems": 1};
         /// Seconds that Date may be before or after the gateway's clock.
         clock_skew: u64 = 300, {"minimum": 1};
         /// The fields, or @request-target, that every signature must cover.
@@ -117,7 +117,7 @@ fn consumer_schema() -> Value {
 }
 
 struct HmacAuth {
-    algorithms: Vec<Algorithm>,
+    algorithms: Vec<HmacAlgorithm>,
     clock_skew: Duration,
     signed_headers: Vec<Box<str>>,
     /// The longest body that is compared with its digest; none: bodies are not looked at.

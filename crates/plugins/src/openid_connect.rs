@@ -101,7 +101,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::Attribute;
 use crate::shared::config;
-use crate::shared::jwt::{Algorithm, VerifyingKey};
+use crate::shared::jwt::{JwtAlgorithm, VerifyingKey};
 use bearer::{Presented, no_token, presented, take_fields};
 use client::OpenidClient;
 use cookie::Jar;
@@ -138,7 +138,7 @@ struct OpenidConnect {
     /// The configured public key.
     public_keys: Option<KeySet>,
     /// The client secret as a key, for ID tokens that are signed with it.
-    secret_keys: Vec<(Algorithm, VerifyingKey)>,
+    secret_keys: Vec<(JwtAlgorithm, VerifyingKey)>,
     introspection_endpoint: Option<ProviderEndpoint>,
     introspections: Arc<Introspections>,
     renewals: Arc<Renewals>,
@@ -162,7 +162,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let open =
         |session| Sessions::new(build, session, Jar::new(session, &config.client_id, &config.discovery));
     let sessions = config.session.as_ref().filter(|_| !config.bearer_only);
-    let hmac = [Algorithm::Hs256, Algorithm::Hs384, Algorithm::Hs512].map(|algorithm| {
+    let hmac = [JwtAlgorithm::Hs256, JwtAlgorithm::Hs384, JwtAlgorithm::Hs512].map(|algorithm| {
         let secret = config.client_secret.as_deref()?;
         Some((algorithm, VerifyingKey::from_secret(algorithm, secret.as_bytes()).ok()?))
     });

@@ -83,10 +83,10 @@ attributes! {
 struct RequestId {
     header_name: Box<str>,
     include_in_response: bool,
-    algorithm: Algorithm,
+    algorithm: RequestIdAlgorithm,
 }
 
-enum Algorithm {
+enum RequestIdAlgorithm {
     Uuid,
     Nanoid,
     Range { length: usize, characters: Box<[u8]> },
@@ -108,16 +108,16 @@ fn compile(config: &Value) -> Result<RequestId, String> {
         return Err(format!("header_name `{header_name}` cannot be the name of a field"));
     }
     let algorithm = match algorithm {
-        AlgorithmName::Uuid => Algorithm::Uuid,
-        AlgorithmName::Nanoid => Algorithm::Nanoid,
-        AlgorithmName::Ksuid => Algorithm::Ksuid,
-        AlgorithmName::Uuidv7 => Algorithm::UuidV7,
+        AlgorithmName::Uuid => RequestIdAlgorithm::Uuid,
+        AlgorithmName::Nanoid => RequestIdAlgorithm::Nanoid,
+        AlgorithmName::Ksuid => RequestIdAlgorithm::Ksuid,
+        AlgorithmName::Uuidv7 => RequestIdAlgorithm::UuidV7,
         AlgorithmName::RangeId => range(range_id)?,
     };
     Ok(RequestId { header_name, include_in_response, algorithm })
 }
 
-fn range(config: RangeConfig) -> Result<Algorithm, String> {
+fn range(config: RangeConfig) -> Result<RequestIdAlgorithm, String> {
     let length = config.length;
     if length > RANGE_LENGTH_MAX {
         return Err(format!("range_id.length is {length}, the most is {RANGE_LENGTH_MAX}"));
@@ -126,7 +126,7 @@ fn range(config: RangeConfig) -> Result<Algorithm, String> {
     if !characters.iter().all(u8::is_ascii_graphic) {
         return Err("range_id.char_set may hold visible ASCII characters only".to_owned());
     }
-    Ok(Algorithm::Range { length, characters: characters.into() })
+    Ok(RequestIdAlgorithm::Range { length, characters: characters.into() })
 }
 
 impl Plugin for RequestId {
@@ -166,16 +166,16 @@ impl Plugin for RequestId {
     }
 }
 
-impl Algorithm {
+impl RequestIdAlgorithm {
     fn make(&self, unix_ms: u64) -> String {
         match self {
-            Algorithm::Uuid => uuid::Builder::from_random_bytes(random_bytes()).into_uuid().to_string(),
-            Algorithm::Nanoid => {
+            RequestIdAlgorithm::Uuid => uuid::Builder::from_random_bytes(random_bytes()).into_uuid().to_string(),
+            RequestIdAlgorithm::Nanoid => {
                 let bits = u128::from_be_bytes(random_bytes());
                 let digit = |place: u32| char::from(NANOID_ALPHABET[(bits >> (6 * place)) as usize & 0x3f]);
                 (0..NANOID_LENGTH).map(digit).collect()
             }
-            Algorithm::Range { length, characters } => {
+            RequestIdAlgorithm::Range { length, characters } => {
                 let pick = |_| {
                     // The high half of a product: even enough for any set that fits a configuration.
                     let index = (u128::from(random_u64()) * characters.len() as u128) >> 64;
@@ -183,8 +183,8 @@ impl Algorithm {
                 };
                 (0..*length).map(pick).collect()
             }
-            Algorithm::Ksuid => ksuid(unix_ms / 1_000, random_bytes()),
-            Algorithm::UuidV7 => {
+            RequestIdAlgorithm::Ksuid => ksuid(unix_ms / 1_000, random_bytes()),
+            RequestIdAlgorithm::UuidV7 => {
                 let random: [u8; 16] = random_bytes();
                 let random = random.first_chunk().expect("sixteen bytes begin with ten");
                 uuid::Builder::from_unix_timestamp_millis(unix_ms, random).into_uuid().to_string()
@@ -308,8 +308,8 @@ mod tests {
             40,
             "abcdef",
         );
-        assert_eq!(uuid::Uuid::parse_str(&Algorithm::Uuid.make(0)).unwrap().get_version_num(), 4);
-        let sorting = Algorithm::UuidV7.make(0x0123_4567_89ab);
+        assert_eq!(uuid::Uuid::parse_str(&RequestIdAlgorithm::Uuid.make(0)).unwrap().get_version_num(), 4);
+        let sorting = RequestIdAlgorithm::UuidV7.make(0x0123_4567_89ab);
         assert!(sorting.starts_with("01234567-89ab-7"), "{sorting}");
     }
 

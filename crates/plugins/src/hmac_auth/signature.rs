@@ -9,22 +9,22 @@ use crate::shared::attributes::words;
 
 words! {
     /// The algorithms, as clients and configurations name them.
-    pub(super) enum Algorithm {
+    pub(super) enum HmacAlgorithm {
         Sha1 = "hmac-sha1",
         Sha256 = "hmac-sha256",
         Sha512 = "hmac-sha512",
     }
 }
 
-impl Algorithm {
+impl HmacAlgorithm {
     /// Every algorithm, in the order of the contract.
-    pub(super) const ALL: [Algorithm; 3] = [Algorithm::Sha1, Algorithm::Sha256, Algorithm::Sha512];
+    pub(super) const ALL: [HmacAlgorithm; 3] = [HmacAlgorithm::Sha1, HmacAlgorithm::Sha256, HmacAlgorithm::Sha512];
 
     fn hash(self) -> hmac::Algorithm {
         match self {
-            Algorithm::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
-            Algorithm::Sha256 => hmac::HMAC_SHA256,
-            Algorithm::Sha512 => hmac::HMAC_SHA512,
+            HmacAlgorithm::Sha1 => hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY,
+            HmacAlgorithm::Sha256 => hmac::HMAC_SHA256,
+            HmacAlgorithm::Sha512 => hmac::HMAC_SHA512,
         }
     }
 }
@@ -97,7 +97,7 @@ fn line(text: &mut Vec<u8>, parts: &[&[u8]]) {
 /// # Errors
 /// It is no base64 or not that of `message`.
 pub(super) fn verify(
-    algorithm: Algorithm,
+    algorithm: HmacAlgorithm,
     secret: &str,
     message: &[u8],
     signature: &str,

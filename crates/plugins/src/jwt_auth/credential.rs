@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::shared::attributes::Attribute;
 use crate::shared::config::is_reference;
-use crate::shared::jwt::{Algorithm, VerifyingKey};
+use crate::shared::jwt::{JwtAlgorithm, VerifyingKey};
 
 /// The key that verifies a consumer's tokens.
 pub(super) struct Credential {
@@ -20,10 +20,10 @@ pub(super) struct Credential {
 /// The schema as APISIX has it, with `public_key` among the properties.
 pub(super) fn schema() -> Value {
     let names = |symmetric: bool| -> Vec<&str> {
-        let wanted = |algorithm: &Algorithm| algorithm.is_symmetric() == symmetric;
-        Algorithm::ALL.into_iter().filter(wanted).map(Algorithm::word).collect()
+        let wanted = |algorithm: &JwtAlgorithm| algorithm.is_symmetric() == symmetric;
+        JwtAlgorithm::ALL.into_iter().filter(wanted).map(JwtAlgorithm::word).collect()
     };
-    let mut algorithm = Algorithm::schema();
+    let mut algorithm = JwtAlgorithm::schema();
     algorithm["default"] = "HS256".into();
     algorithm["description"] = "The algorithm that the consumer's tokens must name.".into();
     json!({
@@ -92,8 +92,8 @@ pub(super) fn compile(config: &Value) -> Result<Arc<dyn Any + Send + Sync>, Stri
 fn read_key(config: &Value) -> Result<VerifyingKey, String> {
     let text = |name: &str| config.get(name).and_then(Value::as_str);
     let algorithm = match config.get("algorithm") {
-        None => Algorithm::Hs256,
-        Some(written) => Algorithm::read(written.clone()).map_err(|reason| format!("algorithm: {reason}"))?,
+        None => JwtAlgorithm::Hs256,
+        Some(written) => JwtAlgorithm::read(written.clone()).map_err(|reason| format!("algorithm: {reason}"))?,
     };
     if !algorithm.is_symmetric() {
         let public_key = text("public_key").ok_or("missing valid public key")?;

@@ -15,7 +15,7 @@ use super::OpenidConnect;
 use super::id_token::unverified;
 use super::keys::algorithm_of;
 use crate::shared::authentication::places::{self, Doubled};
-use crate::shared::jwt::{Algorithm, ClaimRules, JsonWebToken, VerifiedTokens};
+use crate::shared::jwt::{JwtAlgorithm, ClaimRules, JsonWebToken, VerifiedTokens};
 
 /// The credential of a request.
 pub(super) enum Presented {
@@ -84,7 +84,7 @@ impl OpenidConnect {
             .map_err(|fault| TokenRefusal::told(format!("invalid jwt: {}", fault.reason())))?;
         let name = algorithm_of(raw).unwrap_or_default();
         let expected = self.config.token_signing_alg_values_expected.as_deref();
-        match Algorithm::from_name(&name) {
+        match JwtAlgorithm::from_name(&name) {
             None if name == "none" && self.config.accept_none_alg => {}
             None if name == "none" => {
                 return Err(TokenRefusal::told("token uses 'none' alg but accept_none_alg is not enabled"));

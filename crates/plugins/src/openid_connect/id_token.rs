@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::OpenidConnect;
 use super::keys::algorithm_of;
 use super::provider::Discovery;
-use crate::shared::jwt::{Algorithm, VerifiedTokens};
+use crate::shared::jwt::{JwtAlgorithm, VerifiedTokens};
 
 impl OpenidConnect {
     /// The claims of an ID token of the token endpoint, after signature and claims were checked.
@@ -26,7 +26,7 @@ impl OpenidConnect {
             verified.read(raw.as_bytes()).map_err(|fault| format!("invalid jwt: {}", fault.reason()))?;
         let name = algorithm_of(raw).unwrap_or_default();
         let expected = discovery.id_token_algorithms.as_ref();
-        match Algorithm::from_name(&name) {
+        match JwtAlgorithm::from_name(&name) {
             None if name == "none" && self.config.accept_none_alg => {}
             None if name == "none" => {
                 return Err("token uses \"none\" alg but accept_none_alg is not enabled".to_owned());

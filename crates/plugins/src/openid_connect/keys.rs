@@ -6,7 +6,7 @@ use data_encoding::BASE64URL_NOPAD;
 use jsonx::Bounds;
 use serde_json::Value;
 
-use crate::shared::jwt::{Algorithm, JsonWebToken, TokenFault, VerifiedTokens, VerifyingKey};
+use crate::shared::jwt::{JwtAlgorithm, JsonWebToken, TokenFault, VerifiedTokens, VerifyingKey};
 
 /// The most keys of one provider. Those beyond are not used; a provider has one for each algorithm and a few old ones.
 const KEYS_MAX: usize = 64;
@@ -28,7 +28,7 @@ impl KeySet {
         let listed = document.get("keys").and_then(Value::as_array);
         let listed = listed.ok_or("the JWK set has no list `keys`")?;
         let usable = |jwk: &Value| {
-            let key = VerifyingKey::from_jwk(jwk, Algorithm::asymmetric()).ok()?;
+            let key = VerifyingKey::from_jwk(jwk, JwtAlgorithm::asymmetric()).ok()?;
             Some((jwk.get("kid").and_then(Value::as_str).map(Into::into), key))
         };
         let keys: Vec<_> = listed.iter().filter_map(usable).take(KEYS_MAX).collect();
@@ -45,7 +45,7 @@ impl KeySet {
     pub(super) fn from_pem(pem: &str) -> Result<KeySet, String> {
         let mut keys = Vec::new();
         let mut fault = String::new();
-        for &algorithm in Algorithm::asymmetric() {
+        for &algorithm in JwtAlgorithm::asymmetric() {
             match VerifyingKey::from_text(algorithm, pem) {
                 Ok(key) => keys.push((None, key)),
                 Err(reason) => fault = reason,

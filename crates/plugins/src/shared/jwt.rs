@@ -14,7 +14,7 @@ mod key;
 mod pem;
 mod token;
 
-pub(crate) use algorithm::Algorithm;
+pub(crate) use algorithm::JwtAlgorithm;
 pub(crate) use cache::VerifiedTokens;
 pub(crate) use claims::{ClaimRules, TimeClaim};
 pub(crate) use key::VerifyingKey;

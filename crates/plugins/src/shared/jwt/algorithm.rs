@@ -7,7 +7,7 @@ use crate::shared::attributes::words;
 
 words! {
     /// An algorithm by its name in the header of a token.
-    pub(crate) enum Algorithm {
+    pub(crate) enum JwtAlgorithm {
         Hs256 = "HS256",
         Hs384 = "HS384",
         Hs512 = "HS512",
@@ -60,55 +60,55 @@ impl Curve {
     }
 }
 
-impl Algorithm {
+impl JwtAlgorithm {
     /// Every algorithm.
-    pub(crate) const ALL: [Algorithm; 13] = [
-        Algorithm::Hs256,
-        Algorithm::Hs384,
-        Algorithm::Hs512,
-        Algorithm::Rs256,
-        Algorithm::Rs384,
-        Algorithm::Rs512,
-        Algorithm::Es256,
-        Algorithm::Es384,
-        Algorithm::Es512,
-        Algorithm::Ps256,
-        Algorithm::Ps384,
-        Algorithm::Ps512,
-        Algorithm::EdDsa,
+    pub(crate) const ALL: [JwtAlgorithm; 13] = [
+        JwtAlgorithm::Hs256,
+        JwtAlgorithm::Hs384,
+        JwtAlgorithm::Hs512,
+        JwtAlgorithm::Rs256,
+        JwtAlgorithm::Rs384,
+        JwtAlgorithm::Rs512,
+        JwtAlgorithm::Es256,
+        JwtAlgorithm::Es384,
+        JwtAlgorithm::Es512,
+        JwtAlgorithm::Ps256,
+        JwtAlgorithm::Ps384,
+        JwtAlgorithm::Ps512,
+        JwtAlgorithm::EdDsa,
     ];
 
     /// The algorithms that public keys are used with. HMAC is not among them: a public key must never be its secret.
-    pub(crate) fn asymmetric() -> &'static [Algorithm] {
+    pub(crate) fn asymmetric() -> &'static [JwtAlgorithm] {
         const HMAC: usize = 3;
-        const { Algorithm::ALL.split_at(HMAC).1 }
+        const { JwtAlgorithm::ALL.split_at(HMAC).1 }
     }
 
     /// The algorithm of that name; none for `none` and for unknown names.
-    pub(crate) fn from_name(name: &str) -> Option<Algorithm> {
-        Algorithm::ALL.into_iter().find(|algorithm| algorithm.word() == name)
+    pub(crate) fn from_name(name: &str) -> Option<JwtAlgorithm> {
+        JwtAlgorithm::ALL.into_iter().find(|algorithm| algorithm.word() == name)
     }
 
     /// Whether one secret both signs and verifies.
     pub(crate) fn is_symmetric(self) -> bool {
-        matches!(self, Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512)
+        matches!(self, JwtAlgorithm::Hs256 | JwtAlgorithm::Hs384 | JwtAlgorithm::Hs512)
     }
 
     pub(super) fn scheme(self) -> SignatureScheme {
         match self {
-            Algorithm::Hs256 => SignatureScheme::Hmac(hmac::HMAC_SHA256),
-            Algorithm::Hs384 => SignatureScheme::Hmac(hmac::HMAC_SHA384),
-            Algorithm::Hs512 => SignatureScheme::Hmac(hmac::HMAC_SHA512),
-            Algorithm::Rs256 => SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
-            Algorithm::Rs384 => SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
-            Algorithm::Rs512 => SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512),
-            Algorithm::Es256 => SignatureScheme::Ecdsa(Curve::P256, &signature::ECDSA_P256_SHA256_FIXED),
-            Algorithm::Es384 => SignatureScheme::Ecdsa(Curve::P384, &signature::ECDSA_P384_SHA384_FIXED),
-            Algorithm::Es512 => SignatureScheme::Ecdsa(Curve::P521, &signature::ECDSA_P521_SHA512_FIXED),
-            Algorithm::Ps256 => SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256),
-            Algorithm::Ps384 => SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384),
-            Algorithm::Ps512 => SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512),
-            Algorithm::EdDsa => SignatureScheme::Ed25519,
+            JwtAlgorithm::Hs256 => SignatureScheme::Hmac(hmac::HMAC_SHA256),
+            JwtAlgorithm::Hs384 => SignatureScheme::Hmac(hmac::HMAC_SHA384),
+            JwtAlgorithm::Hs512 => SignatureScheme::Hmac(hmac::HMAC_SHA512),
+            JwtAlgorithm::Rs256 => SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA256),
+            JwtAlgorithm::Rs384 => SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA384),
+            JwtAlgorithm::Rs512 => SignatureScheme::Rsa(&signature::RSA_PKCS1_2048_8192_SHA512),
+            JwtAlgorithm::Es256 => SignatureScheme::Ecdsa(Curve::P256, &signature::ECDSA_P256_SHA256_FIXED),
+            JwtAlgorithm::Es384 => SignatureScheme::Ecdsa(Curve::P384, &signature::ECDSA_P384_SHA384_FIXED),
+            JwtAlgorithm::Es512 => SignatureScheme::Ecdsa(Curve::P521, &signature::ECDSA_P521_SHA512_FIXED),
+            JwtAlgorithm::Ps256 => SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA256),
+            JwtAlgorithm::Ps384 => SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA384),
+            JwtAlgorithm::Ps512 => SignatureScheme::Rsa(&signature::RSA_PSS_2048_8192_SHA512),
+            JwtAlgorithm::EdDsa => SignatureScheme::Ed25519,
         }
     }
 }
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn asymmetric_algorithms_are_all_but_hmac() {
-        let expected: Vec<Algorithm> =
-            Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.is_symmetric()).collect();
-        assert_eq!(Algorithm::asymmetric(), expected);
+        let expected: Vec<JwtAlgorithm> =
+            JwtAlgorithm::ALL.into_iter().filter(|algorithm| !algorithm.is_symmetric()).collect();
+        assert_eq!(JwtAlgorithm::asymmetric(), expected);
     }
 }

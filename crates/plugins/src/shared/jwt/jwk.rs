@@ -3,7 +3,7 @@
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::Value;
 
-use super::algorithm::{Algorithm, Curve};
+use super::algorithm::{JwtAlgorithm, Curve};
 use super::key::PublicKey;
 use super::pem::without_zeros;
 
@@ -13,7 +13,7 @@ const MEMBER_CHARS_MAX: usize = 4 * 1024;
 /// A JWK that was read.
 pub(super) struct Jwk {
     /// The one algorithm it is for, if it says so.
-    pub(super) algorithm: Option<Algorithm>,
+    pub(super) algorithm: Option<JwtAlgorithm>,
     pub(super) material: Material,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn read(jwk: &Value) -> Result<Jwk, String> {
     let algorithm = match text(jwk, "alg") {
         None => None,
         Some(name) => {
-            let known = Algorithm::from_name(name);
+            let known = JwtAlgorithm::from_name(name);
             Some(known.ok_or_else(|| format!("the JWK's algorithm {name} is not supported"))?)
         }
     };

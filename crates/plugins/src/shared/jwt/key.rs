@@ -8,7 +8,7 @@ use aws_lc_rs::signature::{self, ParsedPublicKey, RsaPublicKeyComponents};
 use model::lenient_json;
 use serde_json::Value;
 
-use super::algorithm::{Algorithm, Curve, SignatureScheme};
+use super::algorithm::{JwtAlgorithm, Curve, SignatureScheme};
 use super::token::TokenFault;
 use super::{jwk, pem};
 
@@ -38,7 +38,7 @@ enum Verifier {
 pub(crate) struct VerifyingKey {
     /// Tells this key from every other one of the process, also from one with the same value.
     number: u64,
-    verifiers: Box<[(Algorithm, Verifier)]>,
+    verifiers: Box<[(JwtAlgorithm, Verifier)]>,
 }
 
 impl VerifyingKey {
@@ -46,7 +46,7 @@ impl VerifyingKey {
     ///
     /// # Errors
     /// The secret is empty, or `algorithm` needs a public key.
-    pub(crate) fn from_secret(algorithm: Algorithm, secret: &[u8]) -> Result<VerifyingKey, String> {
+    pub(crate) fn from_secret(algorithm: JwtAlgorithm, secret: &[u8]) -> Result<VerifyingKey, String> {
         match algorithm.scheme() {
             _ if secret.is_empty() => Err("the secret is empty".to_owned()),
             SignatureScheme::Hmac(hash) => {
@@ -60,7 +60,7 @@ impl VerifyingKey {
     ///
     /// # Errors
     /// The text is no such key, or the key does not fit the algorithm.
-    pub(crate) fn from_text(algorithm: Algorithm, text: &str) -> Result<VerifyingKey, String> {
+    pub(crate) fn from_text(algorithm: JwtAlgorithm, text: &str) -> Result<VerifyingKey, String> {
         if !text.trim_start().starts_with('{') {
             return VerifyingKey::from_public(&pem::read(text)?, &[algorithm]);
         }
@@ -74,10 +74,10 @@ impl VerifyingKey {
     ///
     /// # Errors
     /// It is malformed, is not for signatures (`use`, `key_ops`), or fits none of `allowed`.
-    pub(crate) fn from_jwk(jwk: &Value, allowed: &[Algorithm]) -> Result<VerifyingKey, String> {
+    pub(crate) fn from_jwk(jwk: &Value, allowed: &[JwtAlgorithm]) -> Result<VerifyingKey, String> {
         let read = jwk::read(jwk)?;
-        let suits = |algorithm: &Algorithm| read.algorithm.is_none_or(|only| only == *algorithm);
-        let allowed: Vec<Algorithm> = allowed.iter().copied().filter(suits).collect();
+        let suits = |algorithm: &JwtAlgorithm| read.algorithm.is_none_or(|only| only == *algorithm);
+        let allowed: Vec<JwtAlgorithm> = allowed.iter().copied().filter(suits).collect();
         match read.material {
             jwk::Material::Public(key) => VerifyingKey::from_public(&key, &allowed),
             jwk::Material::Secret(secret) => {
@@ -88,7 +88,7 @@ impl VerifyingKey {
     }
 
     /// A public key for those of `allowed` that fit its kind.
-    fn from_public(key: &PublicKey, allowed: &[Algorithm]) -> Result<VerifyingKey, String> {
+    fn from_public(key: &PublicKey, allowed: &[JwtAlgorithm]) -> Result<VerifyingKey, String> {
         key.check()?;
         let mut verifiers = Vec::new();
         for algorithm in allowed {
@@ -103,7 +103,7 @@ impl VerifyingKey {
         Ok(VerifyingKey::new(verifiers))
     }
 
-    fn new(verifiers: Vec<(Algorithm, Verifier)>) -> VerifyingKey {
+    fn new(verifiers: Vec<(JwtAlgorithm, Verifier)>) -> VerifyingKey {
         // 0 is the number of no key, for tokens that were not verified.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         VerifyingKey { number: NEXT.fetch_add(1, Ordering::Relaxed), verifiers: verifiers.into() }
@@ -119,7 +119,7 @@ impl VerifyingKey {
     /// The key is not for this algorithm, or the signature is wrong.
     pub(super) fn verify(
         &self,
-        algorithm: Option<Algorithm>,
+        algorithm: Option<JwtAlgorithm>,
         message: &[u8],
         signature: &[u8],
     ) -> Result<(), TokenFault> {
@@ -156,7 +156,7 @@ impl PublicKey {
     }
 
     /// The library's form of the key; none if the algorithm is for another kind of key.
-    fn verifier(&self, algorithm: Algorithm) -> Result<Option<ParsedPublicKey>, String> {
+    fn verifier(&self, algorithm: JwtAlgorithm) -> Result<Option<ParsedPublicKey>, String> {
         let parsed = match (self, algorithm.scheme()) {
             (PublicKey::Rsa { modulus, exponent }, SignatureScheme::Rsa(parameters)) => {
                 RsaPublicKeyComponents { n: modulus, e: exponent }.to_parsed_public_key(parameters)

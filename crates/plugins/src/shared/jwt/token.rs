@@ -7,7 +7,7 @@ use data_encoding::BASE64URL_NOPAD;
 use jsonx::Bounds;
 use serde_json::{Map, Value};
 
-use super::algorithm::Algorithm;
+use super::algorithm::JwtAlgorithm;
 
 /// The longest token, in bytes. A request's head is limited as well; this holds for tokens from servers and bodies, too.
 pub(crate) const TOKEN_BYTES_MAX: usize = 16 * 1024;
@@ -19,7 +19,7 @@ const OBJECT_BOUNDS: Bounds = Bounds::SMALL.with_depth(DEPTH_MAX);
 /// A token as it was read.
 pub(crate) struct JsonWebToken {
     /// The algorithm that the header names; none for `none` and for unknown names, which no key verifies.
-    pub(super) algorithm: Option<Algorithm>,
+    pub(super) algorithm: Option<JwtAlgorithm>,
     /// The key id of the header.
     pub(crate) key_id: Option<Box<str>>,
     /// The claims, an object. Not to be trusted before the token is verified.
@@ -122,7 +122,7 @@ impl JsonWebToken {
             return Err(TokenFault::Critical);
         }
         Ok(JsonWebToken {
-            algorithm: Algorithm::from_name(name),
+            algorithm: JwtAlgorithm::from_name(name),
             key_id: header.get("kid").and_then(Value::as_str).map(Into::into),
             claims: Rc::new(claims),
             exact: Rc::new(exact),

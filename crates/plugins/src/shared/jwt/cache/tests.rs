@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::shared::jwt::Algorithm;
+use crate::shared::jwt::JwtAlgorithm;
 use crate::shared::jwt::testing::hs256;
 
 fn key(secret: &str) -> VerifyingKey {
-    VerifyingKey::from_secret(Algorithm::Hs256, secret.as_bytes()).unwrap()
+    VerifyingKey::from_secret(JwtAlgorithm::Hs256, secret.as_bytes()).unwrap()
 }
 
 /// Reads and verifies a token; true if it was in the table.

@@ -51,7 +51,7 @@ fn length_and_depth_have_limits() {
 #[test]
 fn parts_of_a_token_are_read() {
     let token = read(&sign(r#"{"alg":"HS256","kid":"k-1"}"#, r#"{"sub":"jack"}"#, "s")).unwrap();
-    assert_eq!((token.algorithm, token.key_id.as_deref()), (Some(Algorithm::Hs256), Some("k-1")));
+    assert_eq!((token.algorithm, token.key_id.as_deref()), (Some(JwtAlgorithm::Hs256), Some("k-1")));
     assert_eq!(token.claims["sub"], "jack");
     let token = read(&sign(r#"{"alg":"none","kid":7}"#, "{}", "s")).unwrap();
     assert_eq!((token.algorithm, token.key_id.as_deref()), (None, None));
