@@ -50,7 +50,7 @@ use crate::shared::attributes::{attributes, words};
 use crate::shared::logger::collector::{self, URI_PATTERN};
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
-use sink::LogServer;
+use sink::HttpLogServer;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -88,7 +88,7 @@ struct HttpLogger;
 
 impl LogPlugin for HttpLogger {
     type TcpLoggerConfig = HttpLoggerConfig;
-    type Sink = LogServer;
+    type Sink = HttpLogServer;
 
     const NAME: &'static str = "http-logger";
     const QUEUE_NAME: &'static str = "http logger";
@@ -103,8 +103,8 @@ impl LogPlugin for HttpLogger {
         build: &Build<'_>,
         config: &HttpLoggerConfig,
         settings: &QueueSettings,
-    ) -> Result<LogServer, String> {
-        LogServer::new(build.services, config, settings.batch_max_entries == 1)
+    ) -> Result<HttpLogServer, String> {
+        HttpLogServer::new(build.services, config, settings.batch_max_entries == 1)
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {

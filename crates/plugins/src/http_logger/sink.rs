@@ -8,19 +8,19 @@ use super::{ConcatMethod, HttpLoggerConfig};
 use crate::shared::logger::collector::{Calling, Collector, json_list};
 
 /// The log server of one plugin instance.
-pub(super) struct LogServer {
+pub(super) struct HttpLogServer {
     collector: Collector,
     concat_method: ConcatMethod,
     /// A batch is one entry, sent without a list around it.
     is_single: bool,
 }
 
-impl LogServer {
+impl HttpLogServer {
     /// The server of `config`.
     ///
     /// # Errors
     /// Why it cannot be reached, or why `auth_header` is not valid in `Authorization`.
-    pub(super) fn new(services: &Services, config: &HttpLoggerConfig, is_single: bool) -> Result<LogServer, String> {
+    pub(super) fn new(services: &Services, config: &HttpLoggerConfig, is_single: bool) -> Result<HttpLogServer, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
         let mut collector = Collector::new(services, [&*config.uri], calling)?;
         let content_type = match config.concat_method {
@@ -31,7 +31,7 @@ impl LogServer {
         if let Some(value) = config.auth_header.as_deref().filter(|value| !value.is_empty()) {
             collector.set("auth_header", "Authorization", value)?;
         }
-        Ok(LogServer { collector, concat_method: config.concat_method, is_single })
+        Ok(HttpLogServer { collector, concat_method: config.concat_method, is_single })
     }
 
     fn body(&self, batch: &[BatchEntry]) -> Vec<u8> {
@@ -43,7 +43,7 @@ impl LogServer {
     }
 }
 
-impl Sink for LogServer {
+impl Sink for HttpLogServer {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let answer = self.collector.post(client, self.body(batch)).await?;
@@ -59,11 +59,11 @@ mod tests {
     use super::*;
     use crate::shared::config;
 
-    fn server(concat_method: &str, auth_header: &str, is_single: bool) -> Result<LogServer, String> {
+    fn server(concat_method: &str, auth_header: &str, is_single: bool) -> Result<HttpLogServer, String> {
         let written = json!({
             "uri": "http://127.0.0.1:1/", "auth_header": auth_header, "concat_method": concat_method,
         });
-        LogServer::new(&exchange::testing::services(), &config::parse(&written).unwrap(), is_single)
+        HttpLogServer::new(&exchange::testing::services(), &config::parse(&written).unwrap(), is_single)
     }
 
     #[test]
