@@ -101,7 +101,7 @@ attributes! {
         /// The key: a variable's name, a text with variables, or a constant. Each of its values is counted separately.
         key: String = "remote_addr".into();
         /// How the key is to be read.
-        key_type: KeyType = KeyType::Var;
+        key_type: LimitCountKeyType = LimitCountKeyType::Var;
         /// The status of a refusal.
         rejected_code: u16 = 503, { "minimum": 200, "maximum": 599 };
         /// The message of a refusal.
@@ -132,7 +132,7 @@ attributes! {
 }
 
 words! {
-    enum KeyType {
+    enum LimitCountKeyType {
         Var = "var",
         VarCombination = "var_combination",
         Constant = "constant",

@@ -1,6 +1,6 @@
 //! One compiled limit of a configuration: the number of requests, the window and the key. It counts nothing itself.
 
-use super::{LimitCountConfig, KeyType, LimitCountRuleConfig};
+use super::{LimitCountConfig, LimitCountKeyType, LimitCountRuleConfig};
 use crate::shared::fields::is_token;
 use crate::shared::limits::amount::Amount;
 use crate::shared::limits::key::LimitKey;
@@ -52,8 +52,8 @@ pub(super) fn rules_of(config: &LimitCountConfig, names: [String; 3]) -> Result<
 
 fn key(config: &LimitCountConfig) -> Result<LimitKey, String> {
     match config.key_type {
-        KeyType::Constant => Ok(LimitKey::Constant(config.key.as_bytes().into())),
-        KeyType::Var => LimitKey::variable(&config.key),
-        KeyType::VarCombination => LimitKey::combination(&config.key),
+        LimitCountKeyType::Constant => Ok(LimitKey::Constant(config.key.as_bytes().into())),
+        LimitCountKeyType::Var => LimitKey::variable(&config.key),
+        LimitCountKeyType::VarCombination => LimitKey::combination(&config.key),
     }
 }
