@@ -49,7 +49,7 @@ pub(super) struct OasOperation {
 }
 
 /// The operation of a request, and the values of the parameters in its path by their names.
-type Matched<'d, 'p> = (Arc<OasOperation>, Vec<(&'d str, &'p str)>);
+type OperationMatch<'d, 'p> = (Arc<OasOperation>, Vec<(&'d str, &'p str)>);
 
 impl Document {
     /// Reads a document in JSON.
@@ -93,7 +93,7 @@ impl Document {
     }
 
     /// The operation of a request with this method and path.
-    pub(super) fn find<'d, 'p>(&'d self, method: Method, path: &'p str) -> Option<Matched<'d, 'p>> {
+    pub(super) fn find<'d, 'p>(&'d self, method: Method, path: &'p str) -> Option<OperationMatch<'d, 'p>> {
         let of = |operations: &Vec<(Method, Arc<OasOperation>)>| {
             operations.iter().find(|(known, _)| *known == method).map(|(_, operation)| operation.clone())
         };

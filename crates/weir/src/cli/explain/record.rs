@@ -27,7 +27,7 @@ pub(super) struct Record {
     /// The request as the router saw it.
     request: Seen,
     /// The route, if one matches.
-    matched: Option<Matched>,
+    matched: Option<MatchedRoute>,
     /// Why the request is answered 503, if it is: the configuration that it needs is faulty.
     closed: Option<String>,
     /// Every candidate, in the order in which the router tried them.
@@ -54,7 +54,7 @@ struct Seen {
 }
 
 #[derive(Debug, Deserialize)]
-struct Matched {
+struct MatchedRoute {
     id: String,
     service_id: Option<String>,
     upstream_id: Option<String>,
@@ -119,7 +119,7 @@ impl Record {
         }
     }
 
-    fn render_match(&self, matched: &Matched, text: &mut String, paint: Paint) {
+    fn render_match(&self, matched: &MatchedRoute, text: &mut String, paint: Paint) {
         let name = self.considered.iter().find(|candidate| candidate.id == matched.id);
         let name = name.and_then(|candidate| candidate.name.as_ref());
         let name = name.map(|name| format!(" ({name})")).unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::terminal::Paint;
 #[derive(Debug, Deserialize)]
 pub(super) struct SessionRecord {
     revision: Option<u64>,
-    matched: Option<Matched>,
+    matched: Option<MatchedStreamRoute>,
     /// Why the route serves nothing, if that is so.
     closed: Option<String>,
     /// The first bytes that are awaited before the route is found.
@@ -27,7 +27,7 @@ pub(super) struct SessionRecord {
 }
 
 #[derive(Debug, Deserialize)]
-struct Matched {
+struct MatchedStreamRoute {
     id: String,
     name: Option<String>,
     service_id: Option<String>,
@@ -69,7 +69,7 @@ impl SessionRecord {
             line("waits for", &format!("first bytes of the client: {}", self.awaits.join(", ")));
         }
         match &self.matched {
-            Some(Matched { id, name, service_id, plugins, target }) => {
+            Some(MatchedStreamRoute { id, name, service_id, plugins, target }) => {
                 let name = name.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
                 line("route", &format!("{}{name}", paint.good(id)));
                 if let Some(service) = service_id {
