@@ -97,7 +97,7 @@ use crate::shared::tracing::sampler::{RootSampler, Sampler};
 use crate::shared::tracing::w3c;
 use exporter::Exporter;
 use metadata::{OpentelemetryMetadata, TraceIdSource};
-use spans::{Additional, Below, Recording};
+use spans::{Additional, Below, OpentelemetryRecording};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -324,7 +324,7 @@ impl Plugin for Opentelemetry {
     }
 
     fn log(&self, exchange: &Exchange) {
-        if let (Some(tracer), Some(recording)) = (&self.tracer, exchange.peek_state::<Recording>())
+        if let (Some(tracer), Some(recording)) = (&self.tracer, exchange.peek_state::<OpentelemetryRecording>())
             && let Ok(queue) = &*tracer.queue
         {
             spans::end(exchange, recording, &self.additional, &tracer.below, queue);
@@ -355,7 +355,7 @@ impl Tracer {
         if self.below.plugins_from_ns.is_some() {
             exchange.timeline.switch_on();
         }
-        *exchange.state::<Recording>() = Recording {
+        *exchange.state::<OpentelemetryRecording>() = OpentelemetryRecording {
             context: Some(context),
             parent_id: parent.map(|parent| parent.span_id),
             state: state.map(Vec::into_boxed_slice),

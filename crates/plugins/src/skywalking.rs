@@ -53,7 +53,7 @@ use crate::shared::config;
 use crate::shared::tracing::host;
 use context::Names;
 use reporter::Reporter;
-use segment::Recording;
+use segment::SkywalkingRecording;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind =
@@ -119,13 +119,13 @@ impl Plugin for Skywalking {
         // 53 bits fit a number without rounding.
         let drawn = (random_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         if drawn < self.sample_ratio {
-            *exchange.state::<Recording>() = Recording::begin(exchange, &self.names);
+            *exchange.state::<SkywalkingRecording>() = SkywalkingRecording::begin(exchange, &self.names);
         }
         Flow::Continue
     }
 
     fn log(&self, exchange: &Exchange) {
-        if let (Some(recording), Ok(queue)) = (exchange.peek_state::<Recording>(), &*self.queue)
+        if let (Some(recording), Ok(queue)) = (exchange.peek_state::<SkywalkingRecording>(), &*self.queue)
             && recording.is_on()
         {
             // The queue counts and reports a dropped segment.

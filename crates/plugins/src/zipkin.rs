@@ -57,7 +57,7 @@ use crate::shared::config;
 use crate::shared::tracing::b3::{self, B3Headers};
 use crate::shared::tracing::ids;
 use crate::shared::tracing::json_post::{JsonPost, list};
-use spans::{Origin, Recording};
+use spans::{Origin, ZipkinRecording};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -155,13 +155,13 @@ impl Plugin for Zipkin {
                 }
             }
         };
-        *exchange.state::<Recording>() = self.begin(exchange, written);
+        *exchange.state::<ZipkinRecording>() = self.begin(exchange, written);
         Flow::Continue
     }
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         let now_ns = if self.has_phases { exchange.local().clock_ns() } else { 0 };
-        let recording = exchange.state::<Recording>();
+        let recording = exchange.state::<ZipkinRecording>();
         recording.access_ended_ns = now_ns;
         if let Some(fields) = recording.fields() {
             fields.set(&mut exchange.request.headers);
@@ -170,15 +170,15 @@ impl Plugin for Zipkin {
     }
 
     fn response_head<'a>(&'a self, exchange: &'a mut Exchange) -> ResponseStep<'a> {
-        if exchange.peek_state::<Recording>().is_some_and(Recording::is_sampled) {
+        if exchange.peek_state::<ZipkinRecording>().is_some_and(ZipkinRecording::is_sampled) {
             let now_ns = exchange.local().clock_ns();
-            exchange.state::<Recording>().head_ns = now_ns;
+            exchange.state::<ZipkinRecording>().head_ns = now_ns;
         }
         ResponseStep::Done
     }
 
     fn log(&self, exchange: &Exchange) {
-        if let (Some(recording), Ok(queue)) = (exchange.peek_state::<Recording>(), &*self.queue) {
+        if let (Some(recording), Ok(queue)) = (exchange.peek_state::<ZipkinRecording>(), &*self.queue) {
             // The queue counts and reports a dropped span.
             recording.report(exchange, &self.origin, self.has_phases, |span| {
                 queue.push_from(exchange.connection.local.ip(), span);
@@ -189,7 +189,7 @@ impl Plugin for Zipkin {
 
 impl Zipkin {
     /// Begins the spans of a request with what the caller has written in `b3`, or in the other fields.
-    fn begin(&self, exchange: &mut Exchange, single: Option<B3Headers<'_>>) -> Recording {
+    fn begin(&self, exchange: &mut Exchange, single: Option<B3Headers<'_>>) -> ZipkinRecording {
         let written = single.unwrap_or_else(|| b3::of_fields(&exchange.request.headers));
         let parent = written.parent();
         let is_debug = written.is_debug || exchange.request.headers.get("x-b3-flags") == Some(b"1");
@@ -214,7 +214,7 @@ impl Zipkin {
         let rewrite_ended_ns = if self.has_phases { exchange.local().clock_ns() } else { 0 };
         // A caller that names a trace without a span has one that is not known.
         let parent_id = parent.map(|parent| parent.span_id.unwrap_or_else(ids::new_span_id));
-        Recording::new(context, parent_id, rewrite_ended_ns)
+        ZipkinRecording::new(context, parent_id, rewrite_ended_ns)
     }
 
     fn note_refusal(&self, exchange: &Exchange, text: &[u8], reason: &str) {

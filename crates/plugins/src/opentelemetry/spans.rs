@@ -17,7 +17,7 @@ use crate::shared::tracing::ids;
 
 /// The span of a request that is reported, while the request is served.
 #[derive(Default)]
-pub(super) struct Recording {
+pub(super) struct OpentelemetryRecording {
     pub(super) context: Option<TraceContext>,
     pub(super) parent_id: Option<[u8; 8]>,
     pub(super) state: Option<Box<[u8]>>,
@@ -119,7 +119,7 @@ fn name_of_method(exchange: &Exchange) -> &[u8] {
 /// Ends the spans of a request and puts them into the queue.
 pub(super) fn end(
     exchange: &Exchange,
-    recording: &Recording,
+    recording: &OpentelemetryRecording,
     additional: &Additional,
     below: &Below,
     queue: &BatchQueue,
@@ -149,7 +149,7 @@ pub(super) fn end(
 
 fn end_of_request(
     exchange: &Exchange,
-    recording: &Recording,
+    recording: &OpentelemetryRecording,
     context: &TraceContext,
     additional: &Additional,
     fields: &mut Vec<u8>,

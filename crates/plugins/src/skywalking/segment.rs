@@ -15,15 +15,15 @@ const TRACE_ID_MAX_BYTES: usize = 128;
 
 /// A request that is reported, while it is served.
 #[derive(Default)]
-pub(super) struct Recording {
+pub(super) struct SkywalkingRecording {
     trace_id: String,
     segment_id: String,
     reference: Option<Reference>,
 }
 
-impl Recording {
+impl SkywalkingRecording {
     /// Joins the trace of the caller or begins one, and passes it on to the upstream.
-    pub(super) fn begin(exchange: &mut Exchange, names: &Names) -> Recording {
+    pub(super) fn begin(exchange: &mut Exchange, names: &Names) -> SkywalkingRecording {
         let segment_id = uuid::Uuid::new_v4().to_string();
         let headers = &exchange.request.headers;
         let reference = headers.get("sw8").and_then(context::reference);
@@ -41,7 +41,7 @@ impl Recording {
         if headers.get("sw8-correlation").is_some_and(|text| !context::is_valid_correlation(text)) {
             headers.remove("sw8-correlation");
         }
-        Recording { trace_id, segment_id, reference }
+        SkywalkingRecording { trace_id, segment_id, reference }
     }
 
     /// Whether the request is reported.

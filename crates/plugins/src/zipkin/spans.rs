@@ -21,7 +21,7 @@ pub(super) struct Origin {
 
 /// The spans of a request while it is served.
 #[derive(Default)]
-pub(super) struct Recording {
+pub(super) struct ZipkinRecording {
     context: Option<TraceContext>,
     parent_id: Option<[u8; 8]>,
     /// The span that the upstream is below.
@@ -51,10 +51,10 @@ struct ZipkinSpan {
     ended_ns: u64,
 }
 
-impl Recording {
-    pub(super) fn new(context: TraceContext, parent_id: Option<[u8; 8]>, rewrite_ended_ns: u64) -> Recording {
+impl ZipkinRecording {
+    pub(super) fn new(context: TraceContext, parent_id: Option<[u8; 8]>, rewrite_ended_ns: u64) -> ZipkinRecording {
         let proxy_id = ids::new_span_id();
-        Recording { context: Some(context), parent_id, proxy_id, rewrite_ended_ns, ..Recording::default() }
+        ZipkinRecording { context: Some(context), parent_id, proxy_id, rewrite_ended_ns, ..ZipkinRecording::default() }
     }
 
     /// Whether the request is reported.
