@@ -102,7 +102,7 @@ attributes! {
         /// The name by which the sentinels know the master.
         redis_master_name: Option<Box<str>>, { "minLength": 1 };
         /// The server that is used: the master, or a replica, which takes no writes.
-        redis_role: Role = Role::Master;
+        redis_role: RedisRole = RedisRole::Master;
         /// Milliseconds until a connection is open, for policy redis-sentinel.
         redis_connect_timeout: u64 = 1_000, { "minimum": 1, "maximum": TIMEOUT_MAX_MS };
         /// Milliseconds until a reply has come, for policy redis-sentinel.
@@ -127,7 +127,7 @@ attributes! {
 
 words! {
     /// The server of a master and its replicas.
-    pub(crate) enum Role {
+    pub(crate) enum RedisRole {
         Master = "master",
         Slave = "slave",
     }
@@ -240,7 +240,7 @@ impl RedisFields {
         let topology = RedisTopology::Sentinel {
             sentinels,
             master: sentinel.redis_master_name.ok_or("redis_master_name is needed")?,
-            uses_replica: sentinel.redis_role == Role::Slave,
+            uses_replica: sentinel.redis_role == RedisRole::Slave,
             username: sentinel.sentinel_username,
             password: sentinel.sentinel_password.filter(|password| !password.is_empty()),
         };

@@ -19,7 +19,7 @@ use crate::settings::UPGRADE_VARIABLE;
 
 /// The role of a process that was started for an upgrade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum UpgradeRole {
     /// Started by the old process; it starts the successor.
     GoBetween,
     /// Started by the go-between; it takes over.
@@ -34,7 +34,7 @@ const SIGNAL_CODE: i32 = 128;
 
 /// Acts as the go-between, if this process was started for that, and then does not return.
 pub(in crate::boot) fn stand_if_asked() {
-    if role() != Some(Role::GoBetween) {
+    if role() != Some(UpgradeRole::GoBetween) {
         return;
     }
     match stand() {
@@ -51,11 +51,11 @@ pub(in crate::boot) fn stand_if_asked() {
 /// # Errors
 /// The parent has ended already, or `PR_SET_PDEATHSIG` failed.
 pub(super) fn is_successor() -> anyhow::Result<bool> {
-    if role() != Some(Role::Successor) {
+    if role() != Some(UpgradeRole::Successor) {
         return Ok(false);
     }
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the old process")?;
-    ensure!(role() == Some(Role::Successor), "the old process has given up");
+    ensure!(role() == Some(UpgradeRole::Successor), "the old process has given up");
     Ok(true)
 }
 
@@ -69,16 +69,16 @@ pub(super) fn part() {
 
 /// The role of this process. A variable that was inherited from an earlier upgrade names a process that is not the
 /// parent, and gives none.
-fn role() -> Option<Role> {
+fn role() -> Option<UpgradeRole> {
     let text = std::env::var(UPGRADE_VARIABLE).ok()?;
     let parent = getppid()?.as_raw_nonzero().get();
     meaning(&text, parent)
 }
 
-fn meaning(text: &str, parent: i32) -> Option<Role> {
+fn meaning(text: &str, parent: i32) -> Option<UpgradeRole> {
     let (named, role) = match text.strip_suffix(SUCCESSOR) {
-        Some(named) => (named, Role::Successor),
-        None => (text, Role::GoBetween),
+        Some(named) => (named, UpgradeRole::Successor),
+        None => (text, UpgradeRole::GoBetween),
     };
     (named.parse() == Ok(parent)).then_some(role)
 }
@@ -110,8 +110,8 @@ mod tests {
     #[test]
     fn only_the_parent_gives_a_role() {
         for (text, role) in [
-            ("7", Some(Role::GoBetween)),
-            ("7/successor", Some(Role::Successor)),
+            ("7", Some(UpgradeRole::GoBetween)),
+            ("7/successor", Some(UpgradeRole::Successor)),
             ("8", None),
             ("8/successor", None),
             ("", None),

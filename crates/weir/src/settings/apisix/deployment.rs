@@ -9,9 +9,9 @@ use super::units;
 /// Values of several keys, combined when all are read.
 #[derive(Default)]
 pub(super) struct Deployment {
-    role: Option<(At, Role)>,
+    role: Option<(At, DeploymentRole)>,
     /// The provider of each role that names one.
-    providers: Vec<(Role, At, String)>,
+    providers: Vec<(DeploymentRole, At, String)>,
     /// The place of `deployment.etcd`.
     etcd: Option<At>,
     /// Whether the file has the keys that secrets are encrypted with, or switches the encryption off.
@@ -22,7 +22,7 @@ pub(super) struct Deployment {
 
 /// The role of an instance in a deployment.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Role {
+enum DeploymentRole {
     ControlPlane,
     DataPlane,
     Traditional,
@@ -31,12 +31,12 @@ enum Role {
 impl Deployment {
     /// The key that switches the Admin API off: the role of a data plane.
     pub(super) fn without_admin(&self) -> Option<At> {
-        self.role.as_ref().filter(|(_, role)| *role == Role::DataPlane).map(|(at, _)| at.clone())
+        self.role.as_ref().filter(|(_, role)| *role == DeploymentRole::DataPlane).map(|(at, _)| at.clone())
     }
 
     /// The key that switches the proxy off: the role of a control plane.
     pub(super) fn without_proxy(&self) -> Option<At> {
-        self.role.as_ref().filter(|(_, role)| *role == Role::ControlPlane).map(|(at, _)| at.clone())
+        self.role.as_ref().filter(|(_, role)| *role == DeploymentRole::ControlPlane).map(|(at, _)| at.clone())
     }
 }
 
@@ -44,9 +44,9 @@ impl Deployment {
 pub(super) fn role(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let role = match draft.text(spot) {
         None => return,
-        Some("traditional") => Role::Traditional,
-        Some("control_plane") => Role::ControlPlane,
-        Some("data_plane") => Role::DataPlane,
+        Some("traditional") => DeploymentRole::Traditional,
+        Some("control_plane") => DeploymentRole::ControlPlane,
+        Some("data_plane") => DeploymentRole::DataPlane,
         Some(other) => {
             let reason =
                 format!("`{other}` is no role; write `traditional`, `control_plane` or `data_plane`");
@@ -59,9 +59,9 @@ pub(super) fn role(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 /// `deployment.role_….config_provider`.
 pub(super) fn provider(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let role = match spot.key {
-        "deployment.role_control_plane.config_provider" => Role::ControlPlane,
-        "deployment.role_data_plane.config_provider" => Role::DataPlane,
-        _ => Role::Traditional,
+        "deployment.role_control_plane.config_provider" => DeploymentRole::ControlPlane,
+        "deployment.role_data_plane.config_provider" => DeploymentRole::DataPlane,
+        _ => DeploymentRole::Traditional,
     };
     match draft.text(spot) {
         None => {}
@@ -134,7 +134,7 @@ fn keyring(draft: &mut Draft<'_>, spot: &Spot<'_>) {
 
 /// Decides the source of objects.
 pub(super) fn finish(draft: &mut Draft<'_>) {
-    let role = draft.deployment.role.as_ref().map_or(Role::Traditional, |(_, role)| *role);
+    let role = draft.deployment.role.as_ref().map_or(DeploymentRole::Traditional, |(_, role)| *role);
     let provider = draft.deployment.providers.iter().find(|(of, ..)| *of == role);
     match provider.map(|(_, at, provider)| (at.clone(), provider.clone())) {
         Some((at, provider)) if provider == "etcd" => from_etcd(draft, &at),
@@ -161,14 +161,14 @@ fn from_etcd(draft: &mut Draft<'_>, at: &At) {
 
 /// A data plane reads only the file beside the configuration. For the role `traditional`, APISIX of today takes objects
 /// from the Admin API, and older versions from the file: here the file is used if it exists.
-fn from_file(draft: &mut Draft<'_>, at: &At, format: &str, role: Role) {
-    if role == Role::ControlPlane {
+fn from_file(draft: &mut Draft<'_>, at: &At, format: &str, role: DeploymentRole) {
+    if role == DeploymentRole::ControlPlane {
         let reason = "a control plane has no objects of its own to give out; write `etcd`".to_owned();
         return draft.fault(&at.key, at.line, reason);
     }
     let name = format!("apisix{}.{format}", profile::suffix(draft.environment));
     let exists = draft.path.with_file_name(&name).exists();
-    if exists || role == Role::DataPlane {
+    if exists || role == DeploymentRole::DataPlane {
         draft.set_one(at, "resources", name);
     } else {
         let reason = format!("no {name} lies beside it: objects come through the Admin API");
@@ -177,8 +177,8 @@ fn from_file(draft: &mut Draft<'_>, at: &At, format: &str, role: Role) {
 }
 
 /// Without a provider, APISIX would use etcd on its own machine; here the provider has to be written.
-fn from_nowhere(draft: &mut Draft<'_>, role: Role) {
-    if role == Role::Traditional {
+fn from_nowhere(draft: &mut Draft<'_>, role: DeploymentRole) {
+    if role == DeploymentRole::Traditional {
         return;
     }
     if let Some((at, _)) = draft.deployment.role.clone() {
