@@ -7,7 +7,7 @@ use ipnet::IpNet;
 use message::Headers;
 use smallvec::SmallVec;
 
-use crate::exchange::address::Address;
+use crate::exchange::address::CompactAddress;
 
 /// The trusted peers and their field. No peer is trusted by default, because every client can send the field.
 #[derive(Clone, Debug)]
@@ -51,8 +51,8 @@ impl Default for ClientAddress {
     }
 }
 
-impl From<Address> for ClientAddress {
-    fn from(peer: Address) -> Self {
+impl From<CompactAddress> for ClientAddress {
+    fn from(peer: CompactAddress) -> Self {
         ClientAddress { address: peer.ip(), port: Some(peer.port()) }
     }
 }
@@ -63,7 +63,7 @@ impl ClientAddress {
     pub fn parse(entry: &[u8]) -> Option<ClientAddress> {
         let text = str::from_utf8(entry.trim_ascii()).ok()?;
         if let Ok(both) = text.parse::<SocketAddr>() {
-            return Some(Address::from(both).into());
+            return Some(CompactAddress::from(both).into());
         }
         let address = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         let address = address.parse::<IpAddr>().ok()?.to_canonical();
@@ -75,7 +75,7 @@ impl RealIpOptions {
     /// The client of a request with these fields that came from `peer`.
     ///
     /// An entry that is no address ends the search, because the entries before it come from untrusted peers.
-    pub fn client(&self, peer: Address, headers: &Headers) -> ClientAddress {
+    pub fn client(&self, peer: CompactAddress, headers: &Headers) -> ClientAddress {
         let mut client = ClientAddress::from(peer);
         if !contains(&self.from, client.address) {
             return client;

@@ -38,9 +38,9 @@ use router::Params;
 use router::path::{PathScratch, canonicalize};
 use router::vars::GaveUp;
 
-pub use address::Address;
+pub use address::CompactAddress;
 pub use attempt::{Attempt, Attempts};
-pub use body_copy::{BodyCopy, Copies, SharedCopy};
+pub use body_copy::{BodyCopy, BodyCopies, SharedCopy};
 pub use consumer::Consumer;
 pub use context::{ConnectionContext, RequestScheme};
 pub use directory::{Directory, RouteInfo, ServiceName, UpstreamHost, UpstreamOrigin};
@@ -61,7 +61,7 @@ use body_demand::BodyDemand;
 use own_variables::OwnVariables;
 
 use crate::client_address::ClientAddress;
-use crate::failure::Failure;
+use crate::failure::ExchangeFailure;
 use crate::grpc;
 use crate::local::Local;
 use crate::plugin::encode::BodyEncoder;
@@ -90,7 +90,7 @@ pub struct Exchange {
     /// The attempts made at endpoints.
     pub attempts: Attempts,
     /// Why it failed, if it did.
-    pub failure: Option<Failure>,
+    pub failure: Option<ExchangeFailure>,
     /// The parameters of the route's path.
     pub params: Params,
     /// Its id.
@@ -112,7 +112,7 @@ pub struct Exchange {
     /// Asks the pipeline for the body while a plugin waits.
     body_demand: Rc<BodyDemand>,
     /// The first bytes of the bodies, where a plugin asked for them.
-    pub copies: Copies,
+    pub copies: BodyCopies,
     /// Codes the response body, if a plugin does; see [`Plugin::encoder`](crate::plugin::Plugin::encoder).
     pub encoder: Option<Box<dyn BodyEncoder>>,
     /// A plugin of the gateway codes the response body, or has coded it: the copy for loggers is not coded.
@@ -131,7 +131,7 @@ pub struct Exchange {
     /// A pattern search was given up, so that a rule is undecided, and the request is refused.
     pub gave_up: Cell<Option<GaveUp>>,
     /// A plugin ends the request while its body is sent; the pipeline takes it after each piece.
-    pub request_fault: Option<Box<Failure>>,
+    pub request_fault: Option<Box<ExchangeFailure>>,
     /// A buffer for values that are needed for a moment.
     pub scratch: Vec<u8>,
 }
@@ -231,7 +231,7 @@ impl Exchange {
             decision: ExchangeDecision::default(),
             body: ReadBody::default(),
             body_demand: Rc::default(),
-            copies: Copies::default(),
+            copies: BodyCopies::default(),
             encoder: None,
             response_is_coded: false,
             early_fields: Vec::new(),
@@ -298,7 +298,7 @@ impl Exchange {
         *decision = ExchangeDecision::default();
         body.reset();
         body_demand.close();
-        *copies = Copies::default();
+        *copies = BodyCopies::default();
         *encoder = None;
         *response_is_coded = false;
         early_fields.clear();

@@ -69,7 +69,7 @@ impl FailurePhase {
 /// One failed exchange, or one failed try of it: a pointer to [`Details`], since everything that may fail carries room
 /// for one, through many calls of every request, and hardly any has one.
 #[derive(Clone, Debug)]
-pub struct Failure(Box<Details>);
+pub struct ExchangeFailure(Box<Details>);
 
 /// A failure with its details.
 #[derive(Clone, Debug)]
@@ -144,50 +144,50 @@ impl Cause {
     }
 }
 
-impl Failure {
+impl ExchangeFailure {
     /// A failure that happened at no particular node.
     #[inline]
-    pub fn new(cause: Cause, detail: impl Into<Cow<'static, str>>) -> Failure {
-        Failure::boxed(cause, detail.into())
+    pub fn new(cause: Cause, detail: impl Into<Cow<'static, str>>) -> ExchangeFailure {
+        ExchangeFailure::boxed(cause, detail.into())
     }
 
     /// Cold, so that what leads here is kept out of the way of what goes on.
     #[cold]
     #[inline(never)]
-    fn boxed(cause: Cause, detail: Cow<'static, str>) -> Failure {
-        Failure(Box::new(Details { cause, node: None, detail, answer: None, plugin: None }))
+    fn boxed(cause: Cause, detail: Cow<'static, str>) -> ExchangeFailure {
+        ExchangeFailure(Box::new(Details { cause, node: None, detail, answer: None, plugin: None }))
     }
 
     /// The same failure, at `node`.
     #[must_use]
-    pub fn at(mut self, node: SocketAddr) -> Failure {
+    pub fn at(mut self, node: SocketAddr) -> ExchangeFailure {
         self.node = Some(node);
         self
     }
 
     /// The same failure, of this plugin.
     #[must_use]
-    pub fn of_plugin(mut self, plugin: &'static str) -> Failure {
+    pub fn of_plugin(mut self, plugin: &'static str) -> ExchangeFailure {
         self.plugin = Some(plugin);
         self
     }
 
     /// The same failure, with this response.
     #[must_use]
-    pub fn answered_with(mut self, answer: &Arc<FailureResponse>) -> Failure {
+    pub fn answered_with(mut self, answer: &Arc<FailureResponse>) -> ExchangeFailure {
         self.answer = Some(answer.clone());
         self
     }
 
     /// The same failure, by another name.
     #[must_use]
-    pub fn because(mut self, cause: Cause) -> Failure {
+    pub fn because(mut self, cause: Cause) -> ExchangeFailure {
         self.cause = cause;
         self
     }
 }
 
-impl Deref for Failure {
+impl Deref for ExchangeFailure {
     type Target = Details;
 
     fn deref(&self) -> &Details {
@@ -195,7 +195,7 @@ impl Deref for Failure {
     }
 }
 
-impl DerefMut for Failure {
+impl DerefMut for ExchangeFailure {
     fn deref_mut(&mut self) -> &mut Details {
         &mut self.0
     }
@@ -375,8 +375,8 @@ impl Unavailable {
     }
 
     /// The failure of a request that needs the object.
-    pub fn failure(&self) -> Failure {
-        Failure::new(self.cause, self.detail.to_string())
+    pub fn failure(&self) -> ExchangeFailure {
+        ExchangeFailure::new(self.cause, self.detail.to_string())
     }
 }
 

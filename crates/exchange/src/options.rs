@@ -20,7 +20,7 @@ pub struct Options {
     /// Fields of forwarded messages.
     pub forward: ForwardOptions,
     /// Limits and deadlines.
-    pub limits: Limits,
+    pub limits: EngineLimits,
     /// The timeouts of upstreams that name none.
     pub upstream_timeouts: Timeouts,
     /// Pins worker N to core N.
@@ -44,7 +44,7 @@ impl Options {
 
 /// Limits and deadlines; 0 turns one off where it says so.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct EngineLimits {
     /// Limits of a client's head.
     pub head: HeadLimits,
     /// Limits of an upstream's head: bytes, and no number of fields.
@@ -102,9 +102,9 @@ pub struct Limits {
     pub adaptive_concurrency: bool,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for EngineLimits {
+    fn default() -> EngineLimits {
+        EngineLimits {
             head: HeadLimits::default(),
             origin_head: HeadLimits::OF_UPSTREAMS,
             head_timeout_ms: 10_000,

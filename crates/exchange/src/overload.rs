@@ -23,7 +23,7 @@ use addresses::AddressCounts;
 use capacity::Capacity;
 use memory::MemoryLevel;
 
-use crate::failure::{Cause, Failure};
+use crate::failure::{Cause, ExchangeFailure};
 use crate::options::Options;
 use crate::own_addresses::OwnAddresses;
 
@@ -56,12 +56,12 @@ impl OverloadState {
 
     /// Refuses a request of that priority if memory is too short for it.
     #[inline]
-    pub fn check_memory(&self, priority: Priority) -> Result<(), Failure> {
+    pub fn check_memory(&self, priority: Priority) -> Result<(), ExchangeFailure> {
         if !self.memory.refuses(priority) {
             return Ok(());
         }
         let detail = format!("memory is short; {} requests are refused", priority.as_str());
-        Err(Failure::new(Cause::MemoryLimit, detail))
+        Err(ExchangeFailure::new(Cause::MemoryLimit, detail))
     }
 
     /// Appends a piece of a body to what is held of it, which grows by doubling, up to `limit_bytes`.
@@ -73,7 +73,7 @@ impl OverloadState {
         held: &mut Vec<u8>,
         piece: &[u8],
         limit_bytes: usize,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let needed_bytes = held.len() + piece.len();
         let grows = held.capacity() < needed_bytes;
         // Growing copies what is there to a place that was not resident before.
@@ -90,11 +90,11 @@ impl OverloadState {
     ///
     /// # Errors
     /// `memory_limit`, when memory is too short for them.
-    pub fn check_room(&self, bytes: usize) -> Result<(), Failure> {
+    pub fn check_room(&self, bytes: usize) -> Result<(), ExchangeFailure> {
         if self.memory.try_reserve(bytes) {
             return Ok(());
         }
         let detail = "memory is short; no more of a body is held".to_owned();
-        Err(Failure::new(Cause::MemoryLimit, detail))
+        Err(ExchangeFailure::new(Cause::MemoryLimit, detail))
     }
 }

@@ -6,7 +6,7 @@ use router::path::{PathScratch, canonicalize};
 
 use crate::exchange::Exchange;
 use crate::exchange::forwarded::split_port;
-use crate::failure::{Cause, Failure};
+use crate::failure::{Cause, ExchangeFailure};
 use crate::grpc;
 use crate::options::Options;
 
@@ -15,7 +15,7 @@ use crate::options::Options;
 /// # Errors
 /// The request is refused; its path is the one that was sent, for logs.
 #[inline]
-pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exchange) -> Result<(), Failure> {
+pub fn prepare(options: &Options, scratch: &mut PathScratch, exchange: &mut Exchange) -> Result<(), ExchangeFailure> {
     let prepared = bring_into_form(options, scratch, exchange);
     if prepared.is_err() {
         prepare_refused(exchange);
@@ -42,7 +42,7 @@ fn bring_into_form(
     options: &Options,
     scratch: &mut PathScratch,
     exchange: &mut Exchange,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     exchange.request.headers.guard_names(WRITTEN_FOR_NODES);
     // First, because a refused request is logged with its client's address as well.
     exchange.client = match exchange.inner_client {
@@ -58,7 +58,7 @@ fn bring_into_form(
         // The parser of HTTP/1 counts the same bytes of its start line.
         let line_bytes = request.method_text().len() + request.target_text().len() + b"  HTTP/1.1".len();
         if line_bytes > options.limits.head.max_line_bytes {
-            return Err(Failure::new(
+            return Err(ExchangeFailure::new(
                 Cause::LineTooLong,
                 "method and target are longer than a request line may be",
             ));
@@ -66,23 +66,23 @@ fn bring_into_form(
     }
     match request.method {
         // Hardening: no tunnel to an address that a client names, no echo of what a browser hides (RFC 9110 9.3.6, 9.3.8).
-        Method::Connect => return Err(Failure::new(Cause::MethodRefused, "CONNECT is not served here")),
-        Method::Trace => return Err(Failure::new(Cause::MethodRefused, "TRACE is not served here")),
+        Method::Connect => return Err(ExchangeFailure::new(Cause::MethodRefused, "CONNECT is not served here")),
+        Method::Trace => return Err(ExchangeFailure::new(Cause::MethodRefused, "TRACE is not served here")),
         _ if request.path() == b"*" => {
-            return Err(Failure::new(Cause::BadRequest, "the target * names no resource of this gateway"));
+            return Err(ExchangeFailure::new(Cause::BadRequest, "the target * names no resource of this gateway"));
         }
         _ => {}
     }
     if has_unknown_expectation(&request.headers) {
-        return Err(Failure::new(Cause::ExpectationFailed, "the only expectation known is 100-continue"));
+        return Err(ExchangeFailure::new(Cause::ExpectationFailed, "the only expectation known is 100-continue"));
     }
     let canonical = canonicalize(request.path(), &options.path, scratch)
-        .map_err(|error| Failure::new(Cause::BadRequest, error.to_string()))?;
+        .map_err(|error| ExchangeFailure::new(Cause::BadRequest, error.to_string()))?;
     target.path.extend_from_slice(canonical.decoded());
     target.encoded_path.extend_from_slice(canonical.forward());
     host_name(request.authority(), &mut target.host);
     if options.forward.is_in_loop(&exchange.request.headers) {
-        return Err(Failure::new(
+        return Err(ExchangeFailure::new(
             Cause::LoopDetected,
             "it has passed through this kind of gateway too often",
         ));

@@ -20,7 +20,7 @@ use serde_json::Value;
 use crate::client_address::RealIpOptions;
 use crate::exchange::{Consumer, Directory, Exchange, RouteInfo, UpstreamOrigin};
 use crate::local::Local;
-use crate::options::{ForwardOptions, Limits, Options, Timeouts};
+use crate::options::{ForwardOptions, EngineLimits, Options, Timeouts};
 use crate::plugin::chain::PluginInstance;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
@@ -465,7 +465,7 @@ pub fn options() -> Options {
             html_errors: true,
             alt_svc: crate::options::AltSvc::default(),
         },
-        limits: Limits::default(),
+        limits: EngineLimits::default(),
         upstream_timeouts: Timeouts::default(),
         pin: false,
         challenges: None,

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use message::{Headers, ResponseHead};
 
 use exchange::Exchange;
-use exchange::failure::{Blame, Failure, Sent};
+use exchange::failure::{Blame, ExchangeFailure, Sent};
 
 /// Bytes that may wait for a client when an interim response is added to them; further interim responses are
 /// dropped. An endpoint may repeat them for hours, and a client that does not read must not make the gateway
@@ -21,7 +21,7 @@ pub enum BodyEvent<'a> {
     /// The body is complete, with these trailers if there were any.
     End(Option<&'a Headers>),
     /// The body will never be complete.
-    Reset(Failure),
+    Reset(ExchangeFailure),
 }
 
 /// How many bytes of a body to read for a peer, by what is known of how much it takes.
@@ -54,7 +54,7 @@ impl Capacity {
 }
 
 /// Gives the capacity for the next read, or waits while the peer that the bytes are for takes none.
-pub type PollCapacity<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<Capacity, Failure>> + 'r;
+pub type PollCapacity<'r> = dyn FnMut(&mut Context<'_>) -> Poll<Result<Capacity, ExchangeFailure>> + 'r;
 
 /// The length of a body as its head announces it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ pub trait UpstreamStream {
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
         capacity: Capacity,
-    ) -> Poll<Result<(), Failure>>;
+    ) -> Poll<Result<(), ExchangeFailure>>;
     /// The next piece of the response body. Before more is read, `capacity` is asked how much; while it waits, no memory is
     /// held for it.
     fn poll_body<'a>(
@@ -197,20 +197,20 @@ pub trait UpstreamStream {
     fn body_length(&self) -> BodyLength;
     /// Tells the stream that the rest of the last data event is not taken for now: releases the memory behind it as far
     /// as the kernel or the endpoint can keep the bytes. An error is the endpoint's.
-    fn pause(&mut self) -> Result<(), Failure>;
+    fn pause(&mut self) -> Result<(), ExchangeFailure>;
     /// How far a failed attempt got.
     fn progress(&self) -> AttemptProgress;
 
     /// The fault in the part of a response head that has arrived. Called when the gateway stops waiting for the rest,
     /// because an incomplete head is not parsed at each part. `head` is cleared.
-    fn fault_in_head(&mut self, _head: &mut ResponseHead) -> Option<Failure> {
+    fn fault_in_head(&mut self, _head: &mut ResponseHead) -> Option<ExchangeFailure> {
         None
     }
 
     /// The fault in the part of the response body that arrived with its head. It is asked before the response
     /// is started downstream, so that a response without a readable body becomes a 502 and not a cut
     /// response. It reads nothing.
-    fn fault_at_body_start(&mut self) -> Option<Failure> {
+    fn fault_at_body_start(&mut self) -> Option<ExchangeFailure> {
         None
     }
 }

@@ -62,7 +62,7 @@ use crate::runtime::Generation;
 use exchange::Exchange;
 use exchange::client_address::ClientAddress;
 use exchange::deadline::Deadline;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::plugin::PluginPhase;
 use exchange::plugin::chain::Chain;
 use router::RequestView;
@@ -112,7 +112,7 @@ pub(crate) fn run<'a, S: DownstreamStream>(
 }
 
 /// Answers a request that failed: with a stored response if a plugin has one for this failure, otherwise with the failure.
-async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Failure) -> PipelineOutcome {
+async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: ExchangeFailure) -> PipelineOutcome {
     // Bytes that a cut response has brought are of no use to a plugin that wants all of them.
     journey.exchange.copies.tap = None;
     if journey.chains.has(PluginPhase::UpstreamResponse)
@@ -133,7 +133,7 @@ async fn failed<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Fail
 #[allow(clippy::manual_async_fn)]
 fn serve<'a, 'j: 'a, S: DownstreamStream>(
     journey: &'a mut Journey<'j, S>,
-) -> impl Future<Output = Result<PipelineOutcome, Failure>> {
+) -> impl Future<Output = Result<PipelineOutcome, ExchangeFailure>> {
     async move {
         let run = journey.run;
         let (context, generation) = (run.context, run.generation);
@@ -200,10 +200,10 @@ fn is_redirect(reply: Option<&LocalReply>) -> bool {
 }
 
 /// Refuses a body with a declared length above `limit_bytes`; 0 is without limit.
-fn check_body_length(length: BodyLength, limit_bytes: u64) -> Result<(), Failure> {
+fn check_body_length(length: BodyLength, limit_bytes: u64) -> Result<(), ExchangeFailure> {
     match length {
         BodyLength::Known(bytes) if limit_bytes != 0 && bytes > limit_bytes => {
-            Err(Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes")))
+            Err(ExchangeFailure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes")))
         }
         _ => Ok(()),
     }
@@ -211,7 +211,7 @@ fn check_body_length(length: BodyLength, limit_bytes: u64) -> Result<(), Failure
 
 /// Finds the route with what is known of the request so far, and tells the host pattern by which it matches,
 /// where hosts are looked up first.
-fn find_route<'g>(generation: &'g Generation, exchange: &mut Exchange) -> Result<Option<&'g str>, Failure> {
+fn find_route<'g>(generation: &'g Generation, exchange: &mut Exchange) -> Result<Option<&'g str>, ExchangeFailure> {
     let mut params = std::mem::take(&mut exchange.params);
     let found = generation.router.find_match(&*exchange, &mut params);
     exchange.params = params;
@@ -232,7 +232,7 @@ pub(crate) async fn refuse<S: DownstreamStream>(
     exchange: &mut Exchange,
     downstream: &mut S,
     deadline: &Deadline,
-    failure: Failure,
+    failure: ExchangeFailure,
 ) -> Served {
     let generation = context.generation();
     begin_refused(exchange, &generation);
@@ -244,7 +244,7 @@ pub(crate) async fn refuse<S: DownstreamStream>(
 
 /// Logs a request with a malformed head after its stream was reset, as one that was answered with the
 /// status of `failure`.
-pub(crate) fn log_refused(context: &WorkerContext, exchange: &mut Exchange, failure: Failure) {
+pub(crate) fn log_refused(context: &WorkerContext, exchange: &mut Exchange, failure: ExchangeFailure) {
     let generation = context.generation();
     begin_refused(exchange, &generation);
     exchange.response.status = failure.cause.status();

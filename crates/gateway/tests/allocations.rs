@@ -14,7 +14,7 @@ use std::thread;
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
 use exchange::options::Timeouts;
-use exchange::options::{Limits, Options};
+use exchange::options::{EngineLimits, Options};
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::SnapshotCompiler;
@@ -388,7 +388,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
                 html_errors: true,
                 alt_svc: exchange::options::AltSvc::default(),
             },
-            limits: Limits::default(),
+            limits: EngineLimits::default(),
             upstream_timeouts: Timeouts::default(),
             pin: false,
             https_port: 9443,

@@ -33,7 +33,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::result::{LoadOutcome, PeriodOutcome};
-use asker::{Asker, Limits, RequestSource};
+use asker::{Asker, LoadLimits, RequestSource};
 use connection::{LoadJob, Upgrade};
 use crowd::Crowd;
 use expect::Measure;
@@ -298,7 +298,7 @@ impl LoadPlan {
     /// The asker of one thread, with its share.
     fn asker<'a>(&self, job: &'a LoadJob, thread: usize, periods: Option<Periods>) -> anyhow::Result<Asker<'a>> {
         let (threads, end_ns) = (usize::from(self.threads), self.end_ns());
-        let limits = Limits {
+        let limits = LoadLimits {
             connections: self.share(u64::from(self.connections), thread) as usize,
             end_ns,
             timeout_ns: self.timeout.as_nanos() as u64,

@@ -219,7 +219,7 @@ impl Plugin for Preceded {
     fn upstream_response(
         &self,
         exchange: &mut Exchange,
-        failure: Option<&exchange::failure::Failure>,
+        failure: Option<&exchange::failure::ExchangeFailure>,
     ) -> Option<Box<StoredReply>> {
         self.plugin.upstream_response(exchange, failure)
     }

@@ -41,7 +41,7 @@
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{
     BodyNeed, Build, Flow, PluginPhase, Plugin, PluginApi, PluginKind, BufferedReply, ResponseStep, StoredReply,
@@ -168,7 +168,7 @@ impl Plugin for GraphqlProxyCache {
     fn upstream_response(
         &self,
         exchange: &mut Exchange,
-        failure: Option<&Failure>,
+        failure: Option<&ExchangeFailure>,
     ) -> Option<Box<StoredReply>> {
         self.cache.upstream_response(exchange, failure)
     }

@@ -55,7 +55,7 @@ use std::sync::Arc;
 
 use exchange::Exchange;
 use exchange::observe::extra_labels::ExtraLabels;
-use exchange::observe::labels::{DisabledLabels, Label, LabelBy, LabelPolicy, LabelSet};
+use exchange::observe::labels::{DisabledLabels, OptionalLabel, LabelBy, LabelPolicy, LabelSet};
 use exchange::observe::metrics::WorkerMetrics;
 use exchange::plugin::scrapes::{NoMetrics, Scrapes};
 use exchange::plugin::stream::{StreamKind, StreamPhase};
@@ -97,7 +97,7 @@ fn metadata_schema() -> Value {
         })
     };
     let mut metrics = json!({
-        "http_status": labels(&Label::ALL.map(Label::name)),
+        "http_status": labels(&OptionalLabel::ALL.map(OptionalLabel::name)),
         "http_latency": labels(COMMON_LABELS),
         "bandwidth": labels(COMMON_LABELS),
     });
@@ -185,7 +185,7 @@ fn extra_labels(metadata: &Value) -> Result<ExtraLabels, String> {
             if !is_label_name(name) {
                 return Err(fault("a label has letters, digits and _, and no digit first"));
             }
-            if ["code", "type", "le"].contains(&&**name) || Label::named(name).is_some() {
+            if ["code", "type", "le"].contains(&&**name) || OptionalLabel::named(name).is_some() {
                 return Err(fault("the metric has a label of this name"));
             }
             let template = Template::compile(value.as_str().unwrap_or_default());
@@ -216,7 +216,7 @@ fn is_label_name(name: &str) -> bool {
 fn disabled_labels(metadata: Option<&Value>) -> DisabledLabels {
     let set = |metric: &str| {
         let names = metadata.and_then(|metadata| metadata["disabled_labels"][metric].as_array());
-        let labels = names.into_iter().flatten().filter_map(Value::as_str).filter_map(Label::named);
+        let labels = names.into_iter().flatten().filter_map(Value::as_str).filter_map(OptionalLabel::named);
         LabelSet::of(&labels.collect::<Vec<_>>())
     };
     DisabledLabels {

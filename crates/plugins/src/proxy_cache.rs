@@ -113,7 +113,7 @@ mod zones;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, ResponseStep, StoredReply};
 use message::{FieldId, Method};
@@ -306,7 +306,7 @@ impl Plugin for ProxyCache {
     fn upstream_response(
         &self,
         exchange: &mut Exchange,
-        failure: Option<&Failure>,
+        failure: Option<&ExchangeFailure>,
     ) -> Option<Box<StoredReply>> {
         self.replace(exchange, failure)
     }
@@ -323,7 +323,7 @@ impl Plugin for ProxyCache {
 
 impl ProxyCache {
     /// Looks whether the upstream's response, or its failure, is replaced.
-    fn replace(&self, exchange: &mut Exchange, failure: Option<&Failure>) -> Option<Box<StoredReply>> {
+    fn replace(&self, exchange: &mut Exchange, failure: Option<&ExchangeFailure>) -> Option<Box<StoredReply>> {
         match failure {
             Some(failure) => self.instead_of_failure(exchange, failure),
             None => self.instead_of_response(exchange),

@@ -46,7 +46,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
-use in_flight::{Bodies, Copies, MirrorPermit};
+use in_flight::{Bodies, MirrorCopyCount, MirrorPermit};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -92,7 +92,7 @@ struct ProxyMirror {
 /// The server that receives copies, shared by the instance and the copies under way.
 struct Mirror {
     destination: OutboundDestination,
-    copies: Arc<Copies>,
+    copies: Arc<MirrorCopyCount>,
     copied: EventCounter,
     lost: EventCounter,
     pace: Pace,

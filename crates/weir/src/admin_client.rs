@@ -12,7 +12,7 @@ use control::source::store::Instance;
 use outbound::blocking_tls::ClientFiles;
 use serde_json::Value;
 
-use crate::ask::{InstanceResponse, Failure, Followed, InstanceRequest, ask, follow};
+use crate::ask::{InstanceResponse, RequestFailure, Followed, InstanceRequest, ask, follow};
 use crate::boot;
 use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 
@@ -163,27 +163,27 @@ impl AdminClient {
     fn outcome<T>(
         &self,
         admin: SocketAddr,
-        outcome: Result<T, Failure>,
+        outcome: Result<T, RequestFailure>,
         nobody: impl FnOnce() -> T,
     ) -> anyhow::Result<T> {
         match (outcome, &self.running) {
             (Ok(answer), _) => Ok(answer),
-            (Err(Failure::NotThere(error)), Some(running)) => bail!(
+            (Err(RequestFailure::NotThere(error)), Some(running)) => bail!(
                 "process {} runs on the data folder {} and does not answer at {admin}: {error}; name its Admin API with \
                  --admin",
                 running.process,
                 self.settings.data.display()
             ),
-            (Err(Failure::NotThere(_)), None) if !self.is_named => Ok(nobody()),
-            (Err(Failure::NotThere(error)), None) => {
+            (Err(RequestFailure::NotThere(_)), None) if !self.is_named => Ok(nobody()),
+            (Err(RequestFailure::NotThere(error)), None) => {
                 bail!("no instance answers at {admin}: {error}; see the line `listening admin` of its output")
             }
-            (Err(Failure::Refused(reason)), None) if !self.is_named => {
+            (Err(RequestFailure::Refused(reason)), None) if !self.is_named => {
                 bail!(
                     "{reason}; name the Admin API that is meant with --admin, or its data folder with --data"
                 )
             }
-            (Err(Failure::Refused(reason)), _) => bail!("{reason}"),
+            (Err(RequestFailure::Refused(reason)), _) => bail!("{reason}"),
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct InstanceResponse {
 
 /// The reason for a missing response.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum RequestFailure {
     /// Nothing listens at the address.
     NotThere(io::Error),
     /// The connection opened but gave no usable response; the reason as a sentence.
@@ -44,12 +44,12 @@ pub(crate) enum Failure {
 /// Sends a request to the instance at `node`.
 ///
 /// # Errors
-/// See [`Failure`]; a response of any status is no error.
-pub(crate) fn ask(node: SocketAddr, question: &InstanceRequest<'_>) -> Result<InstanceResponse, Failure> {
-    let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(Failure::NotThere)?;
+/// See [`RequestFailure`]; a response of any status is no error.
+pub(crate) fn ask(node: SocketAddr, question: &InstanceRequest<'_>) -> Result<InstanceResponse, RequestFailure> {
+    let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(RequestFailure::NotThere)?;
     let answer = exchange(stream, node, question)
-        .map_err(|error| Failure::Refused(format!("the instance at {node} did not answer: {error}")))?;
-    read_answer(&answer).map_err(|reason| Failure::Refused(format!("the instance at {node}: {reason}")))
+        .map_err(|error| RequestFailure::Refused(format!("the instance at {node} did not answer: {error}")))?;
+    read_answer(&answer).map_err(|reason| RequestFailure::Refused(format!("the instance at {node}: {reason}")))
 }
 
 /// A response that arrives piece by piece.
@@ -63,11 +63,11 @@ pub(crate) enum Followed {
 /// As [`ask`], for a response that arises while it is read. `patience` is the longest silence.
 ///
 /// # Errors
-/// See [`Failure`].
-pub(crate) fn follow(node: SocketAddr, question: &InstanceRequest<'_>) -> Result<Followed, Failure> {
-    let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(Failure::NotThere)?;
+/// See [`RequestFailure`].
+pub(crate) fn follow(node: SocketAddr, question: &InstanceRequest<'_>) -> Result<Followed, RequestFailure> {
+    let stream = TcpStream::connect_timeout(&node, CONNECT_PATIENCE).map_err(RequestFailure::NotThere)?;
     let refused =
-        |error: io::Error| Failure::Refused(format!("the instance at {node} did not answer: {error}"));
+        |error: io::Error| RequestFailure::Refused(format!("the instance at {node} did not answer: {error}"));
     let mut reader = BufReader::new(send(stream, question, node).map_err(refused)?.0);
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD_BYTES_MAX {
@@ -81,7 +81,7 @@ pub(crate) fn follow(node: SocketAddr, question: &InstanceRequest<'_>) -> Result
     let mut answer = head;
     reader.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).map_err(refused)?;
     let answer =
-        read_answer(&answer).map_err(|reason| Failure::Refused(format!("the instance at {node}: {reason}")));
+        read_answer(&answer).map_err(|reason| RequestFailure::Refused(format!("the instance at {node}: {reason}")));
     answer.map(Followed::Refused)
 }
 
@@ -192,6 +192,6 @@ mod tests {
         drop(listener);
         let patience = Duration::from_secs(1);
         let question = InstanceRequest { method: "GET", target: "/", fields: &[], body: "", patience, tls: None };
-        assert!(matches!(ask(address, &question), Err(Failure::NotThere(_))));
+        assert!(matches!(ask(address, &question), Err(RequestFailure::NotThere(_))));
     }
 }

@@ -5,15 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 /// An IP address and a port. A socket address without an IPv6 one's flow and scope, which no log and no rule names: 20
 /// bytes in place of 32, twice for every idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct CompactAddress {
     ip: IpAddr,
     port: u16,
 }
 
-impl Address {
+impl CompactAddress {
     /// The address of these parts.
-    pub(super) fn new(ip: IpAddr, port: u16) -> Address {
-        Address { ip, port }
+    pub(super) fn new(ip: IpAddr, port: u16) -> CompactAddress {
+        CompactAddress { ip, port }
     }
 
     /// The IP address.
@@ -27,9 +27,9 @@ impl Address {
     }
 }
 
-impl From<SocketAddr> for Address {
+impl From<SocketAddr> for CompactAddress {
     /// A listener for both families sees IPv4 peers in IPv6 form; to everyone else they are what they are.
-    fn from(address: SocketAddr) -> Address {
-        Address { ip: address.ip().to_canonical(), port: address.port() }
+    fn from(address: SocketAddr) -> CompactAddress {
+        CompactAddress { ip: address.ip().to_canonical(), port: address.port() }
     }
 }

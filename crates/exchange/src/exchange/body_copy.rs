@@ -50,7 +50,7 @@ impl BodyCopy {
 
 /// Copies of the first bytes of both bodies, for the log phase.
 #[derive(Default)]
-pub struct Copies {
+pub struct BodyCopies {
     /// Filled while the request body is sent on.
     pub request: Option<SharedCopy>,
     /// The response body as the client received it, before it was coded.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
-use super::address::Address;
+use super::address::CompactAddress;
 use super::proxy::ProxyContext;
 use super::tls::TlsContext;
 
@@ -33,9 +33,9 @@ pub struct ConnectionContext {
     /// A number no other connection of this process has.
     pub id: u64,
     /// The client: the peer of the socket, or the address that its PROXY protocol header names.
-    pub peer: Address,
+    pub peer: CompactAddress,
     /// The listener's address.
-    pub local: Address,
+    pub local: CompactAddress,
     /// Plain or TLS.
     pub scheme: RequestScheme,
     /// Requests seen on it, this one included.
@@ -48,14 +48,14 @@ pub struct ConnectionContext {
 
 impl ConnectionContext {
     /// The peer of the socket, which a PROXY protocol header does not change.
-    pub fn socket_peer(&self) -> Address {
+    pub fn socket_peer(&self) -> CompactAddress {
         self.proxy.as_ref().map_or(self.peer, |proxy| proxy.sender)
     }
 }
 
 impl Default for ConnectionContext {
     fn default() -> Self {
-        let nowhere = Address::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+        let nowhere = CompactAddress::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
         ConnectionContext {
             id: 0,
             peer: nowhere,

@@ -7,20 +7,20 @@ use net::proxy_protocol::Header;
 use router::vars::{BuiltinVariable as Builtin, ProxyTlv, Value};
 use stdx::address_text::AddressText;
 
-use super::address::Address;
+use super::address::CompactAddress;
 
 /// See the module.
 #[derive(Debug)]
 pub struct ProxyContext {
     /// The address of the socket: the sender of the header.
-    pub sender: Address,
+    pub sender: CompactAddress,
     /// The header.
     pub header: Header,
 }
 
 impl ProxyContext {
     /// The client that the header names, or its sender if it names none.
-    pub fn peer(&self) -> Address {
+    pub fn peer(&self) -> CompactAddress {
         self.header.addresses.map_or(self.sender, |addresses| addresses.source.into())
     }
 
@@ -48,5 +48,5 @@ impl ProxyContext {
 }
 
 fn ip<'a>(address: SocketAddr) -> Value<'a> {
-    Value::owned(AddressText::default().write(Address::from(address).ip()).to_vec())
+    Value::owned(AddressText::default().write(CompactAddress::from(address).ip()).to_vec())
 }

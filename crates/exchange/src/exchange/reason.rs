@@ -14,7 +14,7 @@ pub const STATUS_CHANGED: &str = "status_changed";
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reason<'e> {
+pub struct ErrorReason<'e> {
     /// A code of [`Cause`], the name of the plugin that replied, [`UPSTREAM_STATUS`] or [`STATUS_CHANGED`].
     pub cause: &'static str,
     /// The side that has to act.
@@ -33,23 +33,23 @@ impl Exchange {
     /// Why the request got an error; none for a status below 400, and for one below 500 that an upstream sent. Two
     /// comparisons for a request without an error.
     #[inline]
-    pub fn reason(&self) -> Option<Reason<'_>> {
+    pub fn reason(&self) -> Option<ErrorReason<'_>> {
         if self.failure.is_none() && self.response.status < 400 { None } else { self.find_reason() }
     }
 
     #[cold]
-    fn find_reason(&self) -> Option<Reason<'_>> {
+    fn find_reason(&self) -> Option<ErrorReason<'_>> {
         self.reason_of_failure().or_else(|| self.reason_of_status())
     }
 
-    fn reason_of_failure(&self) -> Option<Reason<'_>> {
+    fn reason_of_failure(&self) -> Option<ErrorReason<'_>> {
         let failure = self.failure.as_ref()?;
         let (cause, blame, phase) = (failure.cause, failure.cause.blame(), failure.cause.phase());
         let is_at_endpoint =
             !matches!(phase, FailurePhase::Request | FailurePhase::Route) && blame != Blame::Client;
         let last = self.attempts.last().filter(|_| is_at_endpoint);
         let replying = || self.decision.plugin_reply.filter(|_| cause == Cause::PluginFailed);
-        Some(Reason {
+        Some(ErrorReason {
             cause: cause.code(),
             blame,
             phase: phase.as_str(),
@@ -59,13 +59,13 @@ impl Exchange {
         })
     }
 
-    fn reason_of_status(&self) -> Option<Reason<'_>> {
+    fn reason_of_status(&self) -> Option<ErrorReason<'_>> {
         let status = self.response.status;
         let plain =
-            |cause, blame, phase| Reason { cause, blame, phase, endpoint: None, plugin: None, detail: None };
+            |cause, blame, phase| ErrorReason { cause, blame, phase, endpoint: None, plugin: None, detail: None };
         if let Some(PluginReply { plugin, phase }) = self.decision.plugin_reply {
             let blame = if status < 500 { Blame::Client } else { Blame::Gateway };
-            return Some(Reason { plugin: Some(plugin), ..plain(plugin, blame, phase.name()) });
+            return Some(ErrorReason { plugin: Some(plugin), ..plain(plugin, blame, phase.name()) });
         }
         if status < 500 {
             return None;
@@ -74,7 +74,7 @@ impl Exchange {
         let has_sent = |attempt: &&Attempt| attempt.status == status;
         let sent = self.attempts.iter().rev().find(has_sent);
         match sent.or(self.attempts.last().filter(|attempt| attempt.status >= 500)) {
-            Some(attempt) => Some(Reason {
+            Some(attempt) => Some(ErrorReason {
                 endpoint: Some(attempt.address),
                 ..plain(UPSTREAM_STATUS, Blame::Upstream, FailurePhase::Wait.as_str())
             }),
@@ -86,7 +86,7 @@ impl Exchange {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Failure;
+    use crate::failure::ExchangeFailure;
     use crate::testing::{Scene, respond};
 
     const NODE: ([u8; 4], u16) = ([10, 0, 0, 1], 80);
@@ -142,7 +142,7 @@ mod tests {
             respond(&mut exchange, status, &[]);
             assert_eq!(told(&exchange), expected, "{status}");
         }
-        exchange.failure = Some(Failure::new(Cause::PluginFailed, "it stalls"));
+        exchange.failure = Some(ExchangeFailure::new(Cause::PluginFailed, "it stalls"));
         let reason = exchange.reason().unwrap();
         assert_eq!((reason.cause, reason.plugin), ("plugin_failed", Some("key-auth")));
         exchange.reset();
@@ -160,7 +160,7 @@ mod tests {
             (Cause::ClientGone, ("client_gone", "client", "response", false)),
             (Cause::NoRoute, ("route_not_found", "client", "route", false)),
         ] {
-            exchange.failure = Some(Failure::new(cause, "a test"));
+            exchange.failure = Some(ExchangeFailure::new(cause, "a test"));
             assert_eq!(told(&exchange), Some(expected));
         }
     }

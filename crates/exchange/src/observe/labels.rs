@@ -28,13 +28,13 @@ impl RequestLabels {
     #[must_use]
     pub fn without(&self, disabled: LabelSet) -> RequestLabels {
         let mut labels = self.clone();
-        let fields: [(Label, &mut Box<str>); 6] = [
-            (Label::Route, &mut labels.route),
-            (Label::MatchedUri, &mut labels.matched_uri),
-            (Label::MatchedHost, &mut labels.matched_host),
-            (Label::Service, &mut labels.service),
-            (Label::Consumer, &mut labels.consumer),
-            (Label::Node, &mut labels.node),
+        let fields: [(OptionalLabel, &mut Box<str>); 6] = [
+            (OptionalLabel::Route, &mut labels.route),
+            (OptionalLabel::MatchedUri, &mut labels.matched_uri),
+            (OptionalLabel::MatchedHost, &mut labels.matched_host),
+            (OptionalLabel::Service, &mut labels.service),
+            (OptionalLabel::Consumer, &mut labels.consumer),
+            (OptionalLabel::Node, &mut labels.node),
         ];
         for (label, value) in fields {
             if disabled.has(label) {
@@ -80,7 +80,7 @@ impl DisabledLabels {
     #[must_use]
     pub fn everywhere(self) -> LabelSet {
         // Latency and bandwidth have no label of the route's pattern and host.
-        let only_status = LabelSet::of(&[Label::MatchedUri, Label::MatchedHost]);
+        let only_status = LabelSet::of(&[OptionalLabel::MatchedUri, OptionalLabel::MatchedHost]);
         let other = self.http_latency.0 & self.bandwidth.0;
         LabelSet(self.http_status.0 & (other | only_status.0))
     }
@@ -93,20 +93,20 @@ pub struct LabelSet(u16);
 impl LabelSet {
     /// These labels.
     #[must_use]
-    pub fn of(labels: &[Label]) -> LabelSet {
+    pub fn of(labels: &[OptionalLabel]) -> LabelSet {
         LabelSet(labels.iter().fold(0, |set, label| set | 1 << *label as u16))
     }
 
     /// Whether `label` is one of them.
     #[must_use]
-    pub fn has(self, label: Label) -> bool {
+    pub fn has(self, label: OptionalLabel) -> bool {
         self.0 & (1 << label as u16) != 0
     }
 }
 
 /// A label that can be left empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Label {
+pub enum OptionalLabel {
     /// `route`
     Route,
     /// `matched_uri`
@@ -129,42 +129,42 @@ pub enum Label {
     ResponseSource,
 }
 
-impl Label {
+impl OptionalLabel {
     /// The labels of `apisix_http_status`; those of the other metrics are among them.
-    pub const ALL: [Label; 10] = [
-        Label::Route,
-        Label::MatchedUri,
-        Label::MatchedHost,
-        Label::Service,
-        Label::Consumer,
-        Label::Node,
-        Label::RequestType,
-        Label::RequestLlmModel,
-        Label::LlmModel,
-        Label::ResponseSource,
+    pub const ALL: [OptionalLabel; 10] = [
+        OptionalLabel::Route,
+        OptionalLabel::MatchedUri,
+        OptionalLabel::MatchedHost,
+        OptionalLabel::Service,
+        OptionalLabel::Consumer,
+        OptionalLabel::Node,
+        OptionalLabel::RequestType,
+        OptionalLabel::RequestLlmModel,
+        OptionalLabel::LlmModel,
+        OptionalLabel::ResponseSource,
     ];
 
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Label::Route => "route",
-            Label::MatchedUri => "matched_uri",
-            Label::MatchedHost => "matched_host",
-            Label::Service => "service",
-            Label::Consumer => "consumer",
-            Label::Node => "node",
-            Label::RequestType => "request_type",
-            Label::RequestLlmModel => "request_llm_model",
-            Label::LlmModel => "llm_model",
-            Label::ResponseSource => "response_source",
+            OptionalLabel::Route => "route",
+            OptionalLabel::MatchedUri => "matched_uri",
+            OptionalLabel::MatchedHost => "matched_host",
+            OptionalLabel::Service => "service",
+            OptionalLabel::Consumer => "consumer",
+            OptionalLabel::Node => "node",
+            OptionalLabel::RequestType => "request_type",
+            OptionalLabel::RequestLlmModel => "request_llm_model",
+            OptionalLabel::LlmModel => "llm_model",
+            OptionalLabel::ResponseSource => "response_source",
         }
     }
 
     /// The label with this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Label> {
-        Label::ALL.into_iter().find(|label| label.name() == name)
+    pub fn named(name: &str) -> Option<OptionalLabel> {
+        OptionalLabel::ALL.into_iter().find(|label| label.name() == name)
     }
 }
 
@@ -197,16 +197,16 @@ mod tests {
 
     #[test]
     fn labels_are_found_by_their_names() {
-        for label in Label::ALL {
-            assert_eq!(Label::named(label.name()), Some(label));
+        for label in OptionalLabel::ALL {
+            assert_eq!(OptionalLabel::named(label.name()), Some(label));
         }
-        assert_eq!(Label::named("code"), None);
+        assert_eq!(OptionalLabel::named("code"), None);
     }
 
     #[test]
     fn label_disabled_in_all_metrics_merges_series() {
-        let node = LabelSet::of(&[Label::Node]);
-        let uri = LabelSet::of(&[Label::MatchedUri]);
+        let node = LabelSet::of(&[OptionalLabel::Node]);
+        let uri = LabelSet::of(&[OptionalLabel::MatchedUri]);
         let disabled = |http_status, http_latency, bandwidth| {
             DisabledLabels { http_status, http_latency, bandwidth }.everywhere()
         };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::window::SlidingWindow;
-pub use rules::{CircuitRules, FailureRate, Reason};
+pub use rules::{CircuitRules, FailureRate, CircuitOpenReason};
 
 /// The jitter takes at most this share, in percent, off the time for which a circuit is open, so that nodes that failed
 /// together are not probed together.
@@ -22,14 +22,14 @@ pub enum Admission {
     /// It is closed: the request passes.
     Closed,
     /// The request passes as a probe.
-    Probe(Probe),
+    Probe(CircuitProbe),
     /// It is open, or all probes are out.
     Refused,
 }
 
 /// A probe of one opening. Its result is passed to [`Circuit::note`] once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probe {
+pub struct CircuitProbe {
     opening: NonZeroU64,
 }
 
@@ -46,9 +46,9 @@ pub enum CircuitEvidence {
 
 /// A change that a result asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum CircuitEvent {
     /// A condition is met; the caller decides whether to [`Circuit::open`].
-    MayOpen(Reason),
+    MayOpen(CircuitOpenReason),
     /// All probes succeeded: the circuit is closed.
     Closed,
 }
@@ -167,7 +167,7 @@ impl Circuit {
             self.set_next_probe(now_ms + rules.base_open_ms);
         }
         let opening = NonZeroU64::new(state.opening).unwrap_or(NonZeroU64::MIN);
-        Admission::Probe(Probe { opening })
+        Admission::Probe(CircuitProbe { opening })
     }
 
     /// Counts the result of a request that [`Circuit::admit`] let through, as a `probe` if it was one.
@@ -177,8 +177,8 @@ impl Circuit {
         rules: &CircuitRules,
         now_ms: u64,
         verdict: CircuitEvidence,
-        probe: Option<Probe>,
-    ) -> Option<Event> {
+        probe: Option<CircuitProbe>,
+    ) -> Option<CircuitEvent> {
         if let Some(probe) = probe {
             return self.end_probe(rules, now_ms, verdict, probe);
         }
@@ -190,7 +190,7 @@ impl Circuit {
             self.window.record(now_ms, rate.window_ms, has_failed, 0);
         }
         if has_failed {
-            return self.note_failure(rules, now_ms).map(Event::MayOpen);
+            return self.note_failure(rules, now_ms).map(CircuitEvent::MayOpen);
         }
         // Read first, because a store would take the cache line from the other workers with each request.
         if self.consecutive.load(Ordering::Relaxed) != 0 {
@@ -200,30 +200,30 @@ impl Circuit {
     }
 
     #[cold]
-    fn note_failure(&self, rules: &CircuitRules, now_ms: u64) -> Option<Reason> {
+    fn note_failure(&self, rules: &CircuitRules, now_ms: u64) -> Option<CircuitOpenReason> {
         let consecutive = self.consecutive.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         // Requests that began before it opened say nothing of the time since.
         if !self.is_closed() {
             return None;
         }
         if rules.consecutive_failures != 0 && consecutive >= rules.consecutive_failures {
-            return Some(Reason::ConsecutiveFailures(consecutive));
+            return Some(CircuitOpenReason::ConsecutiveFailures(consecutive));
         }
         let rate = rules.failure_rate.as_ref()?;
         let totals = self.window.totals(now_ms, rate.window_ms);
         let percent = totals.failure_percent();
         (totals.requests >= rate.min_requests && percent >= rate.percent)
-            .then_some(Reason::FailureRate { percent, requests: totals.requests })
+            .then_some(CircuitOpenReason::FailureRate { percent, requests: totals.requests })
     }
 
     #[cold]
-    fn end_probe(&self, rules: &CircuitRules, now_ms: u64, verdict: CircuitEvidence, probe: Probe) -> Option<Event> {
+    fn end_probe(&self, rules: &CircuitRules, now_ms: u64, verdict: CircuitEvidence, probe: CircuitProbe) -> Option<CircuitEvent> {
         let mut state = self.state.lock();
         if state.phase != CircuitPhase::HalfOpen || state.opening != probe.opening.get() {
             return None;
         }
         match verdict {
-            CircuitEvidence::Failure => Some(Event::MayOpen(Reason::ProbeFailed)),
+            CircuitEvidence::Failure => Some(CircuitEvent::MayOpen(CircuitOpenReason::ProbeFailed)),
             CircuitEvidence::Unknown => {
                 state.issued = state.issued.saturating_sub(1);
                 self.set_next_probe(now_ms);
@@ -235,16 +235,16 @@ impl Circuit {
                     return None;
                 }
                 self.close_locked(&mut state, now_ms);
-                Some(Event::Closed)
+                Some(CircuitEvent::Closed)
             }
         }
     }
 
     /// Opens it for the time that `rules` give, less a jitter drawn from `random`. `None` if it is open already.
-    pub fn open(&self, rules: &CircuitRules, now_ms: u64, random: u64, reason: Reason) -> Option<CircuitOpening> {
+    pub fn open(&self, rules: &CircuitRules, now_ms: u64, random: u64, reason: CircuitOpenReason) -> Option<CircuitOpening> {
         let mut state = self.state.lock();
         let may_open = match reason {
-            Reason::ProbeFailed => state.phase == CircuitPhase::HalfOpen,
+            CircuitOpenReason::ProbeFailed => state.phase == CircuitPhase::HalfOpen,
             _ => state.phase == CircuitPhase::Closed,
         };
         if !may_open {

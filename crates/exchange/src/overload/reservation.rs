@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::OverloadState;
-use crate::failure::Failure;
+use crate::failure::ExchangeFailure;
 
 /// Reserved bytes, until they are dropped. A state that is freed before the next reading of the resident set then takes no
 /// room from others.
@@ -21,7 +21,7 @@ impl Reservation {
     ///
     /// # Errors
     /// `memory_limit`, when memory is too short for them.
-    pub fn new(shared: &Arc<OverloadState>, bytes: usize) -> Result<Reservation, Failure> {
+    pub fn new(shared: &Arc<OverloadState>, bytes: usize) -> Result<Reservation, ExchangeFailure> {
         let mut reservation = Reservation { shared: shared.clone(), bytes: 0, unread_bytes: 0, reading: 0 };
         reservation.grow_to(bytes)?;
         Ok(reservation)
@@ -31,7 +31,7 @@ impl Reservation {
     ///
     /// # Errors
     /// `memory_limit`, when memory is too short for it; the reservation stays as it is.
-    pub fn grow_to(&mut self, bytes: usize) -> Result<(), Failure> {
+    pub fn grow_to(&mut self, bytes: usize) -> Result<(), ExchangeFailure> {
         let missing_bytes = bytes.saturating_sub(self.bytes);
         if missing_bytes == 0 {
             return Ok(());

@@ -1,6 +1,6 @@
 //! The reasons for a retry, by which policies allow it and metrics count it.
 
-use crate::failure::{Cause, Failure, FailurePhase, Sent};
+use crate::failure::{Cause, ExchangeFailure, FailurePhase, Sent};
 
 /// A reason for a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl RetryReason {
     }
 
     /// The reason that a failure before the response head is.
-    pub fn of(failure: &Failure, sent: Sent) -> RetryReason {
+    pub fn of(failure: &ExchangeFailure, sent: Sent) -> RetryReason {
         match (failure.cause, sent) {
             (cause, _) if cause.phase() == FailurePhase::Connect => RetryReason::ConnectFailure,
             (Cause::BadResponse, _) => RetryReason::InvalidResponse,
@@ -85,7 +85,7 @@ mod tests {
             (Cause::BadResponse,    Sent::Answered,   InvalidResponse),
         ];
         for (cause, sent, expected) in cases {
-            assert_eq!(RetryReason::of(&Failure::new(cause, ""), sent), expected, "{cause:?} {sent:?}");
+            assert_eq!(RetryReason::of(&ExchangeFailure::new(cause, ""), sent), expected, "{cause:?} {sent:?}");
         }
         for (place, reason) in RetryReason::ALL.into_iter().enumerate() {
             assert_eq!(reason as usize, place);

@@ -13,7 +13,7 @@ use super::phase_name::PluginPhase;
 use super::reply::BufferedReply;
 use super::stored::StoredReply;
 use crate::exchange::Exchange;
-use crate::failure::Failure;
+use crate::failure::ExchangeFailure;
 
 /// The requests that the version on trial serves.
 #[derive(Clone)]
@@ -126,7 +126,7 @@ impl Plugin for CanaryPlugin {
     fn upstream_response(
         &self,
         exchange: &mut Exchange,
-        failure: Option<&Failure>,
+        failure: Option<&ExchangeFailure>,
     ) -> Option<Box<StoredReply>> {
         self.at(exchange, &[PluginPhase::UpstreamResponse])?.upstream_response(exchange, failure)
     }

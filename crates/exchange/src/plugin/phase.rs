@@ -11,7 +11,7 @@ use super::phase_name::PluginPhase;
 use super::reply::{BufferedReply, StreamedReply};
 use super::stored::StoredReply;
 use crate::exchange::Exchange;
-use crate::failure::{Cause, Failure};
+use crate::failure::{Cause, ExchangeFailure};
 
 /// A compiled plugin. Each method runs in the phase of its name, only if the kind lists that phase in
 /// [`PluginKind::phases`](super::PluginKind::phases); a phase that is not listed costs nothing.
@@ -47,7 +47,7 @@ pub trait Plugin: Send + Sync + 'static {
     fn upstream_response(
         &self,
         _exchange: &mut Exchange,
-        _failure: Option<&Failure>,
+        _failure: Option<&ExchangeFailure>,
     ) -> Option<Box<StoredReply>> {
         None
     }

@@ -12,7 +12,7 @@ use stdx::published::Published;
 
 use super::SnapshotCompiler;
 use crate::upstream::health::monitor::HealthMonitor;
-use crate::upstream::health::{self, CompiledHealthChecks, HttpRequest, Probe, ProbeHost, ProbeKind};
+use crate::upstream::health::{self, CompiledHealthChecks, HttpRequest, HealthProbe, ProbeHost, ProbeKind};
 
 impl SnapshotCompiler {
     /// Has `monitor` check the upstreams that say so; without it no node is asked, as in commands that
@@ -27,10 +27,10 @@ impl SnapshotCompiler {
     ///
     /// # Errors
     /// A certificate that cannot be used, as a sentence.
-    pub(super) fn probe(&self, snapshot: &Snapshot, written: &Written) -> Result<Option<Probe>, String> {
+    pub(super) fn probe(&self, snapshot: &Snapshot, written: &Written) -> Result<Option<HealthProbe>, String> {
         let Some(active) = written.checks.as_ref().map(|checks| &checks.active) else { return Ok(None) };
         let checks_host = active.host.clone();
-        Ok(Some(Probe {
+        Ok(Some(HealthProbe {
             kind: match active.check_type {
                 CheckType::Tcp => ProbeKind::Tcp,
                 CheckType::Http | CheckType::Https => ProbeKind::Http(HttpRequest::new(active)),
@@ -82,7 +82,7 @@ impl SnapshotCompiler {
         &self,
         identity: &Arc<str>,
         cell: &Arc<Published<NodeSet>>,
-        checks: Option<(&HealthChecks, Probe)>,
+        checks: Option<(&HealthChecks, HealthProbe)>,
         before: Option<&Arc<CompiledHealthChecks>>,
     ) -> Result<Option<Arc<CompiledHealthChecks>>, String> {
         let Some(monitor) = &self.health else { return Ok(None) };

@@ -10,7 +10,7 @@ use super::connection_guard::ConnectionGuard;
 use super::h1::timer::ConnectionTimer;
 use super::listener_state::OpenListener;
 use crate::observe::idle_counts::IdleState;
-use exchange::exchange::{Address, ProxyContext};
+use exchange::exchange::{CompactAddress, ProxyContext};
 use net::env::Stream;
 
 /// The facts of a connection that do not depend on its protocols.
@@ -18,7 +18,7 @@ pub(crate) struct Identity {
     /// A number no other connection of this process has.
     pub(crate) id: u64,
     /// The client: the socket's peer, or the address that its PROXY protocol header names.
-    pub(crate) peer: Address,
+    pub(crate) peer: CompactAddress,
     /// The listener that it was accepted by.
     pub(crate) listener: Rc<OpenListener>,
     /// The PROXY protocol header that it began with.

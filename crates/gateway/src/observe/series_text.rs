@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use exchange::observe::exemplars::{ByBucket, Exemplar};
 use exchange::observe::extra_labels::{ExtraLabelValues, ExtraValues};
 use exchange::observe::histogram::{BOUNDS_MS, Histogram, HistogramTotals};
-use exchange::observe::labels::{DisabledLabels, Label, LabelSet, RequestLabels, ResponseSource};
+use exchange::observe::labels::{DisabledLabels, OptionalLabel, LabelSet, RequestLabels, ResponseSource};
 use exchange::observe::metrics::{RequestSeries, SharedSeries};
 use stdx::prometheus_text::{exemplar, header, sample};
 
@@ -95,14 +95,14 @@ impl MetricLabels {
 
     /// The kind of all requests that pass here: there are no calls of models.
     fn request_type(&self) -> &'static str {
-        if self.disabled.has(Label::RequestType) { "" } else { "traditional_http" }
+        if self.disabled.has(OptionalLabel::RequestType) { "" } else { "traditional_http" }
     }
 }
 
 fn write_statuses(totals: &Merged, text: &mut String) {
     header(text, "apisix_http_status", "counter", "Requests by status, route, service, consumer and node.");
     for (key, totals) in totals {
-        let hides_source = key.disabled.has(Label::ResponseSource);
+        let hides_source = key.disabled.has(OptionalLabel::ResponseSource);
         let mut by_source: BTreeMap<(u16, &str), u64> = BTreeMap::new();
         for ((status, source), count) in &totals.statuses {
             let source = if hides_source { "" } else { source.name() };

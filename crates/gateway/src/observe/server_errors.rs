@@ -146,7 +146,7 @@ pub(super) fn write<'a>(workers: impl Iterator<Item = &'a ServerErrors>, text: &
 
 #[cfg(test)]
 mod tests {
-    use exchange::failure::{Cause, Failure};
+    use exchange::failure::{Cause, ExchangeFailure};
     use exchange::testing::{Scene, respond};
 
     use super::*;
@@ -192,7 +192,7 @@ mod tests {
             (200, Some(Cause::ClientGone)),
         ] {
             respond(&mut exchange, status, &[]);
-            exchange.failure = failed.map(|cause| Failure::new(cause, "a test"));
+            exchange.failure = failed.map(|cause| ExchangeFailure::new(cause, "a test"));
             errors.ended(&exchange);
         }
         let mut text = String::new();

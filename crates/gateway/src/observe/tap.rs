@@ -174,14 +174,14 @@ impl WorkerTap {
 
 #[cfg(test)]
 mod tests {
-    use exchange::failure::{Cause, Failure};
+    use exchange::failure::{Cause, ExchangeFailure};
     use exchange::testing::Scene;
 
     use super::*;
 
     fn ended(scene: &mut Scene, failed: Option<Cause>) -> Box<Exchange> {
         let mut exchange = scene.exchange(b"GET /a?b=1 HTTP/1.1\r\nHost: h\r\n\r\n");
-        exchange.failure = failed.map(|cause| Failure::new(cause, "a test"));
+        exchange.failure = failed.map(|cause| ExchangeFailure::new(cause, "a test"));
         exchange
     }
 

@@ -15,7 +15,7 @@ use crate::upstream::stream::PooledStream;
 use crate::upstream::{PassHost, Upstream};
 use exchange::Exchange;
 use exchange::exchange::Attempt;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 
 /// An attempt in flight.
 pub(super) struct ActiveAttempt<'t> {
@@ -30,7 +30,7 @@ pub(super) struct ActiveAttempt<'t> {
 
 /// An attempt that has failed.
 pub(super) struct FailedAttempt {
-    pub(super) failure: Failure,
+    pub(super) failure: ExchangeFailure,
     pub(super) progress: AttemptProgress,
     /// Its node, which is another one than the first if a hedged attempt has taken the place of the first.
     pub(super) selected: SelectedNode,
@@ -41,7 +41,7 @@ pub(super) struct FailedAttempt {
 pub(super) fn finish_attempt(
     exchange: &mut Exchange,
     in_flight: InFlightGuard<'_>,
-    failure: Option<&Failure>,
+    failure: Option<&ExchangeFailure>,
     is_reused: bool,
 ) -> Option<NodeHold> {
     // A whole response read the clock at its end.
@@ -84,7 +84,7 @@ impl<'t> InFlightGuard<'t> {
         self,
         exchange: &Exchange,
         record: Attempt,
-        failure: &Failure,
+        failure: &ExchangeFailure,
         is_reused: bool,
     ) -> Attempt {
         let total_us = micros(self.started_ns, self.context.local.clock_ns());

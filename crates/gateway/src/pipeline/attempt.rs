@@ -27,7 +27,7 @@ use super::websocket;
 use crate::body::{AttemptProgress, BodyLength, DownstreamStream, UpstreamStream};
 use crate::upstream::opening::WantedConnection;
 use crate::upstream::service::{CheckedOutNode, Checkout};
-use exchange::failure::{Cause, Failure, Sent};
+use exchange::failure::{Cause, ExchangeFailure, Sent};
 use exchange::plugin::{PluginPhase, StoredReply};
 
 /// The end of an attempt that did not fail.
@@ -137,7 +137,7 @@ async fn open<'j, S: DownstreamStream>(
 /// Ends the attempt, and gives its connection and its place at the node back.
 fn finish<S>(
     attempting: Attempting<'_, '_, S>,
-    ended: Result<ResponseOutcome, Failure>,
+    ended: Result<ResponseOutcome, ExchangeFailure>,
 ) -> Result<AttemptEnd, FailedAttempt> {
     let Attempting { journey, forwarding, attempt } = attempting;
     let (run, timeouts) = (journey.run, &forwarding.timeouts);
@@ -170,7 +170,7 @@ fn finish<S>(
             let node = finish_attempt(journey.exchange, in_flight, None, false);
             let Some((endpoint, bytes)) = upstream_stream.into_tunnel() else {
                 let failure =
-                    Failure::new(Cause::BadResponse, "it switched protocols on a shared connection");
+                    ExchangeFailure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
                 return Err(FailedAttempt { failure: failure.at(address), progress, selected });
             };
@@ -220,7 +220,7 @@ enum ResponseOutcome {
 #[allow(clippy::manual_async_fn)]
 fn exchange_with<'a, 'b: 'a, 'j: 'b, S: DownstreamStream>(
     attempting: &'a mut Attempting<'b, 'j, S>,
-) -> impl Future<Output = Result<ResponseOutcome, Failure>> {
+) -> impl Future<Output = Result<ResponseOutcome, ExchangeFailure>> {
     async move {
         AttemptPolicies::before_send(attempting)?;
         send_head(attempting);
@@ -258,7 +258,7 @@ fn send_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) {
 /// Waits for the head of the final response, from a second attempt if this one is slow and may be hedged.
 async fn wait_for_response<S: DownstreamStream>(
     attempting: &mut Attempting<'_, '_, S>,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     if let Some(policy) = hedge::policy_of(attempting) {
         attempting.attempt.hedged_by = Some(policy);
         let now_ms = attempting.journey.run.local().now_ms();
@@ -283,9 +283,9 @@ fn note_head<S>(attempting: &mut Attempting<'_, '_, S>) {
 }
 
 /// Tells the client that the endpoint has switched protocols.
-async fn switch_protocols<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<ResponseOutcome, Failure> {
+async fn switch_protocols<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<ResponseOutcome, ExchangeFailure> {
     if !poll_fn(|cx| Poll::Ready(journey.downstream.can_switch_protocols(cx))).await {
-        return Err(Failure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
+        return Err(ExchangeFailure::new(Cause::BadRequest, "bytes were sent before the protocol was switched"));
     }
     if journey.downstream.must_switch_protocols() {
         websocket::accept_over_http2(journey.exchange)?;

@@ -11,7 +11,7 @@ use super::retry_on_response::RetryOnResponse;
 use super::sticky::StickySession;
 use super::websocket::WebSocketUpgrade;
 use crate::body::DownstreamStream;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 
 /// All policies in the order in which they are called:
 ///
@@ -36,7 +36,7 @@ pub(super) type AttemptPolicies = (
 pub(super) struct PassedOnHead;
 
 impl AttemptPolicy for PassedOnHead {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
         let exchange = &mut *attempting.journey.exchange;
         let head_us = exchange.attempts.last().map_or(0, |record| record.head_us);
         exchange.times.upstream_head_ns = attempting.attempt.in_flight.started_ns + head_us * 1_000;
@@ -46,6 +46,6 @@ impl AttemptPolicy for PassedOnHead {
 
 /// The failure to record for one of an attempt.
 #[cold]
-pub(super) fn judge<S>(journey: &Journey<'_, S>, failure: Failure) -> Failure {
+pub(super) fn judge<S>(journey: &Journey<'_, S>, failure: ExchangeFailure) -> ExchangeFailure {
     AttemptPolicies::at_failure(journey, failure)
 }

@@ -4,7 +4,7 @@ use super::active_attempt::ActiveAttempt;
 use super::forwarding::Forwarding;
 use super::journey::Journey;
 use crate::body::DownstreamStream;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 
 /// An attempt with the request that it is made for.
 pub(super) struct Attempting<'a, 'j, S> {
@@ -28,7 +28,7 @@ pub(super) trait AttemptPolicy {
     ///
     /// # Errors
     /// The request must not be sent.
-    fn before_send<S: DownstreamStream>(_: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+    fn before_send<S: DownstreamStream>(_: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
         Ok(())
     }
 
@@ -36,31 +36,31 @@ pub(super) trait AttemptPolicy {
     ///
     /// # Errors
     /// The response must not be passed on.
-    fn after_head<S: DownstreamStream>(_: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+    fn after_head<S: DownstreamStream>(_: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
         Ok(AfterHead::PassOn)
     }
 
     /// When the attempt has failed, before it is known which side is at fault; returns the failure to record.
-    fn at_failure<S>(_: &Journey<'_, S>, failure: Failure) -> Failure {
+    fn at_failure<S>(_: &Journey<'_, S>, failure: ExchangeFailure) -> ExchangeFailure {
         failure
     }
 }
 
 /// The first policy, then the second one. A discarded response reaches no later policy.
 impl<A: AttemptPolicy, B: AttemptPolicy> AttemptPolicy for (A, B) {
-    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
         A::before_send(attempting)?;
         B::before_send(attempting)
     }
 
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
         match A::after_head(attempting)? {
             AfterHead::PassOn => B::after_head(attempting),
             AfterHead::Discard => Ok(AfterHead::Discard),
         }
     }
 
-    fn at_failure<S>(journey: &Journey<'_, S>, failure: Failure) -> Failure {
+    fn at_failure<S>(journey: &Journey<'_, S>, failure: ExchangeFailure) -> ExchangeFailure {
         B::at_failure(journey, A::at_failure(journey, failure))
     }
 }

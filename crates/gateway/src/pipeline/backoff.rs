@@ -6,7 +6,7 @@ use std::task::Poll;
 use super::run::PipelineRun;
 use super::wait::{HALF_CLOSE_GRACE_MS, gone};
 use crate::body::DownstreamStream;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 
 /// Waits `wait_ms`.
 ///
@@ -16,7 +16,7 @@ pub(super) async fn wait<S: DownstreamStream>(
     run: &PipelineRun<'_>,
     downstream: &mut S,
     wait_ms: u64,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let (local, deadline) = (run.local(), run.deadline);
     let ends_ms = local.now_ms().saturating_add(wait_ms);
     let mut armed = false;
@@ -27,7 +27,7 @@ pub(super) async fn wait<S: DownstreamStream>(
         }
         if deadline.is_overdue() {
             let detail = "a retry was waited for";
-            return Poll::Ready(Err(Failure::new(Cause::RequestTimeout, detail)));
+            return Poll::Ready(Err(ExchangeFailure::new(Cause::RequestTimeout, detail)));
         }
         if downstream.is_gone() || (armed && deadline.expired() && run.is_client_leaving.get()) {
             return Poll::Ready(Err(gone()));

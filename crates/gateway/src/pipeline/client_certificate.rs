@@ -9,7 +9,7 @@ use crate::runtime::Generation;
 use crate::runtime::stream_route::NamePattern;
 use exchange::Exchange;
 use exchange::exchange::TlsContext;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use net::tls::facts::ClientVerdict;
 use net::tls::server::SiteTable;
 use net::tls::server::site::{Site, SiteState};
@@ -39,7 +39,7 @@ pub(super) enum Admission {
 /// 400 without a valid certificate; 421 (RFC 9110 section 15.5.20) where the connection was made for another name, or under
 /// a policy that has changed since.
 #[inline]
-pub(super) fn check(generation: &Generation, exchange: &Exchange) -> Result<PendingCertificateCheck, Failure> {
+pub(super) fn check(generation: &Generation, exchange: &Exchange) -> Result<PendingCertificateCheck, ExchangeFailure> {
     match &exchange.connection.tls {
         Some(tls) => check_tls(&generation.sites, exchange, tls),
         None if generation.sites.restricts_requests() => Ok(PendingCertificateCheck::Route),
@@ -47,7 +47,7 @@ pub(super) fn check(generation: &Generation, exchange: &Exchange) -> Result<Pend
     }
 }
 
-fn check_tls(sites: &SiteTable, exchange: &Exchange, tls: &TlsContext) -> Result<PendingCertificateCheck, Failure> {
+fn check_tls(sites: &SiteTable, exchange: &Exchange, tls: &TlsContext) -> Result<PendingCertificateCheck, ExchangeFailure> {
     // That of the handshake first: a Host that no site has must not lead around it.
     if tls.site.client.is_some() && !tls.site.is_exempt(&exchange.target.path) {
         verified(tls)?;
@@ -63,7 +63,7 @@ fn check_tls(sites: &SiteTable, exchange: &Exchange, tls: &TlsContext) -> Result
             "the host asks for a client certificate, and the connection was made for {}",
             server_name.unwrap_or("no server name")
         );
-        return Err(Failure::new(Cause::Misdirected, detail));
+        return Err(ExchangeFailure::new(Cause::Misdirected, detail));
     }
     check_site(site, exchange, tls).map(|()| PendingCertificateCheck::Nothing)
 }
@@ -79,7 +79,7 @@ pub(super) fn check_route(
     exchange: &Exchange,
     pattern: Option<&str>,
     serves_cleartext: bool,
-) -> Result<Admission, Failure> {
+) -> Result<Admission, ExchangeFailure> {
     let host = host_of(exchange);
     let Some(site) = generation.sites.restricting(&host, pattern.map(without_port)) else {
         return Ok(Admission::Served);
@@ -93,9 +93,9 @@ pub(super) fn check_route(
 
 /// The refusal of a request that came without TLS.
 #[cold]
-pub(super) fn cleartext_refusal() -> Failure {
+pub(super) fn cleartext_refusal() -> ExchangeFailure {
     let detail = "the host asks for a client certificate, and the connection is one without TLS";
-    Failure::new(Cause::Misdirected, detail)
+    ExchangeFailure::new(Cause::Misdirected, detail)
 }
 
 /// Whether the session of layer 4 may go on over its TLS connection, to a stream route with this pattern of
@@ -129,7 +129,7 @@ pub(crate) fn check_session(
 }
 
 /// Judges the connection of the request by the rules of a site.
-fn check_site(site: &Site, exchange: &Exchange, tls: &TlsContext) -> Result<(), Failure> {
+fn check_site(site: &Site, exchange: &Exchange, tls: &TlsContext) -> Result<(), ExchangeFailure> {
     if !is_demanded(site, exchange)? {
         return Ok(());
     }
@@ -138,21 +138,21 @@ fn check_site(site: &Site, exchange: &Exchange, tls: &TlsContext) -> Result<(), 
     }
     if tls.site.id == site.id {
         let detail = "the rules for client certificates have changed since the connection was made";
-        return Err(Failure::new(Cause::PolicyChanged, detail));
+        return Err(ExchangeFailure::new(Cause::PolicyChanged, detail));
     }
     let detail = "the host asks for a client certificate, and the connection was made with the \
                   certificate of another ssl object";
-    Err(Failure::new(Cause::Misdirected, detail))
+    Err(ExchangeFailure::new(Cause::Misdirected, detail))
 }
 
 /// Whether the site demands a client certificate for the request.
 ///
 /// # Errors
 /// The site is faulty: its rules are not known, and no connection was made for it.
-fn is_demanded(site: &Site, exchange: &Exchange) -> Result<bool, Failure> {
+fn is_demanded(site: &Site, exchange: &Exchange) -> Result<bool, ExchangeFailure> {
     if site.state == SiteState::Faulty {
         let detail = format!("the host's ssl object {} is faulty and has no good form", site.id);
-        return Err(Failure::new(Cause::Misdirected, detail));
+        return Err(ExchangeFailure::new(Cause::Misdirected, detail));
     }
     Ok(!site.is_exempt(&exchange.target.path))
 }
@@ -175,11 +175,11 @@ fn is_same_policy(one: &Site, other: &Site) -> bool {
     }
 }
 
-fn verified(tls: &TlsContext) -> Result<(), Failure> {
+fn verified(tls: &TlsContext) -> Result<(), ExchangeFailure> {
     let detail = match &tls.facts.client {
         ClientVerdict::Verified => return Ok(()),
         ClientVerdict::None => "client certificate was not present".to_owned(),
         ClientVerdict::Failed(reason) => format!("client certificate verification is not passed: {reason}"),
     };
-    Err(Failure::new(Cause::ClientCertificate, detail))
+    Err(ExchangeFailure::new(Cause::ClientCertificate, detail))
 }

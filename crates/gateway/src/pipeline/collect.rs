@@ -18,13 +18,13 @@ use crate::body::{BodyEvent, BodyLength, DownstreamStream};
 use exchange::Exchange;
 use exchange::exchange::body_demand::CollectedBody;
 use exchange::exchange::{AWAITED_BODY_MAX_BYTES, BodyArrival, ExchangeTimes};
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 
 /// Reads the whole body, for a plugin; one that is longer than `limit_bytes` is refused.
 pub(super) async fn whole<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     limit_bytes: usize,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let limit_bytes = accepted_bytes(journey.exchange).min(limit_bytes);
     if let Some(body) = journey.exchange.body.whole() {
         // It was read for a variable, with another limit.
@@ -54,7 +54,7 @@ pub(super) async fn on_demand<S: DownstreamStream>(
     run: &PipelineRun<'_>,
     downstream: &mut S,
     limit_bytes: usize,
-) -> Result<CollectedBody, Failure> {
+) -> Result<CollectedBody, ExchangeFailure> {
     let (mut bytes, mut wait, mut times) = (Vec::new(), wait_for_body(run), ExchangeTimes::default());
     let read = read(run, &mut times, downstream, &mut wait, &mut bytes, limit_bytes).await?;
     let (is_whole, trailers) = match read {
@@ -74,7 +74,7 @@ fn accepted_bytes(exchange: &Exchange) -> usize {
 
 /// Refuses a body of which more was read than is accepted: a plugin may have set the limit after the body was read, and the
 /// upstream must not get a body whole that is refused.
-pub(super) fn refuse_long(exchange: &Exchange) -> Result<(), Failure> {
+pub(super) fn refuse_long(exchange: &Exchange) -> Result<(), ExchangeFailure> {
     let limit_bytes = accepted_bytes(exchange);
     match exchange.body.prefix() {
         Some(read) if read.bytes.len() > limit_bytes => Err(too_large(limit_bytes)),
@@ -86,7 +86,7 @@ pub(super) fn refuse_long(exchange: &Exchange) -> Result<(), Failure> {
 /// variables are unset. Returns whether anything was read.
 pub(super) async fn for_variables<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
-) -> Result<bool, Failure> {
+) -> Result<bool, ExchangeFailure> {
     let limit_bytes =
         journey.run.local().options.limits.max_matched_body_bytes.min(accepted_bytes(journey.exchange));
     let is_readable = match journey.downstream.body_length() {
@@ -120,7 +120,7 @@ pub(super) async fn for_variables<S: DownstreamStream>(
 #[inline]
 pub(super) async fn wait_for_prefix<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let most = match journey.exchange.decision.body_arrival {
         BodyArrival::Prefix => journey.run.local().options.limits.wait_for_body_bytes,
         BodyArrival::Whole => AWAITED_BODY_MAX_BYTES,
@@ -152,7 +152,7 @@ pub(super) async fn wait_for_prefix<S: DownstreamStream>(
 async fn piece_by_piece<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     wanted_bytes: usize,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let (mut bytes, mut wait) = (Vec::new(), wait_for_body(journey.run));
     // The piece that completes the prefix stays in the client's stream, so it need not be copied.
     let limit_bytes = wanted_bytes - 1;
@@ -245,7 +245,7 @@ async fn read<S: DownstreamStream>(
     wait: &mut Wait<'_, '_>,
     bytes: &mut Vec<u8>,
     limit_bytes: usize,
-) -> Result<Read, Failure> {
+) -> Result<Read, ExchangeFailure> {
     let began_ns = run.local().recent_ns();
     let mut has_moved = false;
     let read = poll_fn(|cx| {

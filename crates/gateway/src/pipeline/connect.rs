@@ -14,7 +14,7 @@ use crate::body::DownstreamStream;
 use crate::upstream::connect_failure::late;
 use crate::upstream::opening::WantedConnection;
 use crate::upstream::stream::PooledStream;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 
 /// Opens a connection, with its TLS handshake, within `timeout_ms`. A client that closes its sending side is waited for as
 /// long as it would be for the head of a response (docs/decisions/0007-half-closed-clients.md).
@@ -23,7 +23,7 @@ pub(super) async fn connect<S: DownstreamStream>(
     opening: WantedConnection,
     timeout_ms: u64,
     downstream: &mut S,
-) -> Result<PooledStream, Failure> {
+) -> Result<PooledStream, ExchangeFailure> {
     let in_handshake = Cell::new(false);
     // Boxed, because the future is large and would enlarge every exchange's state.
     let mut connecting = PooledBox::pin(run.context.upstreams.connect(opening, timeout_ms, &in_handshake));

@@ -7,13 +7,13 @@ use super::run::PipelineRun;
 use crate::body::DownstreamStream;
 use crate::upstream::deadline_policy::DeadlinePolicy;
 use exchange::Exchange;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 
 /// Tells each endpoint how much time is left, and judges timeouts by the deadline.
 pub(super) struct UpstreamDeadline;
 
 impl AttemptPolicy for UpstreamDeadline {
-    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
         let Attempting { journey, forwarding, .. } = attempting;
         if let Some(policy) = &forwarding.upstream.deadline {
             pass_on(journey.run, journey.exchange, policy);
@@ -21,7 +21,7 @@ impl AttemptPolicy for UpstreamDeadline {
         Ok(())
     }
 
-    fn at_failure<S>(journey: &Journey<'_, S>, failure: Failure) -> Failure {
+    fn at_failure<S>(journey: &Journey<'_, S>, failure: ExchangeFailure) -> ExchangeFailure {
         judge(journey.run, journey.exchange, failure)
     }
 }
@@ -30,9 +30,9 @@ impl AttemptPolicy for UpstreamDeadline {
 ///
 /// # Errors
 /// When the client's time is malformed, or already over.
-pub(super) fn begin(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) -> Result<(), Failure> {
+pub(super) fn begin(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &DeadlinePolicy) -> Result<(), ExchangeFailure> {
     let limit_ms = policy.limit_ms(&exchange.request.headers).map_err(|name| {
-        Failure::new(
+        ExchangeFailure::new(
             Cause::BadRequest,
             format!("{name} has to be one whole number, the time for the request"),
         )
@@ -48,7 +48,7 @@ pub(super) fn begin(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &Dea
     }
     run.deadline.tighten_cap(ends_ms(ends_ns));
     if run.deadline.is_overdue() {
-        return Err(Failure::new(Cause::RequestTimeout, "no time was left for an attempt"));
+        return Err(ExchangeFailure::new(Cause::RequestTimeout, "no time was left for an attempt"));
     }
     Ok(())
 }
@@ -67,7 +67,7 @@ pub(super) fn pass_on(run: &PipelineRun<'_>, exchange: &mut Exchange, policy: &D
 /// The failure to record for `failure`: a timeout after the deadline of the upstream or of the call says nothing about the
 /// endpoint, because the client may have asked for less time than any endpoint needs.
 #[cold]
-pub(super) fn judge(run: &PipelineRun<'_>, exchange: &Exchange, failure: Failure) -> Failure {
+pub(super) fn judge(run: &PipelineRun<'_>, exchange: &Exchange, failure: ExchangeFailure) -> ExchangeFailure {
     if !failure.cause.is_timeout() {
         return failure;
     }

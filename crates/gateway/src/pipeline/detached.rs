@@ -18,7 +18,7 @@ use crate::runtime::{ConsumerPlugins, Generation};
 use exchange::Exchange;
 use exchange::deadline::Deadline;
 use exchange::exchange::Directory;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use exchange::plugin::PluginPhase;
 use exchange::plugin::chain::{Chain, PluginInstance};
 
@@ -88,7 +88,7 @@ async fn go_on<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     rest: &RemainingRequest,
     ran: &RefCell<Vec<u32>>,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     journey.run.local().shared.check_memory(journey.chains.priority())?;
     let is_behind = Cell::new(false);
     for phase in [PluginPhase::Access, PluginPhase::BeforeProxy] {

@@ -21,7 +21,7 @@ use super::wait::WaitsFor;
 use crate::body::{BodyEvent, BodyLength, Capacity, DownstreamStream, UpstreamStream};
 use crate::forward;
 use exchange::Exchange;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::{BodyNeed, PluginPhase};
 
 /// Forwards a response to the client; its head is in the exchange.
@@ -32,7 +32,7 @@ pub(super) fn pass_on<'a, 'j: 'a, S: DownstreamStream, O: UpstreamStream>(
     journey: &'a mut Journey<'j, S>,
     upstream_stream: &'a mut O,
     upload: &'a mut Upload,
-) -> impl Future<Output = Result<(), Failure>> {
+) -> impl Future<Output = Result<(), ExchangeFailure>> {
     async move {
         forward::keep_accel_fields(journey.exchange);
         if journey.exchange.response.status >= 500
@@ -88,8 +88,8 @@ pub(super) fn pass_on<'a, 'j: 'a, S: DownstreamStream, O: UpstreamStream>(
 #[inline]
 fn ended<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
-    result: Result<(), Failure>,
-) -> Result<(), Failure> {
+    result: Result<(), ExchangeFailure>,
+) -> Result<(), ExchangeFailure> {
     if let Err(failure) = &result
         && failure.cause.blame() == Blame::Upstream
     {
@@ -117,7 +117,7 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     upstream_stream: &mut O,
     upload: &mut Upload,
     limit_bytes: usize,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let Collected { mut body, trailers } =
         collect(download, journey, upstream_stream, upload, limit_bytes).await?;
     upstream_stream.pause()?;
@@ -129,7 +129,7 @@ async fn hold_back<S: DownstreamStream, O: UpstreamStream>(
     let mut trailers = trailers.unwrap_or_default();
     phases::whole_response_body(journey, &mut body, &mut trailers).await?;
     if journey.exchange.gave_up.get().is_some() {
-        return Err(Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
+        return Err(ExchangeFailure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"));
     }
     journey.exchange.note_response(&body);
     if let Some(coded) = encode::whole(journey.run, journey.exchange, &body).await? {
@@ -177,7 +177,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
     upstream_stream: &mut O,
     upload: &mut Upload,
     limit_bytes: usize,
-) -> Result<Collected, Failure> {
+) -> Result<Collected, ExchangeFailure> {
     let mut body = Vec::new();
     let mut trailers = None;
     let mut has_moved = false;
@@ -191,7 +191,7 @@ async fn collect<S: DownstreamStream, O: UpstreamStream>(
                 Poll::Ready(BodyEvent::Data(data)) => {
                     if body.len() + data.len() > limit_bytes {
                         let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");
-                        return Poll::Ready(Err(Failure::new(Cause::BufferLimit, detail)));
+                        return Poll::Ready(Err(ExchangeFailure::new(Cause::BufferLimit, detail)));
                     }
                     journey.run.local().shared.append_limited(&mut body, data, limit_bytes)?;
                     journey.exchange.note_upstream_body(data);

@@ -8,7 +8,7 @@ use super::run::PipelineRun;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::DownstreamStream;
 use exchange::deadline::Expired;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::options::Timeouts;
 
 /// The waits while a response is forwarded, with their time limits.
@@ -30,7 +30,7 @@ impl<'j> DownloadWait<'j> {
         waits_for: WaitsFor,
         moved: bool,
         downstream: &S,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), ExchangeFailure>> {
         let timeout_ms = match waits_for {
             WaitsFor::Client => {
                 let waited = self.wait.for_client(cx, moved, || downstream.delivered_bytes());
@@ -48,22 +48,22 @@ impl<'j> DownloadWait<'j> {
 
 /// The failure of a response that stalls.
 #[cold]
-fn late(expired: Expired, waits_for: WaitsFor) -> Failure {
+fn late(expired: Expired, waits_for: WaitsFor) -> ExchangeFailure {
     match (expired, waits_for) {
         (Expired::Cap, _) => overdue(),
         (Expired::Step, WaitsFor::AnswerHalfClosed) => {
-            Failure::new(Cause::ClientGone, "it closed inside the response")
+            ExchangeFailure::new(Cause::ClientGone, "it closed inside the response")
         }
-        (Expired::Step, _) => Failure::new(Cause::BodyStalled, "the response body stopped arriving"),
+        (Expired::Step, _) => ExchangeFailure::new(Cause::BodyStalled, "the response body stopped arriving"),
     }
 }
 
 /// The failure of a request that exceeds its total time while its response arrives.
 #[cold]
-pub(super) fn overdue() -> Failure {
-    Failure::new(Cause::RequestTimeout, "the response body was still arriving")
+pub(super) fn overdue() -> ExchangeFailure {
+    ExchangeFailure::new(Cause::RequestTimeout, "the response body was still arriving")
 }
 
-pub(super) fn gone(error: &std::io::Error) -> Failure {
-    Failure::new(Cause::ClientGone, error.to_string())
+pub(super) fn gone(error: &std::io::Error) -> ExchangeFailure {
+    ExchangeFailure::new(Cause::ClientGone, error.to_string())
 }

@@ -7,7 +7,7 @@ use std::task::Poll;
 use super::phases::{self, Chains};
 use super::run::PipelineRun;
 use exchange::Exchange;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::plugin::{EncoderFailed, PluginPhase, Portion};
 use message::Method;
 use net::env;
@@ -52,7 +52,7 @@ pub(super) fn piece(
     data: &[u8],
     portion: Portion,
     sent: &mut Vec<u8>,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     sent.clear();
     if let Some(chains) = editors {
         sent.extend_from_slice(data);
@@ -68,7 +68,7 @@ pub(super) fn piece(
 ///
 /// # Errors
 /// When it cannot be coded.
-pub(super) fn in_place(exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) -> Result<(), Failure> {
+pub(super) fn in_place(exchange: &mut Exchange, body: &mut Vec<u8>, portion: Portion) -> Result<(), ExchangeFailure> {
     if exchange.encoder.is_none() {
         return Ok(());
     }
@@ -84,7 +84,7 @@ pub(super) fn in_place(exchange: &mut Exchange, body: &mut Vec<u8>, portion: Por
 ///
 /// # Errors
 /// When it cannot be coded.
-pub(super) fn flush(exchange: &mut Exchange, sent: &mut Vec<u8>) -> Result<bool, Failure> {
+pub(super) fn flush(exchange: &mut Exchange, sent: &mut Vec<u8>) -> Result<bool, ExchangeFailure> {
     let Some(encoder) = &mut exchange.encoder else { return Ok(false) };
     sent.clear();
     encoder.flush(sent).map_err(failed)?;
@@ -99,7 +99,7 @@ pub(super) async fn whole(
     run: &PipelineRun<'_>,
     exchange: &mut Exchange,
     body: &[u8],
-) -> Result<Option<Vec<u8>>, Failure> {
+) -> Result<Option<Vec<u8>>, ExchangeFailure> {
     if exchange.encoder.is_none() {
         return Ok(None);
     }
@@ -127,7 +127,7 @@ pub(super) async fn whole(
 
 /// Appends the coded form of `piece` to `coded`. The encoder is dropped at the end, so that another response can use its
 /// state while the client still reads this one.
-fn code(exchange: &mut Exchange, piece: &[u8], portion: Portion, coded: &mut Vec<u8>) -> Result<(), Failure> {
+fn code(exchange: &mut Exchange, piece: &[u8], portion: Portion, coded: &mut Vec<u8>) -> Result<(), ExchangeFailure> {
     let Some(encoder) = &mut exchange.encoder else { return Ok(()) };
     if !piece.is_empty() {
         encoder.piece(piece, coded).map_err(failed)?;
@@ -140,6 +140,6 @@ fn code(exchange: &mut Exchange, piece: &[u8], portion: Portion, coded: &mut Vec
 }
 
 #[cold]
-fn failed(EncoderFailed(reason): EncoderFailed) -> Failure {
-    Failure::new(Cause::PluginFailed, format!("the response body cannot be coded: {reason}"))
+fn failed(EncoderFailed(reason): EncoderFailed) -> ExchangeFailure {
+    ExchangeFailure::new(Cause::PluginFailed, format!("the response body cannot be coded: {reason}"))
 }

@@ -7,7 +7,7 @@ use message::accept::prefers_html;
 use serde_json::json;
 
 use exchange::Exchange;
-use exchange::failure::{FailureResponse, Blame, Cause, Failure};
+use exchange::failure::{FailureResponse, Blame, Cause, ExchangeFailure};
 use exchange::plugin::{BufferedReply, transform_reply};
 
 /// The field with the id of the request, by which a line of the access log is found.
@@ -24,7 +24,7 @@ const STYLE: &str = "html{font:16px/1.5 system-ui,sans-serif;color:#1f2328;backg
 
 /// The reply to the `failure` of the request in `exchange`.
 #[cold]
-pub(super) fn of(exchange: &Exchange, failure: &Failure) -> BufferedReply {
+pub(super) fn of(exchange: &Exchange, failure: &ExchangeFailure) -> BufferedReply {
     let mut reply = body(exchange, failure);
     if let Some(given) = &failure.answer {
         reply = given_answer(given, reply);
@@ -38,7 +38,7 @@ pub(super) fn of(exchange: &Exchange, failure: &Failure) -> BufferedReply {
 }
 
 /// Status, media type and body.
-fn body(exchange: &Exchange, failure: &Failure) -> BufferedReply {
+fn body(exchange: &Exchange, failure: &ExchangeFailure) -> BufferedReply {
     let (status, text) = (failure.cause.status(), explanation(failure));
     let id = exchange.request_id.get();
     // Neither is expected to deal with HTML: a gRPC client takes the body for a message, a plugin edits the JSON.
@@ -84,7 +84,7 @@ fn given_answer(given: &FailureResponse, usual: BufferedReply) -> BufferedReply 
 
 /// The text of a failure for the client: the status's name, and the fault if the client can fix it. Failures of
 /// endpoints are for the log only.
-pub(super) fn explanation(failure: &Failure) -> String {
+pub(super) fn explanation(failure: &ExchangeFailure) -> String {
     let status = failure.cause.status();
     let name = message::reason::phrase(status);
     match failure.cause {
@@ -97,7 +97,7 @@ pub(super) fn explanation(failure: &Failure) -> String {
 }
 
 /// The failure in a sentence for a person at a browser; for a fault of the client its details.
-fn sentence(failure: &Failure) -> String {
+fn sentence(failure: &ExchangeFailure) -> String {
     let known = match (failure.cause, failure.cause.status()) {
         (Cause::NoRoute, _) => "Nothing is served at this address. Check it for typing errors.",
         (cause, _) if cause.blame() == Blame::Client => {
@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn reply(failure: &Failure, fields: &str, id: Option<&str>) -> (BufferedReply, String) {
+    fn reply(failure: &ExchangeFailure, fields: &str, id: Option<&str>) -> (BufferedReply, String) {
         let mut scene = Scene::new();
         let head = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
         let mut exchange = scene.exchange(head.as_bytes());
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn text_of_clients_is_no_markup_in_page() {
-        let failure = Failure::new(Cause::BadRequest, "<script>\"a\"&'b'</script>");
+        let failure = ExchangeFailure::new(Cause::BadRequest, "<script>\"a\"&'b'</script>");
         let (reply, page) = reply(&failure, "Accept: text/html\r\n", Some("<i>"));
         assert!(page.contains("&lt;script&gt;&quot;a&quot;&amp;&#39;b&#39;&lt;/script&gt;"), "{page}");
         assert!(page.contains("<code>&lt;i&gt;</code>") && !page.contains("<script"), "{page}");
@@ -200,7 +200,7 @@ mod tests {
             body: Some("own".into()),
             headers: [("Content-Type".into(), "text/plain".into())].into(),
         };
-        let failure = Failure::new(Cause::CircuitOpen, "a test").answered_with(&answer.into());
+        let failure = ExchangeFailure::new(Cause::CircuitOpen, "a test").answered_with(&answer.into());
         let (reply, body) = reply(&failure, "Accept: text/html\r\n", None);
         assert_eq!((reply.status, &*body), (502, "own"));
         assert_eq!(field(&reply, "Content-Type"), Some("text/plain"));

@@ -1,7 +1,7 @@
 //! gRPC calls in the pipeline: their deadline, and replies and failures as statuses of gRPC. It knows no protocol beneath.
 
 use exchange::Exchange;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::grpc::{self, code_of_cause, code_of_status, message_text, timeout_text};
 use message::{FieldId, Headers};
 
@@ -20,13 +20,13 @@ const LEAST_LEFT_NS: u64 = 1_000_000;
 pub(super) struct GrpcCall;
 
 impl AttemptPolicy for GrpcCall {
-    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
         let journey = &mut *attempting.journey;
         reduce_timeout(journey.exchange, journey.run.local().recent_ns());
         Ok(())
     }
 
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
         note_status(attempting.journey.exchange, None);
         Ok(AfterHead::PassOn)
     }
@@ -67,11 +67,11 @@ pub(super) fn note_status(exchange: &mut Exchange, trailers: Option<&Headers>) {
 }
 
 /// Refuses a call of a client that speaks HTTP/1, which has no trailers that a gRPC client would read.
-pub(super) fn check_version(exchange: &Exchange, upstream: &Upstream) -> Result<(), Failure> {
+pub(super) fn check_version(exchange: &Exchange, upstream: &Upstream) -> Result<(), ExchangeFailure> {
     let is_call = || exchange.request.headers.get_known(FieldId::ContentType).is_some_and(grpc::is_call);
     if upstream.protocol == EndpointProtocol::Http2 && exchange.grpc.is_none() && is_call() {
         let detail = "gRPC needs HTTP/2, and the client speaks HTTP/1.1";
-        return Err(Failure::new(Cause::VersionNotSupported, detail));
+        return Err(ExchangeFailure::new(Cause::VersionNotSupported, detail));
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ pub(super) fn reply(exchange: &mut Exchange, body: &[u8], explanation: Option<&s
 
 /// The trailers that tell the client of a failure inside its response; none if the request is no call, or its response can
 /// have no trailers.
-pub(super) fn trailers(exchange: &mut Exchange, failure: &Failure, explanation: &str) -> Option<Headers> {
+pub(super) fn trailers(exchange: &mut Exchange, failure: &ExchangeFailure, explanation: &str) -> Option<Headers> {
     let call = exchange.grpc.as_mut().filter(|call| !call.is_translated)?;
     if exchange.response.headers.contains_known(FieldId::ContentLength) {
         return None;

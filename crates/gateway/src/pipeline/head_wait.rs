@@ -17,7 +17,7 @@ use crate::forward::upgrade;
 use crate::upstream::interim_rate::{InterimRate, TOO_MANY_INTERIM};
 use crate::upstream::stream::PooledStream;
 use exchange::deadline::Expired;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::plugin::PluginPhase;
 
 /// Sends the request and waits for the head of the final response; forwards interim ones.
@@ -26,12 +26,12 @@ pub(super) async fn wait_for_final<S: DownstreamStream>(
     forwarding: &mut Forwarding<'_>,
     upstream_stream: &mut PooledStream,
     limit: &mut AttemptLimit,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let mut interim = InterimRate::default();
     loop {
         wait_for_head(journey, forwarding, upstream_stream, limit).await?;
         if journey.exchange.response.is_interim() && !interim.admits(journey.run.local().now_ms()) {
-            return Err(Failure::new(Cause::BadResponse, TOO_MANY_INTERIM));
+            return Err(ExchangeFailure::new(Cause::BadResponse, TOO_MANY_INTERIM));
         }
         match journey.exchange.response.status {
             101 if journey.exchange.decision.is_upgrade
@@ -40,7 +40,7 @@ pub(super) async fn wait_for_final<S: DownstreamStream>(
             {
                 return Ok(());
             }
-            101 => return Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")),
+            101 => return Err(ExchangeFailure::new(Cause::BadResponse, "it switched protocols unasked")),
             // The gateway sends 100 (Continue) to the client itself, when it begins to read the body.
             100 => {}
             102..200 => {
@@ -70,7 +70,7 @@ async fn wait_for_head<S: DownstreamStream>(
     forwarding: &mut Forwarding<'_>,
     upstream_stream: &mut PooledStream,
     limit: &mut AttemptLimit,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let run = journey.run;
     let Forwarding { timeouts, upload, .. } = forwarding;
     let begun = run.body_guard.take();
@@ -96,7 +96,7 @@ async fn wait_for_head<S: DownstreamStream>(
         }
         // Interim responses and 100 (Continue) must not wait for the final response.
         if let Poll::Ready(Err(_)) = journey.downstream.poll_flush(cx) {
-            return Poll::Ready(Err(Failure::new(Cause::ClientGone, "it went away while waiting")));
+            return Poll::Ready(Err(ExchangeFailure::new(Cause::ClientGone, "it went away while waiting")));
         }
         if progress == Progress::NextTurn {
             return if run.deadline.is_overdue() {
@@ -144,9 +144,9 @@ async fn wait_for_head<S: DownstreamStream>(
 
 /// The failure of an attempt after the timeout of its step or of its exchange.
 #[cold]
-fn late(expired: Expired, cause: Cause, detail: &'static str) -> Failure {
+fn late(expired: Expired, cause: Cause, detail: &'static str) -> ExchangeFailure {
     match expired {
-        Expired::Step => Failure::new(cause, detail),
+        Expired::Step => ExchangeFailure::new(cause, detail),
         Expired::Cap => request_failure::overdue(),
     }
 }

@@ -30,7 +30,7 @@ use crate::upstream::service::{CheckedOutNode, Checkout};
 use crate::upstream::stream::PooledStream;
 use exchange::Exchange;
 use exchange::exchange::Attempt;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::PluginPhase;
 
 /// The policy by which a second attempt may be made beside this one; none if the exchange had one, or must have none.
@@ -60,7 +60,7 @@ pub(super) async fn wait_for_final<'j, S: DownstreamStream>(
     attempting: &mut Attempting<'_, 'j, S>,
     policy: &'j RetryPolicy,
     after_ms: u64,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let Attempting { journey, forwarding, attempt } = attempting;
     let run = journey.run;
     let mut first_part = attempt.limit.at_most(after_ms, run.local().now_ms());
@@ -87,7 +87,7 @@ pub(super) async fn wait_for_final<'j, S: DownstreamStream>(
 }
 
 /// Waits for the head of the attempt alone.
-async fn primary_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+async fn primary_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
     let Attempting { journey, forwarding, attempt } = attempting;
     let ActiveAttempt { upstream_stream, limit, .. } = attempt;
     head_wait::wait_for_final(journey, forwarding, upstream_stream, limit).await
@@ -163,7 +163,7 @@ async fn race_with<'j, S: DownstreamStream>(
     attempting: &mut Attempting<'_, 'j, S>,
     policy: &'j RetryPolicy,
     begun: BegunHedge<'j>,
-) -> Option<Result<(), Failure>> {
+) -> Option<Result<(), ExchangeFailure>> {
     let mut hedge = match connect_hedge(attempting, begun).await {
         ConnectedHedge::Open(hedge) => *hedge,
         ConnectedHedge::Answered(ended) => return Some(ended),
@@ -183,7 +183,7 @@ async fn race_with<'j, S: DownstreamStream>(
 enum ConnectedHedge<'j> {
     Open(Box<Hedge<'j>>),
     /// The first attempt has ended so.
-    Answered(Result<(), Failure>),
+    Answered(Result<(), ExchangeFailure>),
     /// The second attempt has failed, and its record is made.
     Failed,
 }
@@ -227,7 +227,7 @@ async fn race_heads<S: DownstreamStream>(
     attempting: &mut Attempting<'_, '_, S>,
     stream: &mut PooledStream,
     head: &mut ResponseHead,
-) -> Winner<Result<(), Failure>, Result<(), Failure>> {
+) -> Winner<Result<(), ExchangeFailure>, Result<(), ExchangeFailure>> {
     let run = attempting.journey.run;
     let winner = {
         let mut primary = PooledBox::pin(primary_head(attempting));
@@ -248,8 +248,8 @@ async fn settle<'j, S: DownstreamStream>(
     policy: &'j RetryPolicy,
     hedge: Hedge<'j>,
     mut head: Box<ResponseHead>,
-    winner: Winner<Result<(), Failure>, Result<(), Failure>>,
-) -> Option<Result<(), Failure>> {
+    winner: Winner<Result<(), ExchangeFailure>, Result<(), ExchangeFailure>>,
+) -> Option<Result<(), ExchangeFailure>> {
     let run = attempting.journey.run;
     match winner {
         // The first endpoint has failed; the second one goes on alone.
@@ -305,7 +305,7 @@ fn replace_primary<'j, S>(
     attempting: &mut Attempting<'_, 'j, S>,
     policy: &'j RetryPolicy,
     hedge: Hedge<'j>,
-    failure: Option<&Failure>,
+    failure: Option<&ExchangeFailure>,
 ) {
     let Attempting { journey, forwarding, attempt } = attempting;
     let run = journey.run;
@@ -342,18 +342,18 @@ fn poll_final(
     head: &mut ResponseHead,
     interim: &mut InterimRate,
     now_ms: u64,
-) -> Poll<Result<(), Failure>> {
+) -> Poll<Result<(), ExchangeFailure>> {
     // An endpoint that takes no more may have answered already.
     let _ = stream.poll_flush(cx);
     loop {
         match stream.poll_head(cx, head, Capacity::WHOLE) {
             Poll::Ready(Ok(())) if head.status >= 200 => return Poll::Ready(Ok(())),
             Poll::Ready(Ok(())) if head.status == 101 => {
-                return Poll::Ready(Err(Failure::new(Cause::BadResponse, "it switched protocols unasked")));
+                return Poll::Ready(Err(ExchangeFailure::new(Cause::BadResponse, "it switched protocols unasked")));
             }
             Poll::Ready(Ok(())) if interim.admits(now_ms) => {}
             Poll::Ready(Ok(())) => {
-                return Poll::Ready(Err(Failure::new(Cause::BadResponse, TOO_MANY_INTERIM)));
+                return Poll::Ready(Err(ExchangeFailure::new(Cause::BadResponse, TOO_MANY_INTERIM)));
             }
             Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure)),
             Poll::Pending => return Poll::Pending,

@@ -6,14 +6,14 @@ use crate::body::DownstreamStream;
 use crate::upstream::Upstream;
 use crate::upstream::retry_policy::RetryPolicy;
 use exchange::Exchange;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use exchange::overload::latency_percentile::LatencyPercentile;
 
 /// Counts the time to the head of an attempt that could be hedged.
 pub(super) struct HedgeTimes;
 
 impl AttemptPolicy for HedgeTimes {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
         let Attempting { journey, forwarding, attempt } = attempting;
         if let Some(policy) = attempt.hedged_by
             && let Some(record) = journey.exchange.attempts.last()

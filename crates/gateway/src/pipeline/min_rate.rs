@@ -5,7 +5,7 @@
 use std::task::Context;
 
 use exchange::deadline::Deadline;
-use exchange::options::Limits;
+use exchange::options::EngineLimits;
 
 /// Why the gateway stops waiting for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +53,19 @@ struct Look {
 
 impl MinRateGuard {
     /// A guard for a client that sends a request body.
-    pub(super) fn for_body(limits: &Limits) -> MinRateGuard {
+    pub(super) fn for_body(limits: &EngineLimits) -> MinRateGuard {
         MinRateGuard::new(limits.body_timeout_ms, limits.min_body_rate, limits.rate_window_ms, true)
     }
 
     /// A guard for a client with a body that may be a stream of messages, such as a call of gRPC: it may be
     /// silent as long as the endpoint may, `read_ms` between two pieces, and no rate is asked of it.
-    pub(super) fn for_stream(read_ms: u64, limits: &Limits) -> MinRateGuard {
+    pub(super) fn for_stream(read_ms: u64, limits: &EngineLimits) -> MinRateGuard {
         let guard = MinRateGuard::new(read_ms, 0, limits.rate_window_ms, true);
         MinRateGuard { is_stream: true, ..guard }
     }
 
     /// A guard for a client that reads a response.
-    pub(super) fn for_response(limits: &Limits) -> MinRateGuard {
+    pub(super) fn for_response(limits: &EngineLimits) -> MinRateGuard {
         MinRateGuard::new(limits.send_timeout_ms, limits.min_send_rate, limits.rate_window_ms, false)
     }
 
@@ -221,7 +221,7 @@ mod tests {
             Some((30_000, TooSlow::BelowMinRate))
         );
         // A stream may be slow for ever, and silent for the time of the endpoint.
-        let stream = |read_ms| MinRateGuard::for_stream(read_ms, &Limits::default());
+        let stream = |read_ms| MinRateGuard::for_stream(read_ms, &EngineLimits::default());
         assert_eq!(play(stream(60_000), true, |second| second / 50), None);
         assert_eq!(play(stream(60_000), true, five_seconds), Some((65_000, TooSlow::SilentStream)));
         assert_eq!(play(stream(300_000), true, |_| 0), Some((300_000, TooSlow::SilentStream)));

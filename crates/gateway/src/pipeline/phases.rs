@@ -17,7 +17,7 @@ use crate::runtime::ConsumerPlugins;
 use exchange::Exchange;
 use exchange::exchange::body_demand::BodyDemand;
 use exchange::exchange::{PluginReply, SharedCopy};
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::plugin::chain::{Chain, PluginInstance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
 use exchange::plugin::{
@@ -71,7 +71,7 @@ pub(super) fn upstream_response(
     context: &WorkerContext,
     chains: &Chains<'_>,
     exchange: &mut Exchange,
-    failure: Option<&Failure>,
+    failure: Option<&ExchangeFailure>,
 ) -> Option<Box<StoredReply>> {
     // An earlier attempt may have brought a part of another body.
     exchange.copies.tap = None;
@@ -92,7 +92,7 @@ pub(super) fn upstream_response(
 /// # Errors
 /// When a plugin waits too long, because the head must not be sent without its change.
 #[inline]
-pub(super) async fn response_head<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<(), Failure> {
+pub(super) async fn response_head<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<(), ExchangeFailure> {
     for chain in journey.chains.both() {
         for instance in chain.of(PluginPhase::ResponseHead) {
             if !enter(journey.run.context, &journey.chains, chain, instance, journey.exchange) {
@@ -105,7 +105,7 @@ pub(super) async fn response_head<S: DownstreamStream>(journey: &mut Journey<'_,
                 }
                 ResponseStep::Done => Ok(()),
                 ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
-                ResponseStep::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
+                ResponseStep::FailedBecause(cause, reason) => Err(ExchangeFailure::new(cause, reason)),
             };
             journey.exchange.end_run(instance.name, PluginPhase::ResponseHead, started);
             ended?;
@@ -164,7 +164,7 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     body: &mut Vec<u8>,
     trailers: &mut Headers,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     response_trailers(journey.run.context, journey.exchange, &journey.chains, trailers);
     for chain in journey.chains.both() {
         for instance in chain.of(PluginPhase::ResponseBody) {
@@ -182,7 +182,7 @@ pub(super) async fn whole_response_body<S: DownstreamStream>(
                         }
                         ResponseStep::Done => Ok(()),
                         ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
-                        ResponseStep::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
+                        ResponseStep::FailedBecause(cause, reason) => Err(ExchangeFailure::new(cause, reason)),
                     };
                     journey.exchange.end_run(instance.name, PluginPhase::ResponseBody, started);
                     ended?;
@@ -208,7 +208,7 @@ pub(super) fn piece_of_response_body(
     chains: &Chains<'_>,
     body: &mut Vec<u8>,
     portion: Portion,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     for chain in chains.both() {
         for instance in chain.of(PluginPhase::ResponseBody) {
             if !enter(run.context, chains, chain, instance, exchange) {
@@ -225,7 +225,7 @@ pub(super) fn piece_of_response_body(
                     Err(failed(instance.name, "it waits while it edits a streamed body".to_owned()))
                 }
                 ResponseStep::Failed(reason) => Err(failed(instance.name, reason)),
-                ResponseStep::FailedBecause(cause, reason) => Err(Failure::new(cause, reason)),
+                ResponseStep::FailedBecause(cause, reason) => Err(ExchangeFailure::new(cause, reason)),
             };
             exchange.end_run(instance.name, PluginPhase::ResponseBody, started);
             ended?;
@@ -235,8 +235,8 @@ pub(super) fn piece_of_response_body(
 }
 
 /// The failure of a plugin without which the response must not be sent.
-fn failed(name: &'static str, reason: String) -> Failure {
-    Failure::new(Cause::PluginFailed, format!("the plugin {name} failed: {reason}")).of_plugin(name)
+fn failed(name: &'static str, reason: String) -> ExchangeFailure {
+    ExchangeFailure::new(Cause::PluginFailed, format!("the plugin {name} failed: {reason}")).of_plugin(name)
 }
 
 /// Notes that `instance` made the response, for logs and metrics.
@@ -264,7 +264,7 @@ fn enter(
 /// Runs the request phases up to the selection of an endpoint; a reply ends the exchange.
 pub(super) async fn request<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
-) -> Result<Option<LocalReply>, Failure> {
+) -> Result<Option<LocalReply>, ExchangeFailure> {
     refuse_what_is_incomplete(journey.run, &journey.chains)?;
     let answers_preflight = journey.chains.has(PluginPhase::Preflight) && is_preflight(journey.exchange);
     if journey.chains.has(PluginPhase::Rewrite) || answers_preflight {
@@ -293,7 +293,7 @@ pub(super) async fn request<S: DownstreamStream>(
         // A request without a route ends with the access phase.
         if phase == PluginPhase::BeforeProxy && journey.chains.route.is_none() {
             let begun = journey.exchange.begun_reply.take().map(LocalReply::Whole);
-            return begun.map(Some).ok_or_else(|| Failure::new(Cause::NoRoute, "no route matches"));
+            return begun.map(Some).ok_or_else(|| ExchangeFailure::new(Cause::NoRoute, "no route matches"));
         }
         for scope in ChainScope::IN_ORDER {
             if journey.chains.in_scope(scope).is_some_and(|chain| chain.has(phase))
@@ -310,7 +310,7 @@ pub(super) async fn request<S: DownstreamStream>(
 
 /// Runs the part of the rewrite phase that comes before authentication, then the plugins that answer
 /// preflight requests.
-async fn preflight<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<Option<LocalReply>, Failure> {
+async fn preflight<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<Option<LocalReply>, ExchangeFailure> {
     for phase in [PluginPhase::Rewrite, PluginPhase::Preflight] {
         let concerns =
             |instance: &PluginInstance| phase == PluginPhase::Preflight || instance.priority > PREFLIGHT_PRIORITY;
@@ -325,7 +325,7 @@ async fn preflight<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<
 
 /// Refuses a request with incomplete protection, because a missing global rule, service or plugin config may be the one
 /// that requires a key.
-fn refuse_what_is_incomplete(run: &PipelineRun<'_>, chains: &Chains<'_>) -> Result<(), Failure> {
+fn refuse_what_is_incomplete(run: &PipelineRun<'_>, chains: &Chains<'_>) -> Result<(), ExchangeFailure> {
     let route = chains.route.and_then(|route| route.missing.as_ref());
     match run.generation.global_missing.as_ref().or(route) {
         Some(missing) => Err(missing.failure()),
@@ -339,7 +339,7 @@ pub(super) async fn run_until_reply<S: DownstreamStream>(
     phase: PluginPhase,
     scope: ChainScope,
     concerns: impl Fn(&PluginInstance) -> bool,
-) -> Result<Option<LocalReply>, Failure> {
+) -> Result<Option<LocalReply>, ExchangeFailure> {
     let Journey { run, chains, exchange, downstream } = journey;
     let Some(chain) = chains.in_scope(scope) else { return Ok(None) };
     for instance in chain.of(phase) {
@@ -419,7 +419,7 @@ async fn wait_with_body<S: DownstreamStream, T>(
     demand: &BodyDemand,
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &'static str,
-) -> Result<T, Failure> {
+) -> Result<T, ExchangeFailure> {
     demand.open();
     let mut wait_ms = PHASE_WAIT_MS;
     loop {
@@ -445,12 +445,12 @@ async fn wait_for_plugin<S: DownstreamStream, T>(
     downstream: &mut S,
     mut future: Pin<Box<dyn Future<Output = T> + '_>>,
     name: &'static str,
-) -> Result<T, Failure> {
+) -> Result<T, ExchangeFailure> {
     // Boxed, so that requests without such a plugin hold no memory for it.
     match Box::pin(wait(run, downstream, None, future.as_mut(), name, PHASE_WAIT_MS)).await? {
         Waited::Done(result) => Ok(result),
         Waited::WantsBody(_) => {
-            Err(Failure::new(Cause::PluginFailed, "it asks for a body in vain").of_plugin(name))
+            Err(ExchangeFailure::new(Cause::PluginFailed, "it asks for a body in vain").of_plugin(name))
         }
     }
 }
@@ -462,7 +462,7 @@ async fn wait<S: DownstreamStream, T>(
     mut future: Pin<&mut (dyn Future<Output = T> + '_)>,
     name: &'static str,
     wait_ms: u64,
-) -> Result<Waited<T>, Failure> {
+) -> Result<Waited<T>, ExchangeFailure> {
     let ends_ms = run.local().now_ms().saturating_add(wait_ms);
     let mut armed = false;
     poll_fn(|cx| {
@@ -474,17 +474,17 @@ async fn wait<S: DownstreamStream, T>(
         }
         if run.deadline.is_overdue() {
             let detail = format!("the plugin {name} was waited for");
-            return Poll::Ready(Err(Failure::new(Cause::RequestTimeout, detail)));
+            return Poll::Ready(Err(ExchangeFailure::new(Cause::RequestTimeout, detail)));
         }
         let is_expired = armed && run.deadline.expired();
         if is_expired && run.is_client_leaving.get() {
             let detail = format!("it went away while the plugin {name} was waited for");
-            return Poll::Ready(Err(Failure::new(Cause::ClientGone, detail)));
+            return Poll::Ready(Err(ExchangeFailure::new(Cause::ClientGone, detail)));
         }
         let left_ms = ends_ms.saturating_sub(run.local().now_ms());
         if is_expired && left_ms == 0 {
             let detail = format!("the plugin {name} took longer than {PHASE_WAIT_MS} ms in one phase");
-            return Poll::Ready(Err(Failure::new(Cause::PluginFailed, detail).of_plugin(name)));
+            return Poll::Ready(Err(ExchangeFailure::new(Cause::PluginFailed, detail).of_plugin(name)));
         }
         if !run.is_client_leaving.get() && downstream.poll_closed(cx).is_ready() {
             run.is_client_leaving.set(true);
@@ -505,7 +505,7 @@ async fn wait<S: DownstreamStream, T>(
 /// only the consumer has.
 async fn join_consumer<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
-) -> Result<Option<LocalReply>, Failure> {
+) -> Result<Option<LocalReply>, ExchangeFailure> {
     let Some(consumer) = journey.exchange.decision.consumer.clone() else { return Ok(None) };
     if let Some(missing) = &consumer.missing {
         return Err(missing.failure());
@@ -525,7 +525,7 @@ async fn join_consumer<S: DownstreamStream>(
 /// lowest limit, unless the limit for all bodies of the request is lower.
 async fn collect_request_body<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
-) -> Result<Option<LocalReply>, Failure> {
+) -> Result<Option<LocalReply>, ExchangeFailure> {
     let mut limit: Option<(usize, u32)> = None;
     let mut copied = 0;
     each(journey.run.context, &journey.chains, PluginPhase::RequestBody, journey.exchange, |instance, exchange| {

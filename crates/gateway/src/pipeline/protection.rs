@@ -20,7 +20,7 @@ use crate::upstream::protection::{Protection, ProtectionCounts, QueueRule};
 use crate::upstream::state::SelectedNode;
 use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::overload::bulkhead::Bulkhead;
 use exchange::overload::wait_queue::Blocked;
 
@@ -38,7 +38,7 @@ enum NoPlace {
     /// There may be one later.
     Later(Cause),
     /// No place that becomes free changes it.
-    Never(Failure),
+    Never(ExchangeFailure),
 }
 
 /// Takes the places of the route and of the consumer.
@@ -49,7 +49,7 @@ pub(super) fn enter_bulkheads(
     run: &PipelineRun<'_>,
     exchange: &Exchange,
     chains: &Chains<'_>,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let route = chains.route().and_then(|route| route.bulkhead.as_ref());
     let consumer = exchange.consumer().and_then(|consumer| consumer.bulkhead.as_ref());
     if route.is_none() && consumer.is_none() {
@@ -58,7 +58,7 @@ pub(super) fn enter_bulkheads(
     let enter = |bulkhead: Option<&Bulkhead>, cause, what: &str| {
         let Some(bulkhead) = bulkhead else { return Ok(None) };
         bulkhead.enter().map(Some).ok_or_else(|| {
-            Failure::new(cause, format!("the {what} has {} requests in flight", bulkhead.max_requests))
+            ExchangeFailure::new(cause, format!("the {what} has {} requests in flight", bulkhead.max_requests))
         })
     };
     let mut places = run.places.borrow_mut();
@@ -76,7 +76,7 @@ pub(super) async fn select<S: DownstreamStream>(
     upstream: &Upstream,
     wanted: &WantedNode,
     tried: &[u64],
-) -> Result<HeldNode, Failure> {
+) -> Result<HeldNode, ExchangeFailure> {
     let run = journey.run;
     let Some(protection) = &upstream.protection else {
         let selected = run.context.upstreams.select(upstream, wanted, tried)?;
@@ -141,7 +141,7 @@ impl NodeSearch<'_> {
     }
 
     /// Refuses the request while the circuit breaker lets none through.
-    fn check_breaker(&self) -> Result<(), Failure> {
+    fn check_breaker(&self) -> Result<(), ExchangeFailure> {
         let now_ms = self.run.local().now_ms();
         let refuses = self.protection.breaker.is_some() && self.protection.shared.breaker.refuses(now_ms);
         if refuses { Err(self.broken()) } else { Ok(()) }
@@ -180,8 +180,8 @@ impl NodeSearch<'_> {
         if is_for_some { Blocked::ForSome } else { Blocked::ForAll }
     }
 
-    fn broken(&self) -> Failure {
-        let failure = Failure::new(Cause::CircuitOpen, "the circuit breaker of the upstream is open");
+    fn broken(&self) -> ExchangeFailure {
+        let failure = ExchangeFailure::new(Cause::CircuitOpen, "the circuit breaker of the upstream is open");
         match &self.protection.breaker {
             Some(breaker) => failure.answered_with(&breaker.answer),
             None => failure,
@@ -194,14 +194,14 @@ async fn wait<S: DownstreamStream>(
     search: &NodeSearch<'_>,
     rule: QueueRule,
     journey: &mut Journey<'_, S>,
-) -> Result<HeldNode, Failure> {
+) -> Result<HeldNode, ExchangeFailure> {
     let (run, shared) = (search.run, &search.protection.shared);
     let counts = &shared.counts;
     let priority = journey.chains.priority();
     let full = || {
         count(&counts.refused_by_queue);
         let detail = format!("{} requests wait for the upstream", shared.queue.length());
-        Failure::new(Cause::QueueFull, detail)
+        ExchangeFailure::new(Cause::QueueFull, detail)
     };
     let mut waiter = shared.queue.join(priority, rule.length).ok_or_else(full)?;
     let began_ns = run.local().clock_ns();
@@ -225,12 +225,12 @@ async fn wait<S: DownstreamStream>(
         watch.poll(run, cx, journey.downstream).map(|given_up| match given_up {
             GivenUp::ClientGone => Err(gone()),
             GivenUp::Late if run.deadline.is_overdue() => {
-                Err(Failure::new(Cause::RequestTimeout, "it waited for a place at the upstream"))
+                Err(ExchangeFailure::new(Cause::RequestTimeout, "it waited for a place at the upstream"))
             }
             GivenUp::Late => {
                 count(&counts.queue_timeouts);
                 let detail = format!("it waited {} ms for a place at the upstream", rule.timeout_ms);
-                Err(Failure::new(Cause::QueueTimeout, detail))
+                Err(ExchangeFailure::new(Cause::QueueTimeout, detail))
             }
         })
     })
@@ -245,13 +245,13 @@ fn restart_permit(run: &PipelineRun<'_>) {
     }
 }
 
-fn refused(cause: Cause) -> Failure {
+fn refused(cause: Cause) -> ExchangeFailure {
     let detail = match cause {
         Cause::NodeRequests => "every node has as many requests as it may",
         Cause::NodeConnections => "every node has as many connections as it may",
         _ => "the upstream has as many requests as it may",
     };
-    Failure::new(cause, detail)
+    ExchangeFailure::new(cause, detail)
 }
 
 /// Counts a request that ends because there is no place for it. A hedge or retry without a place is no such request, because

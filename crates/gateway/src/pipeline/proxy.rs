@@ -22,7 +22,7 @@ use crate::runtime::Generation;
 use crate::upstream::Upstream;
 use crate::upstream::wanted::WantedNode;
 use exchange::Exchange;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::overload::Priority;
 use exchange::plugin::PluginPhase;
 use net::endpoint::EndpointProtocol;
@@ -32,7 +32,7 @@ use net::endpoint::EndpointProtocol;
 #[allow(clippy::manual_async_fn)]
 pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
     journey: &'a mut Journey<'j, S>,
-) -> impl Future<Output = Result<PipelineOutcome, Failure>> {
+) -> impl Future<Output = Result<PipelineOutcome, ExchangeFailure>> {
     async move {
         let upstream = find_upstream(journey)?;
         if upstream.reads_body() {
@@ -79,7 +79,7 @@ pub(super) fn proxy<'a, 'j: 'a, S: DownstreamStream>(
 }
 
 /// Bounds the exchange by the deadlines of its call and of the upstream, and refuses a call that cannot be forwarded.
-fn bound<S>(journey: &mut Journey<'_, S>, upstream: &Upstream) -> Result<(), Failure> {
+fn bound<S>(journey: &mut Journey<'_, S>, upstream: &Upstream) -> Result<(), ExchangeFailure> {
     grpc::check_version(journey.exchange, upstream)?;
     grpc::bound_translated(journey.run, journey.exchange);
     match &upstream.deadline {
@@ -92,7 +92,7 @@ fn bound<S>(journey: &mut Journey<'_, S>, upstream: &Upstream) -> Result<(), Fai
 fn begin<'j, S: DownstreamStream>(
     journey: &mut Journey<'j, S>,
     upstream: &'j Upstream,
-) -> Result<Forwarding<'j>, Failure> {
+) -> Result<Forwarding<'j>, ExchangeFailure> {
     let run = journey.run;
     // Read when the request began to arrive, or by a plugin that waited; matching takes about a microsecond.
     let started_ns = run.local().recent_ns();
@@ -108,7 +108,7 @@ fn begin<'j, S: DownstreamStream>(
     journey.exchange.decision.is_upgrade = journey.chains.route().is_some_and(|route| route.enable_websocket)
         && upgrade::is_passed_on(journey.exchange, upstream.protocol.is_http2(), length);
     if journey.downstream.must_switch_protocols() && !journey.exchange.decision.is_upgrade {
-        return Err(Failure::new(Cause::NotImplemented, "the route does not take WebSocket"));
+        return Err(ExchangeFailure::new(Cause::NotImplemented, "the route does not take WebSocket"));
     }
     let wanted = WantedNode::of(upstream, journey.exchange, run.local().now_ms());
     if let Some(policy) = &upstream.retry {
@@ -123,7 +123,7 @@ fn begin<'j, S: DownstreamStream>(
 fn follow_plugins<'j, S: DownstreamStream>(
     journey: &mut Journey<'j, S>,
     forwarding: &mut Forwarding<'j>,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let next = forwarding.retries.next_attempt(journey.exchange);
     let (context, chains) = (journey.run.context, &journey.chains);
     phases::each(context, chains, PluginPhase::Attempt, journey.exchange, |instance, exchange| {
@@ -142,7 +142,7 @@ fn follow_plugins<'j, S: DownstreamStream>(
 async fn select_node<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     forwarding: &mut Forwarding<'_>,
-) -> Result<HeldNode, Failure> {
+) -> Result<HeldNode, ExchangeFailure> {
     let upstreams = &journey.run.context.upstreams;
     let Forwarding { upstream, wanted, retries, .. } = forwarding;
     if let Some(selected) = retries.repeat.take()
@@ -167,28 +167,28 @@ async fn select_node<S: DownstreamStream>(
     })
 }
 
-fn find_upstream<'j, S>(journey: &Journey<'j, S>) -> Result<&'j Upstream, Failure> {
+fn find_upstream<'j, S>(journey: &Journey<'j, S>) -> Result<&'j Upstream, ExchangeFailure> {
     let generation = journey.run.generation;
     if let Some(selected) = &journey.exchange.decision.upstream {
         let slot = generation.upstream_slots.get(selected.identity());
         let upstream = slot.and_then(|slot| generation.upstreams.get(*slot));
         let missing = || format!("{selected:?}, selected by a plugin, does not exist");
-        let upstream = upstream.ok_or_else(|| Failure::new(Cause::NoUpstream, missing()))?;
+        let upstream = upstream.ok_or_else(|| ExchangeFailure::new(Cause::NoUpstream, missing()))?;
         return speaks_http(upstream);
     }
     let slot = journey.chains.route().and_then(|route| route.upstream);
-    let slot = slot.ok_or_else(|| Failure::new(Cause::NoUpstream, "the route has no upstream"))?;
+    let slot = slot.ok_or_else(|| ExchangeFailure::new(Cause::NoUpstream, "the route has no upstream"))?;
     let upstream = generation.upstreams.get(slot);
-    let upstream = upstream.ok_or_else(|| Failure::new(Cause::NoUpstream, "the upstream does not exist"))?;
+    let upstream = upstream.ok_or_else(|| ExchangeFailure::new(Cause::NoUpstream, "the upstream does not exist"))?;
     speaks_http(upstream)
 }
 
 /// The upstream, unless it is one of layer 4.
-fn speaks_http(upstream: &Upstream) -> Result<&Upstream, Failure> {
+fn speaks_http(upstream: &Upstream) -> Result<&Upstream, ExchangeFailure> {
     if upstream.protocol == EndpointProtocol::Raw {
         let detail =
             format!("the upstream has the scheme {}, which is one of stream routes", upstream.scheme);
-        return Err(Failure::new(Cause::NoUpstream, detail));
+        return Err(ExchangeFailure::new(Cause::NoUpstream, detail));
     }
     Ok(upstream)
 }
@@ -202,7 +202,7 @@ pub(super) fn upstream_identity<'r>(generation: &'r Generation, exchange: &'r Ex
     generation.upstreams.get(slot).map(|upstream| &*upstream.identity)
 }
 
-fn overloaded(priority: Priority) -> Failure {
+fn overloaded(priority: Priority) -> ExchangeFailure {
     let detail = format!("the upstream is slower than usual; {} requests are refused", priority.as_str());
-    Failure::new(Cause::Overloaded, detail)
+    ExchangeFailure::new(Cause::Overloaded, detail)
 }

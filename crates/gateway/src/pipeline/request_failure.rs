@@ -1,27 +1,27 @@
 //! The failures of a request body that does not arrive as it should.
 
 use super::min_rate::TooSlow;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 
 /// The failure of a body over a limit.
-pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> Failure {
-    Failure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
+pub(super) fn too_large(limit_bytes: impl std::fmt::Display) -> ExchangeFailure {
+    ExchangeFailure::new(Cause::BodyTooLarge, format!("the limit for a body is {limit_bytes} bytes"))
 }
 
 /// The failure of a request that exceeds its total time while its body arrives.
 #[cold]
-pub(super) fn overdue() -> Failure {
-    Failure::new(Cause::RequestTimeout, "the request body was still arriving")
+pub(super) fn overdue() -> ExchangeFailure {
+    ExchangeFailure::new(Cause::RequestTimeout, "the request body was still arriving")
 }
 
 /// The failure of a client that was too slow.
-pub(super) fn lost(lost: TooSlow) -> Failure {
+pub(super) fn lost(lost: TooSlow) -> ExchangeFailure {
     match lost {
-        TooSlow::Idle => Failure::new(Cause::BodyTimeout, "the request body stopped arriving"),
+        TooSlow::Idle => ExchangeFailure::new(Cause::BodyTimeout, "the request body stopped arriving"),
         TooSlow::SilentStream => {
             let detail = "neither a message nor a response came within the read timeout of the route";
-            Failure::new(Cause::BodyTimeout, detail)
+            ExchangeFailure::new(Cause::BodyTimeout, detail)
         }
-        TooSlow::BelowMinRate => Failure::new(Cause::BodySlow, "the request body arrives too slowly"),
+        TooSlow::BelowMinRate => ExchangeFailure::new(Cause::BodySlow, "the request body arrives too slowly"),
     }
 }

@@ -18,7 +18,7 @@ use super::run::{PipelineOutcome, PipelineRun};
 use super::wait::Wait;
 use crate::body::{BodyLength, DownstreamStream};
 use exchange::Exchange;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::observe::pace::Pace;
 use exchange::plugin::{NO_ANSWER, PluginPhase, BufferedReply, changed_body, transform_reply};
 
@@ -27,7 +27,7 @@ use exchange::plugin::{NO_ANSWER, PluginPhase, BufferedReply, changed_body, tran
 const RETRY_AFTER_SECONDS: &str = "1";
 
 /// Sends the local reply for a failure.
-pub(super) async fn fail<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: Failure) -> PipelineOutcome {
+pub(super) async fn fail<S: DownstreamStream>(journey: &mut Journey<'_, S>, failure: ExchangeFailure) -> PipelineOutcome {
     let failure = overdue(journey.run, journey.exchange, failure);
     if journey.downstream.progress().has_started
         && !matches!(failure.cause, Cause::ClientGone | Cause::ClientSlow)
@@ -66,7 +66,7 @@ pub(super) async fn fail<S: DownstreamStream>(journey: &mut Journey<'_, S>, fail
 }
 
 /// The failure to report for `failure`: exceeding the total time, if the exchange has used it up.
-fn overdue(run: &PipelineRun<'_>, exchange: &Exchange, failure: Failure) -> Failure {
+fn overdue(run: &PipelineRun<'_>, exchange: &Exchange, failure: ExchangeFailure) -> ExchangeFailure {
     if !failure.cause.is_timeout() || !run.deadline.is_overdue() {
         return failure;
     }
@@ -89,8 +89,8 @@ fn overdue(run: &PipelineRun<'_>, exchange: &Exchange, failure: Failure) -> Fail
 }
 
 /// The failure of a client that does not read its response.
-pub(super) fn slow(lost: TooSlow) -> Failure {
-    Failure::new(
+pub(super) fn slow(lost: TooSlow) -> ExchangeFailure {
+    ExchangeFailure::new(
         Cause::ClientSlow,
         match lost {
             TooSlow::Idle | TooSlow::SilentStream => "it did not read its response in time",
@@ -187,11 +187,11 @@ pub(super) fn set_head(
 #[cold]
 fn set_bare_failure(run: &PipelineRun<'_>, exchange: &mut Exchange, undecided: Option<GaveUp>) -> Vec<u8> {
     let failure = exchange.failure.get_or_insert_with(|| match undecided {
-        Some(reason) => Failure::new(Cause::PatternLimit, reason.to_string()),
-        None => Failure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"),
+        Some(reason) => ExchangeFailure::new(Cause::PatternLimit, reason.to_string()),
+        None => ExchangeFailure::new(Cause::BufferLimit, "a plugin takes too long to edit the body"),
     });
     // Without the reply that the configuration gives for it: a plugin was to edit that one.
-    let failure = Failure::new(failure.cause, failure.detail.clone());
+    let failure = ExchangeFailure::new(failure.cause, failure.detail.clone());
     let bare = failure_reply::of(exchange, &failure);
     set_head(run, exchange, bare.status, &bare.headers);
     name_error(exchange);
@@ -229,7 +229,7 @@ pub(super) fn name_tried_statuses(exchange: &mut Exchange) {
 /// # Errors
 /// When a plugin waits too long.
 #[inline]
-pub(super) async fn respond_head<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<(), Failure> {
+pub(super) async fn respond_head<S: DownstreamStream>(journey: &mut Journey<'_, S>) -> Result<(), ExchangeFailure> {
     if !journey.exchange.early_fields.is_empty() {
         for (name, value) in std::mem::take(&mut journey.exchange.early_fields) {
             let headers = &mut journey.exchange.response.headers;
@@ -287,7 +287,7 @@ pub(super) async fn send_with_trailers<S: DownstreamStream>(
                 Poll::Ready(Ok(())) if finished => return Poll::Ready(Ok(())),
                 Poll::Ready(Ok(())) => moved = true,
                 Poll::Ready(Err(error)) => {
-                    return Poll::Ready(Err(Failure::new(Cause::ClientGone, error.to_string())));
+                    return Poll::Ready(Err(ExchangeFailure::new(Cause::ClientGone, error.to_string())));
                 }
                 Poll::Pending => {
                     return match wait.for_client(cx, moved, || journey.downstream.delivered_bytes()) {

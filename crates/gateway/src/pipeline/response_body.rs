@@ -15,7 +15,7 @@ use super::turn::TaskTurn;
 use super::upload::Upload;
 use super::wait::WaitsFor;
 use crate::body::{BodyEvent, DownstreamStream, UpstreamStream};
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use exchange::plugin::{PluginPhase, Portion};
 
 /// The treatment of a body between the two streams.
@@ -25,7 +25,7 @@ pub(super) trait BodyPassage {
         &mut self,
         cx: &mut Context<'_>,
         journey: &mut Journey<'_, S>,
-    ) -> Poll<Result<bool, Failure>>;
+    ) -> Poll<Result<bool, ExchangeFailure>>;
 
     /// Takes a piece of the upstream's body; returns how many bytes of it were taken.
     fn poll_piece<S: DownstreamStream>(
@@ -33,14 +33,14 @@ pub(super) trait BodyPassage {
         cx: &mut Context<'_>,
         journey: &mut Journey<'_, S>,
         data: &[u8],
-    ) -> Poll<Result<usize, Failure>>;
+    ) -> Poll<Result<usize, ExchangeFailure>>;
 
     /// Notes that the upstream's body has ended with `trailers`; true if bytes were made that are sent before the end is
     /// noted again.
-    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, Failure>;
+    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, ExchangeFailure>;
 
     /// Makes bytes of all that is held back, because the upstream has nothing more at hand; true if there are any.
-    fn flush<S>(&mut self, journey: &mut Journey<'_, S>) -> Result<bool, Failure>;
+    fn flush<S>(&mut self, journey: &mut Journey<'_, S>) -> Result<bool, ExchangeFailure>;
 
     /// The trailers as plugins have left them, if they have seen them.
     fn edited_trailers(&self) -> Option<&Headers>;
@@ -59,7 +59,7 @@ impl BodyPassage for PassedThrough {
         &mut self,
         _: &mut Context<'_>,
         _: &mut Journey<'_, S>,
-    ) -> Poll<Result<bool, Failure>> {
+    ) -> Poll<Result<bool, ExchangeFailure>> {
         Poll::Ready(Ok(false))
     }
 
@@ -69,7 +69,7 @@ impl BodyPassage for PassedThrough {
         cx: &mut Context<'_>,
         journey: &mut Journey<'_, S>,
         data: &[u8],
-    ) -> Poll<Result<usize, Failure>> {
+    ) -> Poll<Result<usize, ExchangeFailure>> {
         journey.downstream.poll_write(cx, data).map(|written| {
             let count = written.map_err(|error| gone(&error))?;
             let exchange = &mut *journey.exchange;
@@ -80,13 +80,13 @@ impl BodyPassage for PassedThrough {
         })
     }
 
-    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, Failure> {
+    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, ExchangeFailure> {
         note_end(journey, trailers, &mut self.trailers);
         Ok(false)
     }
 
     #[inline]
-    fn flush<S>(&mut self, _: &mut Journey<'_, S>) -> Result<bool, Failure> {
+    fn flush<S>(&mut self, _: &mut Journey<'_, S>) -> Result<bool, ExchangeFailure> {
         Ok(false)
     }
 
@@ -118,7 +118,7 @@ impl ChangedBody {
         journey: &mut Journey<'_, S>,
         data: &[u8],
         portion: Portion,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         self.sent = 0;
         let editors = self.is_edited.then_some(&journey.chains);
         encode::piece(journey.run, journey.exchange, editors, data, portion, &mut self.bytes)
@@ -130,7 +130,7 @@ impl BodyPassage for ChangedBody {
         &mut self,
         cx: &mut Context<'_>,
         journey: &mut Journey<'_, S>,
-    ) -> Poll<Result<bool, Failure>> {
+    ) -> Poll<Result<bool, ExchangeFailure>> {
         if self.sent == self.bytes.len() {
             return Poll::Ready(Ok(false));
         }
@@ -147,12 +147,12 @@ impl BodyPassage for ChangedBody {
         _: &mut Context<'_>,
         journey: &mut Journey<'_, S>,
         data: &[u8],
-    ) -> Poll<Result<usize, Failure>> {
+    ) -> Poll<Result<usize, ExchangeFailure>> {
         journey.exchange.note_upstream_body(data);
         Poll::Ready(self.make(journey, data, Portion::Piece).map(|()| data.len()))
     }
 
-    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, Failure> {
+    fn end<S>(&mut self, journey: &mut Journey<'_, S>, trailers: Option<&Headers>) -> Result<bool, ExchangeFailure> {
         if self.has_ended {
             note_end(journey, trailers, &mut self.trailers);
             return Ok(false);
@@ -165,7 +165,7 @@ impl BodyPassage for ChangedBody {
         Ok(true)
     }
 
-    fn flush<S>(&mut self, journey: &mut Journey<'_, S>) -> Result<bool, Failure> {
+    fn flush<S>(&mut self, journey: &mut Journey<'_, S>) -> Result<bool, ExchangeFailure> {
         let has_made = encode::flush(journey.exchange, &mut self.bytes)?;
         if has_made {
             self.sent = 0;
@@ -232,7 +232,7 @@ pub(super) async fn pass_body<S: DownstreamStream, O: UpstreamStream, P: BodyPas
     upstream_stream: &mut O,
     upload: &mut Upload,
     mut passage: P,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let mut progress = Progress::default();
     poll_fn(|cx| poll_passage(cx, download, journey, upstream_stream, upload, &mut passage, &mut progress))
         .await
@@ -247,7 +247,7 @@ fn poll_passage<S: DownstreamStream, O: UpstreamStream, P: BodyPassage>(
     upload: &mut Upload,
     passage: &mut P,
     progress: &mut Progress,
-) -> Poll<Result<(), Failure>> {
+) -> Poll<Result<(), ExchangeFailure>> {
     let mut moved = std::mem::take(&mut progress.has_moved);
     let mut turn = TaskTurn::default();
     // An upload that the client breaks off shows soon as a closed client; the response matters more now.
@@ -324,7 +324,7 @@ fn wait_for_client<S: DownstreamStream, O: UpstreamStream>(
     journey: &mut Journey<'_, S>,
     upstream_stream: &mut O,
     moved: bool,
-) -> Poll<Result<(), Failure>> {
+) -> Poll<Result<(), ExchangeFailure>> {
     upstream_stream.pause()?;
     download.wait(cx, WaitsFor::Client, moved, journey.downstream)
 }
@@ -336,7 +336,7 @@ fn wait_for_upstream<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     moved: bool,
     progress: &mut Progress,
-) -> Poll<Result<(), Failure>> {
+) -> Poll<Result<(), ExchangeFailure>> {
     match journey.downstream.poll_flush(cx) {
         Poll::Ready(Err(error)) => return Poll::Ready(Err(gone(&error))),
         Poll::Pending => return download.wait(cx, WaitsFor::Client, moved, journey.downstream),

@@ -14,7 +14,7 @@ use crate::upstream::Upstream;
 use crate::upstream::retry_policy::RetryPolicy;
 use crate::upstream::state::SelectedNode;
 use exchange::Exchange;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::overload::retry_reason::RetryReason;
 use exchange::plugin::NextAttempt;
 
@@ -23,7 +23,7 @@ pub(super) struct Retries {
     /// Endpoints that are not tried again, by identity, because an index changes with the node set.
     pub(super) nodes: SmallVec<[u64; 4]>,
     /// Why the last attempt failed.
-    pub(super) last: Option<Failure>,
+    pub(super) last: Option<ExchangeFailure>,
     /// An endpoint that is tried once more, on a fresh connection.
     pub(super) repeat: Option<SelectedNode>,
     repeated: bool,
@@ -91,7 +91,7 @@ impl Retries {
     /// Whether all endpoints may be selected again, because the policy has allowed another attempt and every usable one was
     /// tried or is at its limit; `none` is the failure to find another.
     #[cold]
-    pub(super) fn may_start_again(&mut self, upstream: &Upstream, none: &Failure) -> bool {
+    pub(super) fn may_start_again(&mut self, upstream: &Upstream, none: &ExchangeFailure) -> bool {
         let has_none = matches!(none.cause, Cause::NoNode | Cause::NodeRequests | Cause::NodeConnections);
         let may = upstream.retry.is_some() && !self.nodes.is_empty() && has_none;
         if may {
@@ -145,7 +145,7 @@ impl Retries {
         exchange: &mut Exchange,
         failed: FailedAttempt,
         body_is_whole: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let FailedAttempt { failure, progress, selected } = failed;
         if failure.cause.is_timeout()
             && failure.cause.blame() == Blame::Upstream
@@ -153,7 +153,7 @@ impl Retries {
         {
             permit.answered(run.local().recent_ns() / 1_000);
         }
-        let warn = |failure: &Failure| {
+        let warn = |failure: &ExchangeFailure| {
             let route = exchange.route().map(|route| &route.id);
             run.context.upstream_warnings.note(route, upstream, failure, run.local().now_ms());
         };
@@ -254,7 +254,7 @@ impl Retries {
     }
 
     /// The failure of an exchange that gets no further attempt from its policy.
-    fn last_word(&self, failure: Failure, run: &PipelineRun<'_>, upstream: &Upstream) -> Failure {
+    fn last_word(&self, failure: ExchangeFailure, run: &PipelineRun<'_>, upstream: &Upstream) -> ExchangeFailure {
         if self.is_past_retry_timeout(0, run, upstream) {
             return failure.because(Cause::RetryDeadline);
         }

@@ -1,7 +1,7 @@
 //! Decides whether a failed attempt may be retried at another endpoint, or on another connection to the same one,
 //! without doing work twice: RFC 9110 section 9.2.2. Pure.
 
-use exchange::failure::{Blame, Cause, Failure, Sent};
+use exchange::failure::{Blame, Cause, ExchangeFailure, Sent};
 
 /// The facts for the decision.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ pub(super) enum Next {
 }
 
 /// Decides what follows a failed attempt.
-pub(super) fn after(failure: &Failure, report: RetryInput) -> Next {
+pub(super) fn after(failure: &ExchangeFailure, report: RetryInput) -> Next {
     let repeatable = match report.sent {
         Sent::Nothing => report.body_is_whole,
         // Work without a response may have been done, so only an idempotent request is retried.
@@ -89,22 +89,22 @@ mod tests {
         ];
         for (cause, sent, reused, is_repeatable, body_is_whole, repeated, want) in cases {
             let report = RetryInput { sent, reused, is_repeatable, body_is_whole, repeated, ..SAFE };
-            assert_eq!(after(&Failure::new(cause, ""), report), want, "{cause:?} {report:?}");
+            assert_eq!(after(&ExchangeFailure::new(cause, ""), report), want, "{cause:?} {report:?}");
         }
-        let gone = Failure::new(Cause::ClientGone, "");
+        let gone = ExchangeFailure::new(Cause::ClientGone, "");
         let report = RetryInput { reused: true, ..SAFE };
         assert_eq!(after(&gone, report), GiveUp, "the client's fault is not retried");
     }
 
     #[test]
     fn policy_narrows_failures_and_adds_malformed_heads() {
-        let broken = Failure::new(Cause::NoResponse, "");
+        let broken = ExchangeFailure::new(Cause::NoResponse, "");
         let unwanted = RetryInput { sent: Sent::Unanswered, is_wanted: false, ..SAFE };
         assert_eq!(after(&broken, unwanted), Next::GiveUp, "not among the conditions");
         let stale = RetryInput { reused: true, ..unwanted };
         assert_eq!(after(&broken, stale), Next::SameNode, "a stale connection is replaced by any policy");
         assert_eq!(after(&broken, RetryInput { repeated: true, ..stale }), Next::GiveUp);
-        let malformed = Failure::new(Cause::BadResponse, "");
+        let malformed = ExchangeFailure::new(Cause::BadResponse, "");
         let wanted = RetryInput { sent: Sent::Answered, is_invalid_head: true, ..SAFE };
         assert_eq!(after(&malformed, wanted), Next::OtherNode);
         assert_eq!(after(&malformed, RetryInput { is_repeatable: false, ..wanted }), Next::GiveUp);

@@ -3,13 +3,13 @@
 use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
 use super::forwarding::Forwarding;
 use crate::body::DownstreamStream;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 
 /// Discards a response that the retry policy wants to replace by that of another attempt.
 pub(super) struct RetryOnResponse;
 
 impl AttemptPolicy for RetryOnResponse {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
         let Attempting { journey, forwarding, attempt } = attempting;
         let Forwarding { upstream, upload, retries, .. } = &mut **forwarding;
         let Some(policy) = &upstream.retry else { return Ok(AfterHead::PassOn) };

@@ -11,7 +11,7 @@ use crate::upstream::tunnel_end::UpstreamEnd;
 use exchange::Exchange;
 use exchange::Local;
 use exchange::deadline::Deadline;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::overload::limiter::Permit;
 
 /// The remaining work when the pipeline is done with a request.
@@ -87,9 +87,9 @@ impl<'a> PipelineRun<'a> {
 /// Refuses a request for which it is undecided whether a rule matches, because another route, or serving it without a
 /// plugin, could bypass a protection.
 #[inline]
-pub(super) fn refuse_undecided(exchange: &Exchange) -> Result<(), Failure> {
+pub(super) fn refuse_undecided(exchange: &Exchange) -> Result<(), ExchangeFailure> {
     match exchange.gave_up.get() {
         None => Ok(()),
-        Some(reason) => Err(Failure::new(Cause::PatternLimit, reason.to_string())),
+        Some(reason) => Err(ExchangeFailure::new(Cause::PatternLimit, reason.to_string())),
     }
 }

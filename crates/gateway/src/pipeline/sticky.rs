@@ -2,13 +2,13 @@
 
 use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
 use crate::body::DownstreamStream;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 
 /// Sets the cookie of a session that has begun or moved.
 pub(super) struct StickySession;
 
 impl AttemptPolicy for StickySession {
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
         let Attempting { journey, forwarding, attempt } = attempting;
         let (run, upstream) = (journey.run, forwarding.upstream);
         let upstreams = &run.context.upstreams;

@@ -1,7 +1,7 @@
 //! Sends a response that a plugin has stored. It runs the response phases like any other response, and a body in memory that
 //! no plugin edits is written from where it lies.
 
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use exchange::plugin::{BodyNeed, PluginPhase, StoredBody, StoredReply};
 use message::{FieldId, Headers};
 
@@ -23,7 +23,7 @@ use crate::body::{BodyLength, DownstreamStream};
 pub(super) async fn send<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     reply: StoredReply,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     journey.exchange.stats.answered_locally = true;
     journey.exchange.stats.is_stored = true;
     respond::respond_head(journey).await?;

@@ -14,7 +14,7 @@ use super::run::{PipelineRun, refuse_undecided};
 use super::turn::TaskTurn;
 use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::{BodyLength, DownstreamStream};
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::plugin::{BodyNeed, NO_ANSWER, PHASE_WAIT_MS, PluginPhase, Portion, ReplyStream, StreamedReply};
 use message::Headers;
 
@@ -25,7 +25,7 @@ use message::Headers;
 pub(super) async fn send<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     mut reply: StreamedReply,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     journey.exchange.stats.answered_locally = true;
     respond::set_head(journey.run, journey.exchange, reply.head.status, &reply.head.headers);
     if journey.exchange.response.status == NO_ANSWER {
@@ -57,7 +57,7 @@ pub(super) async fn send_whole<S: DownstreamStream>(
     wait: &mut Wait<'_, '_>,
     stream: &mut dyn ReplyStream,
     limit_bytes: usize,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let mut body = collect(journey.run, wait, stream, limit_bytes).await?;
     let mut trailers = Headers::new();
     phases::whole_response_body(journey, &mut body, &mut trailers).await?;
@@ -77,7 +77,7 @@ async fn collect(
     wait: &mut Wait<'_, '_>,
     stream: &mut dyn ReplyStream,
     limit_bytes: usize,
-) -> Result<Vec<u8>, Failure> {
+) -> Result<Vec<u8>, ExchangeFailure> {
     let mut body = Vec::new();
     poll_fn(|cx| {
         let mut moved = false;
@@ -89,7 +89,7 @@ async fn collect(
                 }
                 Poll::Ready(Some(Ok(_))) => {
                     let detail = format!("a plugin reads the body whole, up to {limit_bytes} bytes");
-                    return Poll::Ready(Err(Failure::new(Cause::BufferLimit, detail)));
+                    return Poll::Ready(Err(ExchangeFailure::new(Cause::BufferLimit, detail)));
                 }
                 Poll::Ready(Some(Err(reason))) => return Poll::Ready(Err(failed(reason))),
                 Poll::Ready(None) => return Poll::Ready(Ok(())),
@@ -132,7 +132,7 @@ pub(super) async fn pass_on<S: DownstreamStream>(
     journey: &mut Journey<'_, S>,
     wait: &mut Wait<'_, '_>,
     stream: &mut dyn ReplyStream,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let mut passage = ReplyPassage::default();
     poll_fn(|cx| passage.poll(cx, journey, wait, stream)).await
 }
@@ -144,7 +144,7 @@ impl ReplyPassage {
         journey: &mut Journey<'_, S>,
         wait: &mut Wait<'_, '_>,
         stream: &mut dyn ReplyStream,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), ExchangeFailure>> {
         let mut moved = std::mem::take(&mut self.has_moved);
         let mut turn = TaskTurn::default();
         loop {
@@ -211,7 +211,7 @@ impl ReplyPassage {
         journey: &mut Journey<'_, S>,
         piece: Vec<u8>,
         portion: Portion,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         (self.piece, self.sent) = (piece, 0);
         let Journey { run, exchange, chains, .. } = journey;
         if portion == Portion::Last && chains.has(PluginPhase::ResponseBody) {
@@ -229,7 +229,7 @@ impl ReplyPassage {
         journey: &mut Journey<'_, S>,
         wait: &mut Wait<'_, '_>,
         moved: bool,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), ExchangeFailure>> {
         if let Poll::Ready(Err(error)) = journey.downstream.poll_flush(cx) {
             return Poll::Ready(Err(gone(&error)));
         }
@@ -245,7 +245,7 @@ fn stalls<T>(
     cx: &Context<'_>,
     moved: bool,
     half_closed: bool,
-) -> Poll<Result<T, Failure>> {
+) -> Poll<Result<T, ExchangeFailure>> {
     let (waits_for, timeout_ms) = match half_closed {
         false => (WaitsFor::Answer, PHASE_WAIT_MS),
         true => (WaitsFor::AnswerHalfClosed, HALF_CLOSE_GRACE_MS),
@@ -253,16 +253,16 @@ fn stalls<T>(
     match wait.for_endpoint(cx, waits_for, timeout_ms, moved) {
         Ok(()) => Poll::Pending,
         Err(_) if half_closed => {
-            Poll::Ready(Err(Failure::new(Cause::ClientGone, "it closed inside the reply")))
+            Poll::Ready(Err(ExchangeFailure::new(Cause::ClientGone, "it closed inside the reply")))
         }
         Err(_) => Poll::Ready(Err(failed("its next piece does not come".to_owned()))),
     }
 }
 
-fn failed(reason: String) -> Failure {
-    Failure::new(Cause::PluginFailed, format!("the streamed reply of a plugin: {reason}"))
+fn failed(reason: String) -> ExchangeFailure {
+    ExchangeFailure::new(Cause::PluginFailed, format!("the streamed reply of a plugin: {reason}"))
 }
 
-fn gone(error: &std::io::Error) -> Failure {
-    Failure::new(Cause::ClientGone, error.to_string())
+fn gone(error: &std::io::Error) -> ExchangeFailure {
+    ExchangeFailure::new(Cause::ClientGone, error.to_string())
 }

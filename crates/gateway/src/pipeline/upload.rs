@@ -14,7 +14,7 @@ use super::turn::TaskTurn;
 use crate::body::{BodyEvent, BodyLength, DownstreamStream, UpstreamStream};
 use exchange::Exchange;
 use exchange::exchange::SharedCopy;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use exchange::plugin::Portion;
 
 /// The upload of one exchange; each attempt begins it again.
@@ -168,7 +168,7 @@ impl Upload {
         journey: &mut Journey<'_, S>,
         upstream_stream: &mut O,
         moved: &mut bool,
-    ) -> Result<Progress, Failure> {
+    ) -> Result<Progress, ExchangeFailure> {
         *moved |= std::mem::take(&mut self.has_moved);
         let mut turn = TaskTurn::default();
         loop {
@@ -208,7 +208,7 @@ impl Upload {
         upstream_stream: &mut O,
         moved: &mut bool,
         turn: &mut TaskTurn,
-    ) -> Result<Option<Progress>, Failure> {
+    ) -> Result<Option<Progress>, ExchangeFailure> {
         let Some(piece) = &self.edited else { return Ok(None) };
         if piece.sent < piece.bytes.len() {
             return Ok(self.send_edited(cx, upstream_stream, moved, turn));
@@ -260,7 +260,7 @@ impl Upload {
         &mut self,
         cx: &mut Context<'_>,
         downstream: &mut S,
-    ) -> Poll<Result<Portion, Failure>> {
+    ) -> Poll<Result<Portion, ExchangeFailure>> {
         let left_bytes = self.left_bytes();
         let Some(piece) = &mut self.edited else { return Poll::Ready(Ok(Portion::Last)) };
         piece.bytes.clear();
@@ -292,7 +292,7 @@ impl Upload {
         &mut self,
         journey: &mut Journey<'_, S>,
         portion: Portion,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ExchangeFailure> {
         let Some(piece) = &mut self.edited else { return Ok(()) };
         phases::piece_of_request_body(
             journey.run,
@@ -329,7 +329,7 @@ impl Upload {
         upstream_stream: &mut O,
         moved: &mut bool,
         turn: &mut TaskTurn,
-    ) -> Result<Option<Progress>, Failure> {
+    ) -> Result<Option<Progress>, ExchangeFailure> {
         let left_bytes = self.left_bytes();
         match self.body.poll(cx, journey.downstream) {
             // Before anything of it is written, so that the endpoint never gets a body whole that is refused.

@@ -7,7 +7,7 @@ use std::task::Context;
 use super::min_rate::{MinRateGuard, TooSlow};
 use super::run::PipelineRun;
 use exchange::deadline::{Expired, StepTimer};
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 
 /// How long a client may have closed its sending side before it counts as gone: some close it right after the request
 /// and still want the answer (docs/decisions/0007-half-closed-clients.md).
@@ -76,6 +76,6 @@ impl<'r, 'w> Wait<'r, 'w> {
 }
 
 /// The failure of a client that has gone away before its response.
-pub(super) fn gone() -> Failure {
-    Failure::new(Cause::ClientGone, "it went away while waiting for the response")
+pub(super) fn gone() -> ExchangeFailure {
+    ExchangeFailure::new(Cause::ClientGone, "it went away while waiting for the response")
 }

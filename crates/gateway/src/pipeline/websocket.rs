@@ -8,7 +8,7 @@ use message::FieldId;
 use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
 use crate::body::DownstreamStream;
 use exchange::Exchange;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 
 /// Bytes of the key of a WebSocket (RFC 6455 section 4.1).
 const KEY_BYTES: usize = 16;
@@ -17,7 +17,7 @@ const KEY_BYTES: usize = 16;
 pub(super) struct WebSocketUpgrade;
 
 impl AttemptPolicy for WebSocketUpgrade {
-    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), Failure> {
+    fn before_send<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<(), ExchangeFailure> {
         let exchange = &*attempting.journey.exchange;
         if exchange.decision.is_upgrade && attempting.attempt.upstream_stream.is_http2() {
             return check_key(exchange);
@@ -25,7 +25,7 @@ impl AttemptPolicy for WebSocketUpgrade {
         Ok(())
     }
 
-    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, Failure> {
+    fn after_head<S: DownstreamStream>(attempting: &mut Attempting<'_, '_, S>) -> Result<AfterHead, ExchangeFailure> {
         let Attempting { journey, attempt, .. } = attempting;
         if attempt.upstream_stream.has_opened_tunnel(journey.exchange.response.status) {
             accept_from_http2(journey.exchange)?;
@@ -34,7 +34,7 @@ impl AttemptPolicy for WebSocketUpgrade {
             && (200..300).contains(&journey.exchange.response.status)
         {
             // Passed on, it would say that the tunnel is open.
-            return Err(Failure::new(Cause::BadResponse, "it answered without switching protocols"));
+            return Err(ExchangeFailure::new(Cause::BadResponse, "it answered without switching protocols"));
         }
         Ok(AfterHead::PassOn)
     }
@@ -44,11 +44,11 @@ impl AttemptPolicy for WebSocketUpgrade {
 ///
 /// # Errors
 /// It is no key.
-fn check_key(exchange: &Exchange) -> Result<(), Failure> {
+fn check_key(exchange: &Exchange) -> Result<(), ExchangeFailure> {
     let key = exchange.request.headers.get_known(FieldId::SecWebSocketKey).unwrap_or_default();
     match BASE64.decode(key) {
         Ok(bytes) if bytes.len() == KEY_BYTES => Ok(()),
-        _ => Err(Failure::new(Cause::BadRequest, "Sec-WebSocket-Key is not the Base64 form of 16 bytes")),
+        _ => Err(ExchangeFailure::new(Cause::BadRequest, "Sec-WebSocket-Key is not the Base64 form of 16 bytes")),
     }
 }
 
@@ -56,11 +56,11 @@ fn check_key(exchange: &Exchange) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The response has no space for the proof.
-fn accept_from_http2(exchange: &mut Exchange) -> Result<(), Failure> {
+fn accept_from_http2(exchange: &mut Exchange) -> Result<(), ExchangeFailure> {
     let key = exchange.request.headers.get_known(FieldId::SecWebSocketKey).unwrap_or_default();
     let proof = accept_value(key);
     let set = exchange.response.headers.set("sec-websocket-accept", proof.as_bytes());
-    set.map_err(|_| Failure::new(Cause::BadResponse, "no space is left for Sec-WebSocket-Accept"))?;
+    set.map_err(|_| ExchangeFailure::new(Cause::BadResponse, "no space is left for Sec-WebSocket-Accept"))?;
     exchange.response.status = 101;
     Ok(())
 }
@@ -70,11 +70,11 @@ fn accept_from_http2(exchange: &mut Exchange) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The endpoint has not proved that it speaks WebSocket.
-pub(super) fn accept_over_http2(exchange: &mut Exchange) -> Result<(), Failure> {
+pub(super) fn accept_over_http2(exchange: &mut Exchange) -> Result<(), ExchangeFailure> {
     let key = exchange.request.headers.get("sec-websocket-key").unwrap_or_default();
     let proof = exchange.response.headers.get("sec-websocket-accept").unwrap_or_default();
     if proof != accept_value(key).as_bytes() {
-        return Err(Failure::new(Cause::BadResponse, "its Sec-WebSocket-Accept does not answer the key"));
+        return Err(ExchangeFailure::new(Cause::BadResponse, "its Sec-WebSocket-Accept does not answer the key"));
     }
     exchange.response.headers.remove("sec-websocket-accept");
     exchange.response.status = 200;

@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::names::Names;
 use super::plan::{Faults, Plan, client_address, node_address, proxy_address};
 use super::wire::{Broken, Peer};
-use exchange::options::Limits;
+use exchange::options::EngineLimits;
 use exchange::options::Timeouts;
 use net::env::memory::{LinkBehavior, connect_from, set_link, simulate, sleep_ns};
 use net::env::{self, Listener};
@@ -173,12 +173,12 @@ fn plan() -> Plan {
         nodes: 1,
         nodes_up: 1,
         routes: 1,
-        limits: Limits {
+        limits: EngineLimits {
             head_timeout_ms: 1_000,
             idle_timeout_ms: 1_500,
             body_timeout_ms: 1_000,
             send_timeout_ms: 1_000,
-            ..Limits::default()
+            ..EngineLimits::default()
         },
         timeouts: Timeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000, tunnel_idle_ms: 3_000 },
         client_link: LinkBehavior::default(),

@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use exchange::options::Limits;
+use exchange::options::EngineLimits;
 use exchange::options::Timeouts;
 use net::env::memory::{LinkBehavior, Random};
 
@@ -20,7 +20,7 @@ pub(crate) struct Plan {
     /// Nodes from this number on refuse every connection; at least one node accepts.
     pub(crate) nodes_up: usize,
     pub(crate) routes: usize,
-    pub(crate) limits: Limits,
+    pub(crate) limits: EngineLimits,
     pub(crate) timeouts: Timeouts,
     pub(crate) client_link: LinkBehavior,
     pub(crate) node_link: LinkBehavior,
@@ -160,15 +160,15 @@ impl Plan {
     }
 }
 
-fn limits(random: &mut Random) -> Limits {
-    Limits {
+fn limits(random: &mut Random) -> EngineLimits {
+    EngineLimits {
         head_timeout_ms: 1_000,
         idle_timeout_ms: 1_500,
         body_timeout_ms: 1_000,
         send_timeout_ms: 1_000,
         max_requests_per_connection: *random.pick(&[0, 0, 1, 2, 3]),
         max_connections: *random.pick(&[100_000, 100_000, 100_000, 3]),
-        ..Limits::default()
+        ..EngineLimits::default()
     }
 }
 

@@ -2,31 +2,31 @@
 
 use std::io;
 
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use net::tls;
 use net::tls::failure::TlsFault;
 
 /// The failure of a connection that took too long, in its TLS handshake or before.
 #[cold]
-pub(crate) fn late(is_in_handshake: bool) -> Failure {
+pub(crate) fn late(is_in_handshake: bool) -> ExchangeFailure {
     let detail = if is_in_handshake {
         "it did not complete the TLS handshake in time"
     } else {
         "it did not accept the connection in time"
     };
-    Failure::new(Cause::ConnectTimeout, detail)
+    ExchangeFailure::new(Cause::ConnectTimeout, detail)
 }
 
 /// The failure of a TLS handshake.
 #[cold]
-pub(super) fn tls_failure(error: &io::Error) -> Failure {
+pub(super) fn tls_failure(error: &io::Error) -> ExchangeFailure {
     let (fault, detail) = tls::failure::of_handshake(error);
     let cause = match fault {
         TlsFault::Certificate => Cause::CertificateRefused,
         TlsFault::Handshake => Cause::TlsFailed,
         TlsFault::Closed => Cause::TlsClosed,
     };
-    Failure::new(cause, detail)
+    ExchangeFailure::new(cause, detail)
 }
 
 /// The cause of a failed connection attempt: this machine's when it has no descriptor or port left.

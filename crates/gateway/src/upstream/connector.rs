@@ -28,7 +28,7 @@ use super::stream::PooledStream;
 use crate::evict::{Evictor, lacks_descriptors};
 use exchange::Local;
 use exchange::deadline::Deadline;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
 use exchange::overload::wait_queue::WaitQueue;
 use net::endpoint::{Endpoint, EndpointProtocol};
@@ -107,7 +107,7 @@ impl Connector {
         opening: WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
-    ) -> Result<PooledStream, Failure> {
+    ) -> Result<PooledStream, ExchangeFailure> {
         let endpoint = &opening.endpoint;
         if endpoint.protocol.is_http2() {
             if !opening.is_upgrade {
@@ -119,7 +119,7 @@ impl Connector {
             if opening.needs_http2 {
                 let detail =
                     "the node takes no WebSocket over HTTP/2, and the upstream's scheme has no HTTP/1";
-                return Err(Failure::new(Cause::NotImplemented, detail));
+                return Err(ExchangeFailure::new(Cause::NotImplemented, detail));
             }
         }
         let tls = match &endpoint.tls {
@@ -139,7 +139,7 @@ impl Connector {
         opening: &WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
-    ) -> Result<PooledStream, Failure> {
+    ) -> Result<PooledStream, ExchangeFailure> {
         let mut wanted = opening.wanted();
         let (endpoint_id, server_name) = (wanted.endpoint.id, wanted.server_name);
         loop {
@@ -154,7 +154,7 @@ impl Connector {
                 let wait_ms = timeout_ms - timeout_ms / PART_OF_WAIT;
                 if !link.wait_for_streams(wait_ms).await {
                     let detail = "it allows no streams (MAX_CONCURRENT_STREAMS is 0)";
-                    return Err(Failure::new(Cause::ConnectTimeout, detail));
+                    return Err(ExchangeFailure::new(Cause::ConnectTimeout, detail));
                 }
                 continue;
             }
@@ -205,7 +205,7 @@ impl Connector {
         }
         if !has_selected {
             let detail = "it did not select HTTP/2 (h2) by ALPN";
-            return settling.settle(Err(Failure::new(Cause::TlsFailed, detail)));
+            return settling.settle(Err(ExchangeFailure::new(Cause::TlsFailed, detail)));
         }
         let assumed = self.shared.borrow_mut().assumed_streams(endpoint.id);
         let link = H2Link::new(transport, assumed, endpoint.clone(), server_name, self.local.clone());
@@ -220,8 +220,8 @@ impl Connector {
         &self,
         timeout_ms: u64,
         pending: &PendingConnect,
-        open: impl Future<Output = Result<CountedTransport, Failure>>,
-    ) -> Result<CountedTransport, Failure> {
+        open: impl Future<Output = Result<CountedTransport, ExchangeFailure>>,
+    ) -> Result<CountedTransport, ExchangeFailure> {
         let deadline = Deadline::new(&self.local);
         let (mut open, mut is_armed) = (pin!(open), false);
         poll_fn(|cx| {
@@ -248,10 +248,10 @@ impl Connector {
         tls: Option<&ClientTls>,
         queue: Option<&Arc<WaitQueue>>,
         begin_handshake: &impl Fn(),
-    ) -> Result<CountedTransport, Failure> {
+    ) -> Result<CountedTransport, ExchangeFailure> {
         let place = self.connection_place(endpoint, queue).await?;
         let opened = self.open_socket(endpoint.address, source).await;
-        let stream = opened.map_err(|error| Failure::new(connect_cause(&error), error.to_string()))?;
+        let stream = opened.map_err(|error| ExchangeFailure::new(connect_cause(&error), error.to_string()))?;
         let Some(tls) = tls else { return Ok(CountedTransport::new(Transport::from(stream), place)) };
         begin_handshake();
         let mut counted = CountedHandshake { counts: &self.handshakes, outcome: HandshakeOutcome::GivenUp };
@@ -294,7 +294,7 @@ impl Connector {
         source: Option<IpAddr>,
         server_name: Option<&str>,
         in_handshake: &Cell<bool>,
-    ) -> Result<CountedTransport, Failure> {
+    ) -> Result<CountedTransport, ExchangeFailure> {
         let begin_handshake = || in_handshake.set(true);
         self.open(endpoint, source, server_name, endpoint.tls.as_deref(), None, &begin_handshake).await
     }
@@ -366,7 +366,7 @@ struct Settling<'c> {
 }
 
 impl Settling<'_> {
-    fn settle(self, outcome: Result<(), Failure>) {
+    fn settle(self, outcome: Result<(), ExchangeFailure>) {
         self.connector.shared.borrow_mut().settle(self.endpoint_id, self.pending, outcome);
     }
 }
@@ -374,7 +374,7 @@ impl Settling<'_> {
 impl Drop for Settling<'_> {
     /// Has no effect on one that is settled.
     fn drop(&mut self) {
-        let failure = Failure::new(Cause::ConnectFailed, "the connect was given up");
+        let failure = ExchangeFailure::new(Cause::ConnectFailed, "the connect was given up");
         self.connector.shared.borrow_mut().settle(self.endpoint_id, self.pending, Err(failure));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use net::endpoint::Endpoint;
 use net::transport::Transport;
 
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::overload::wait_queue::WaitQueue;
 
 /// A place among the open connections of an endpoint. Its end wakes a request that waits for one.
@@ -25,7 +25,7 @@ impl ConnectionPlace {
     pub(crate) fn new(
         endpoint: &Arc<Endpoint>,
         queue: Option<&Arc<WaitQueue>>,
-    ) -> Result<Option<ConnectionPlace>, Failure> {
+    ) -> Result<Option<ConnectionPlace>, ExchangeFailure> {
         if endpoint.keep_alive.max_connections == 0 {
             return Ok(None);
         }
@@ -33,7 +33,7 @@ impl ConnectionPlace {
             return Ok(Some(ConnectionPlace { endpoint: endpoint.clone(), queue: queue.cloned() }));
         }
         let most = endpoint.keep_alive.max_connections;
-        Err(Failure::new(Cause::NodeConnections, format!("{most} connections to the node are open")))
+        Err(ExchangeFailure::new(Cause::NodeConnections, format!("{most} connections to the node are open")))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::h1::reader::{BodyReader, Next};
 use crate::h1::writer::{Framing, H1Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
-use exchange::failure::{Cause, Failure, Sent};
+use exchange::failure::{Cause, ExchangeFailure, Sent};
 use net::endpoint::Endpoint;
 use net::tls::failure;
 
@@ -157,7 +157,7 @@ impl H1Stream {
 
     /// The failure of a connection that broke before the head of the response was complete.
     #[cold]
-    fn unanswered(&self, error: &io::Error) -> Failure {
+    fn unanswered(&self, error: &io::Error) -> ExchangeFailure {
         match failure::of_stream(error) {
             // In TLS 1.3 a server refuses the client's certificate after the client's handshake is complete.
             Some(detail) if !self.answered && self.connection.served == 0 => {
@@ -171,8 +171,8 @@ impl H1Stream {
         }
     }
 
-    fn failure(&self, cause: Cause, detail: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
-        Failure::new(cause, detail).at(self.connection.endpoint.address)
+    fn failure(&self, cause: Cause, detail: impl Into<std::borrow::Cow<'static, str>>) -> ExchangeFailure {
+        ExchangeFailure::new(cause, detail).at(self.connection.endpoint.address)
     }
 }
 
@@ -210,7 +210,7 @@ impl UpstreamStream for H1Stream {
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
         capacity: Capacity,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), ExchangeFailure>> {
         loop {
             if !self.input.buffer.filled().is_empty() {
                 match parse_upstream_response(
@@ -259,7 +259,7 @@ impl UpstreamStream for H1Stream {
         }
     }
 
-    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {
+    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<ExchangeFailure> {
         head.clear();
         let (input, mut wire) = (self.input.buffer.filled(), ResponseWire::default());
         let read = parse_upstream_response(input, head, &mut wire, &self.limits, self.request_is_head);
@@ -267,7 +267,7 @@ impl UpstreamStream for H1Stream {
         Some(self.failure(Cause::BadResponse, error.reason()))
     }
 
-    fn fault_at_body_start(&mut self) -> Option<Failure> {
+    fn fault_at_body_start(&mut self) -> Option<ExchangeFailure> {
         let error = self.reader.next(&mut self.input.buffer).err()?;
         Some(self.failure(Cause::BodyCut, error.reason()))
     }
@@ -320,7 +320,7 @@ impl UpstreamStream for H1Stream {
         }
     }
 
-    fn pause(&mut self) -> Result<(), Failure> {
+    fn pause(&mut self) -> Result<(), ExchangeFailure> {
         // Bytes behind the body are dropped here, so the connection must not be checked out again.
         self.may_serve_again &= !self.reader.is_done() || self.input.buffer.is_empty();
         let rested = self.input.release(&mut self.connection.stream);

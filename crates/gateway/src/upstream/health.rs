@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 use stdx::published::Published;
 
 use counts::{HealthCounts, CheckSource};
-pub(crate) use probe::{Probe, ProbeHost, ProbeKind};
+pub(crate) use probe::{HealthProbe, ProbeHost, ProbeKind};
 pub(crate) use request::HttpRequest;
 use rules::{Observation, HealthRules};
 
@@ -58,7 +58,7 @@ pub(crate) struct CompiledActiveChecks {
     down_interval_ms: u64,
     /// Checks in flight at once.
     concurrency: u32,
-    probe: Probe,
+    probe: HealthProbe,
 }
 
 impl CompiledHealthChecks {
@@ -67,7 +67,7 @@ impl CompiledHealthChecks {
         identity: &Arc<str>,
         nodes: &Arc<Published<NodeSet>>,
         written: &HealthChecks,
-        probe: Probe,
+        probe: HealthProbe,
         counts: Arc<HealthCounts>,
     ) -> CompiledHealthChecks {
         let active = &written.active;
@@ -216,7 +216,7 @@ mod tests {
         let written: HealthChecks =
             serde_json::from_str(r#"{"active": {"unhealthy": {"tcp_failures": 1}}}"#).unwrap();
         let kind = ProbeKind::Tcp;
-        let probe = Probe { kind, tls: None, host: ProbeHost::Checks(None), port: None, timeout_ms: 1 };
+        let probe = HealthProbe { kind, tls: None, host: ProbeHost::Checks(None), port: None, timeout_ms: 1 };
         CompiledHealthChecks::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())
     }
 

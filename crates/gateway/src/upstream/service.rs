@@ -22,7 +22,7 @@ use super::wanted::WantedNode;
 use super::{PassHost, Upstream};
 use crate::evict::Evictor;
 use exchange::exchange::Attempt;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::observe::node_loads::{Measured, NodesCell};
 use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::Priority;
@@ -76,7 +76,7 @@ impl Upstreams {
         upstream: &Upstream,
         wanted: &WantedNode,
         tried: &[u64],
-    ) -> Result<SelectedNode, Failure> {
+    ) -> Result<SelectedNode, ExchangeFailure> {
         let mut states = self.states.borrow_mut();
         let state = states.of(upstream, &self.local);
         let (random, now_ms) = (env::random_u64(), self.local.now_ms());
@@ -90,7 +90,7 @@ impl Upstreams {
                 (None, Some(subsets)) if state.has_no_subset(upstream, subset) => subsets.none(),
                 _ => "no node may be used".to_owned(),
             };
-            Failure::new(Cause::NoNode, note)
+            ExchangeFailure::new(Cause::NoNode, note)
         })
     }
 
@@ -277,7 +277,7 @@ impl Upstreams {
         opening: WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
-    ) -> Result<PooledStream, Failure> {
+    ) -> Result<PooledStream, ExchangeFailure> {
         self.connector.connect(opening, timeout_ms, in_handshake).await
     }
 

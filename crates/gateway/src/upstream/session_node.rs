@@ -14,7 +14,7 @@ use super::service::Upstreams;
 use super::state::SelectedNode;
 use super::wanted::WantedNode;
 use exchange::exchange::Attempt;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use net::endpoint::Endpoint;
 
 /// Two workers may choose the last place of a node at once; then the one without it chooses again, at most so often.
@@ -63,7 +63,7 @@ impl Upstreams {
         wanted: &WantedNode,
         tried: &[u64],
         place: &mut Option<UpstreamPlace>,
-    ) -> Result<SessionNode, Failure> {
+    ) -> Result<SessionNode, ExchangeFailure> {
         let (selected, hold) = match &upstream.protection {
             None => (self.select(upstream, wanted, tried)?, None),
             Some(protection) => {
@@ -73,7 +73,7 @@ impl Upstreams {
         };
         let Some((endpoint, host)) = self.node_for_session(upstream, selected) else {
             self.released(upstream, selected);
-            return Err(Failure::new(Cause::NoNode, "the node is gone"));
+            return Err(ExchangeFailure::new(Cause::NoNode, "the node is gone"));
         };
         Ok(SessionNode { endpoint, host, selected: Some(selected), hold })
     }
@@ -85,15 +85,15 @@ impl Upstreams {
         wanted: &WantedNode,
         tried: &[u64],
         place: &mut Option<UpstreamPlace>,
-    ) -> Result<(SelectedNode, NodeHold), Failure> {
+    ) -> Result<(SelectedNode, NodeHold), ExchangeFailure> {
         let now_ms = self.now_ms();
-        let broken = || Failure::new(Cause::CircuitOpen, "the circuit breaker of the upstream is open");
+        let broken = || ExchangeFailure::new(Cause::CircuitOpen, "the circuit breaker of the upstream is open");
         if protection.breaker.is_some() && protection.shared.breaker.refuses(now_ms) {
             return Err(broken());
         }
         if place.is_none() {
             let full =
-                || Failure::new(Cause::UpstreamRequests, "the upstream has as many sessions as it may");
+                || ExchangeFailure::new(Cause::UpstreamRequests, "the upstream has as many sessions as it may");
             *place = Some(UpstreamPlace::new(protection).ok_or_else(full)?);
         }
         let mut full = None;
@@ -109,10 +109,10 @@ impl Upstreams {
             return Ok((selected, hold));
         }
         if let Some(cause) = full {
-            return Err(Failure::new(cause, "every node has as many sessions or connections as it may"));
+            return Err(ExchangeFailure::new(cause, "every node has as many sessions or connections as it may"));
         }
         let selected = self.select(upstream, wanted, tried)?;
-        let gone = || Failure::new(Cause::NoNode, "the node is gone");
+        let gone = || ExchangeFailure::new(Cause::NoNode, "the node is gone");
         Ok((selected, self.hold_again(upstream, selected).ok_or_else(gone)?))
     }
 
@@ -126,7 +126,7 @@ impl Upstreams {
         source: Option<IpAddr>,
         server_name: Option<&str>,
         in_handshake: &Cell<bool>,
-    ) -> Result<CountedTransport, Failure> {
+    ) -> Result<CountedTransport, ExchangeFailure> {
         self.connector().open_for_session(&node.endpoint, source, server_name, in_handshake).await
     }
 

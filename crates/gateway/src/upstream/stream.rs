@@ -13,7 +13,7 @@ use super::h2::tunnel_end::StreamEnd;
 use super::tunnel_end::UpstreamEnd;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use exchange::Exchange;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 
 /// A stream that was checked out. One variant per protocol of endpoints, so that calls need no virtual table; in pooled
 /// memory, because it is moved several times between the pool and the attempt.
@@ -99,16 +99,16 @@ impl UpstreamStream for PooledStream {
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
         capacity: Capacity,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), ExchangeFailure>> {
         on_stream!(self, stream => stream.poll_head(cx, head, capacity))
     }
 
-    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<Failure> {
+    fn fault_in_head(&mut self, head: &mut ResponseHead) -> Option<ExchangeFailure> {
         on_stream!(self, stream => stream.fault_in_head(head))
     }
 
     #[inline]
-    fn fault_at_body_start(&mut self) -> Option<Failure> {
+    fn fault_at_body_start(&mut self) -> Option<ExchangeFailure> {
         on_stream!(self, stream => stream.fault_at_body_start())
     }
 
@@ -121,7 +121,7 @@ impl UpstreamStream for PooledStream {
         on_stream!(self, stream => stream.poll_body(cx, capacity))
     }
 
-    fn pause(&mut self) -> Result<(), Failure> {
+    fn pause(&mut self) -> Result<(), ExchangeFailure> {
         on_stream!(self, stream => stream.pause())
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use stdx::throttle::{Line, Throttle};
 
 use crate::upstream::Upstream;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 
 /// Milliseconds between two lines about one endpoint: often enough to see an outage begin and last, and 8,640 lines a
 /// day at most for an endpoint that is down for good.
@@ -39,7 +39,7 @@ impl Default for UpstreamWarnings {
 impl UpstreamWarnings {
     /// Notes a failed attempt, unless the client is to blame or no endpoint was contacted.
     #[cold]
-    pub(crate) fn note(&self, route: Option<&Arc<str>>, upstream: &Upstream, failure: &Failure, now_ms: u64) {
+    pub(crate) fn note(&self, route: Option<&Arc<str>>, upstream: &Upstream, failure: &ExchangeFailure, now_ms: u64) {
         let Some(endpoint) = failure.node.filter(|_| failure.cause.blame() != Blame::Client) else { return };
         let about = || FailedAttempt {
             endpoint,

@@ -21,7 +21,7 @@ use super::timer::Timer;
 /// The state of one thread of the load generator.
 pub(super) struct Asker<'a> {
     job: &'a LoadJob,
-    limits: Limits,
+    limits: LoadLimits,
     source: RequestSource,
     epoll: OwnedFd,
     timer: Option<Timer>,
@@ -38,7 +38,7 @@ pub(super) struct Asker<'a> {
 
 /// Limits of one thread's run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct LoadLimits {
     pub(super) connections: usize,
     /// Time until which requests are sent; nanoseconds since the beginning.
     pub(super) end_ns: u64,
@@ -57,7 +57,7 @@ pub(super) enum RequestSource {
 
 impl<'a> Asker<'a> {
     /// Allocates the resources of the run; connects nothing yet.
-    pub(super) fn new(job: &'a LoadJob, limits: Limits, source: RequestSource, tally: Tally) -> anyhow::Result<Self> {
+    pub(super) fn new(job: &'a LoadJob, limits: LoadLimits, source: RequestSource, tally: Tally) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;
         let timer = match source {
             RequestSource::Open(_) => Some(Timer::new(&epoll, TIMER).context("no timer to be had")?),

@@ -5,7 +5,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use super::route::Address;
+use super::route::AddressOrNetwork;
 use crate::number;
 
 /// The destinations that are allowed.
@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for PortRange {
 }
 
 fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<[IpNet]>, D::Error> {
-    let written = Vec::<Address>::deserialize(deserializer)?;
+    let written = Vec::<AddressOrNetwork>::deserialize(deserializer)?;
     Ok(written.into_iter().map(|address| address.0).collect())
 }
 

@@ -128,8 +128,8 @@ struct RouteForm {
     hosts: Option<Vec<Box<str>>>,
     #[serde(default)]
     methods: Box<[Method]>,
-    remote_addr: Option<Address>,
-    remote_addrs: Option<Vec<Address>>,
+    remote_addr: Option<AddressOrNetwork>,
+    remote_addrs: Option<Vec<AddressOrNetwork>>,
     vars: Option<Value>,
     #[serde(default, deserialize_with = "number::integer")]
     priority: i64,
@@ -186,17 +186,17 @@ impl From<RouteForm> for Route {
 
 /// An address or a network, as written: `10.0.0.1`, `10.0.0.0/8`, `::1`, `fd00::/8`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Address(pub(crate) IpNet);
+pub(crate) struct AddressOrNetwork(pub(crate) IpNet);
 
-impl<'de> Deserialize<'de> for Address {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Address, D::Error> {
+impl<'de> Deserialize<'de> for AddressOrNetwork {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<AddressOrNetwork, D::Error> {
         let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
         let network = router::cidr::network(&text).ok_or_else(|| {
             serde::de::Error::custom(format!(
                 "{text:?} is neither an IP address nor a network (ADDRESS/BITS)"
             ))
         })?;
-        Ok(Address(network))
+        Ok(AddressOrNetwork(network))
     }
 }
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::common::ObjectLabels;
-use super::route::Address;
+use super::route::AddressOrNetwork;
 use super::{Plugins, UpstreamConfig};
 use crate::{Id, number};
 
@@ -171,5 +171,5 @@ const fn idle_timeout() -> Duration {
 }
 
 fn address<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<IpNet>, D::Error> {
-    Address::deserialize(deserializer).map(|address| Some(address.0))
+    AddressOrNetwork::deserialize(deserializer).map(|address| Some(address.0))
 }

@@ -1,6 +1,6 @@
 //! Configurations of `grpc-web`, and the bodies and trailers that it translates in both directions.
 
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::testing::{Scene, configuration_check, decide, finish, lines, respond};
 use serde_json::json;
 
@@ -90,7 +90,7 @@ fn response(
     let mut exchange = scene.exchange(head.as_bytes());
     assert!(decide(plugin.access(&mut exchange)).is_none());
     respond(&mut exchange, status, fields);
-    exchange.failure = failure.map(|cause| Failure::new(cause, "of the test"));
+    exchange.failure = failure.map(|cause| ExchangeFailure::new(cause, "of the test"));
     finish(plugin.response_head(&mut exchange));
     assert_eq!(plugin.wants_response_body(&exchange), BodyNeed::Stream);
     let mut sent = Vec::new();

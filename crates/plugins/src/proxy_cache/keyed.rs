@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
 use exchange::Exchange;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{Build, Flow, StoredReply};
 use message::Method;
@@ -132,7 +132,7 @@ impl KeyedCache {
     pub(crate) fn upstream_response(
         &self,
         exchange: &mut Exchange,
-        failure: Option<&Failure>,
+        failure: Option<&ExchangeFailure>,
     ) -> Option<Box<StoredReply>> {
         self.cache.replace(exchange, failure)
     }

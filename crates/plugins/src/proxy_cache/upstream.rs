@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use exchange::Exchange;
-use exchange::failure::{Blame, Failure, FailurePhase};
+use exchange::failure::{Blame, ExchangeFailure, FailurePhase};
 use exchange::plugin::StoredReply;
 use message::FieldId;
 
@@ -25,7 +25,7 @@ impl ProxyCache {
     pub(super) fn instead_of_failure(
         &self,
         exchange: &mut Exchange,
-        failure: &Failure,
+        failure: &ExchangeFailure,
     ) -> Option<Box<StoredReply>> {
         if exchange.peek_state::<ProxyCacheState>().is_some_and(|visit| visit.background.is_some()) {
             return None;
@@ -198,6 +198,6 @@ fn is_lasting(status: u16) -> bool {
 }
 
 /// Whether the upstream could not be asked at all.
-fn is_balance(failure: &Failure) -> bool {
+fn is_balance(failure: &ExchangeFailure) -> bool {
     matches!(failure.cause.phase(), FailurePhase::Balance)
 }

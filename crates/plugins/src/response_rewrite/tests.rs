@@ -188,7 +188,7 @@ fn error_bodies_of_the_gateway_are_not_filtered() {
     exchange.stats.answered_locally = true;
     assert_ne!(need(&mut exchange), BodyNeed::None, "a reply of a plugin is filtered");
     let cause = exchange::failure::Cause::ConnectFailed;
-    exchange.failure = Some(exchange::failure::Failure::new(cause, "refused"));
+    exchange.failure = Some(exchange::failure::ExchangeFailure::new(cause, "refused"));
     assert_eq!(need(&mut exchange), BodyNeed::None);
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use exchange::Exchange;
-use exchange::failure::{FailureResponse, Cause, Failure};
+use exchange::failure::{FailureResponse, Cause, ExchangeFailure};
 use exchange::plugin::BufferedReply;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::services::Services;
@@ -46,7 +46,7 @@ impl FaultCounters {
 
 impl WasmPlugin {
     /// Counts and logs a fault, and names it as the failure of the request.
-    pub(super) fn note(&self, exchange: &mut Exchange, fault: &GuestFault) -> Failure {
+    pub(super) fn note(&self, exchange: &mut Exchange, fault: &GuestFault) -> ExchangeFailure {
         let plugin = self.configured.module.identity.name;
         self.counters.of(fault.code).fetch_add(1, Ordering::Relaxed);
         if fault.ends_instance {
@@ -59,7 +59,7 @@ impl WasmPlugin {
         let state = exchange.state::<RequestState>();
         state.has_failed = true;
         let detail = format!("the plugin {plugin} failed ({}): {}", fault.code, fault.text);
-        Failure::new(Cause::PluginFailed, detail).of_plugin(plugin)
+        ExchangeFailure::new(Cause::PluginFailed, detail).of_plugin(plugin)
     }
 
     /// The reply to a request that cannot pass.
@@ -102,7 +102,7 @@ impl WasmPlugin {
             body: Some(String::from_utf8_lossy(&reply.body).into()),
         };
         let detail = format!("the plugin {plugin} replied while the body was sent");
-        let failure = Failure::new(Cause::PluginFailed, detail).of_plugin(plugin);
+        let failure = ExchangeFailure::new(Cause::PluginFailed, detail).of_plugin(plugin);
         exchange.request_fault = Some(Box::new(failure.answered_with(&Arc::new(answer))));
         exchange.state::<RequestState>().has_failed = true;
     }

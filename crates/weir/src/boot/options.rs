@@ -11,7 +11,7 @@ use control::{AdminConfig, AdminKey, TlsFiles};
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
 use exchange::options::Timeouts;
-use exchange::options::{Http2Limits, Http3Limits, Limits, Options, UpstreamHttp2Limits};
+use exchange::options::{Http2Limits, Http3Limits, EngineLimits, Options, UpstreamHttp2Limits};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, LogDestination};
 use message::HeadLimits;
@@ -81,8 +81,8 @@ pub(super) fn tls(settings: &Settings) -> ServerSettings {
     }
 }
 
-fn limits(settings: &Settings) -> Limits {
-    Limits {
+fn limits(settings: &Settings) -> EngineLimits {
+    EngineLimits {
         head: HeadLimits {
             max_head_bytes: settings.max_head_bytes,
             max_line_bytes: settings.max_header_line_bytes,
@@ -129,7 +129,7 @@ fn limits(settings: &Settings) -> Limits {
         max_connections_per_address: settings.max_connections_per_address,
         memory_limit_bytes: memory_limit_bytes(settings),
         adaptive_concurrency: settings.overload == Overload::Adaptive,
-        ..Limits::default()
+        ..EngineLimits::default()
     }
 }
 

@@ -3,14 +3,14 @@
 
 use std::fs;
 
-use exchange::options::Limits;
+use exchange::options::EngineLimits;
 use exchange::overload::memory::ResidentSet;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use stdx::prometheus_text::scalar;
 
 /// Appends them. A value that the kernel does not tell is left out, because a zero would be a wrong figure.
-pub(super) fn write(limits: &Limits, start_time_s: u64, text: &mut String) {
+pub(super) fn write(limits: &EngineLimits, start_time_s: u64, text: &mut String) {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let help = "Processor time that all threads of the process have used, in seconds.";
     let cpu_seconds = format!("{}.{:09}", time.tv_sec, time.tv_nsec);
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn process_shows_usage_and_limits() {
         let mut text = String::new();
-        let limits = Limits { memory_limit_bytes: 1 << 40, max_connections: 77, ..Limits::default() };
+        let limits = EngineLimits { memory_limit_bytes: 1 << 40, max_connections: 77, ..EngineLimits::default() };
         write(&limits, 1_700_000_000, &mut text);
         let (resident, limit) =
             (value(&text, "process_resident_memory_bytes"), value(&text, "weir_memory_limit_bytes"));
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn missing_memory_limit_is_left_out() {
         let mut text = String::new();
-        write(&Limits { memory_limit_bytes: 0, ..Limits::default() }, 0, &mut text);
+        write(&EngineLimits { memory_limit_bytes: 0, ..EngineLimits::default() }, 0, &mut text);
         assert!(!text.contains("weir_memory_limit_bytes"), "{text}");
     }
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
-use crate::ask::Failure;
+use crate::ask::RequestFailure;
 use crate::boot;
 use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 use crate::terminal::{Paint, print, print_error};
@@ -204,23 +204,23 @@ fn answer(
     };
     match (ask::ask(control, asked), running) {
         (Ok(answer), _) => Ok(answer),
-        (Err(Failure::NotThere(error)), Some(running)) => bail!(
+        (Err(RequestFailure::NotThere(error)), Some(running)) => bail!(
             "process {} runs on the data folder {} and does not answer at {control}: {error}; name its control API with \
              --control",
             running.process,
             settings.data.display()
         ),
-        (Err(Failure::NotThere(error)), None) if is_named => {
+        (Err(RequestFailure::NotThere(error)), None) if is_named => {
             bail!("no instance answers at {control}: {error}; see the line `listening control` of its output")
         }
-        (Err(Failure::NotThere(_)), None) => {
+        (Err(RequestFailure::NotThere(_)), None) => {
             print_error(format_args!(
                 "no instance runs on {} or at {control}; reading its configuration from disk",
                 settings.data.display()
             ));
             asked.offline(settings)
         }
-        (Err(Failure::Refused(reason)), _) => bail!("{reason}"),
+        (Err(RequestFailure::Refused(reason)), _) => bail!("{reason}"),
     }
 }
 

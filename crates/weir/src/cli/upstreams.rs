@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::run::settings_file;
 use crate::admin_client::{address_of, is_in_environment, running_on};
-use crate::ask::{Failure, InstanceRequest, ask};
+use crate::ask::{RequestFailure, InstanceRequest, ask};
 use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 use crate::terminal::{Paint, print};
 
@@ -130,11 +130,11 @@ fn ask_control(control: SocketAddr, target: &str) -> anyhow::Result<Value> {
             answer.body.map_err(|_| anyhow::anyhow!("the instance at {control}: its answer is not JSON"))
         }
         Ok(answer) => bail!("the instance at {control}: {}", answer.reason()),
-        Err(Failure::NotThere(error)) => bail!(
+        Err(RequestFailure::NotThere(error)) => bail!(
             "no instance answers at {control}: {error}; name its control API with --control, see the line `listening \
              control` of its output"
         ),
-        Err(Failure::Refused(reason)) => bail!(reason),
+        Err(RequestFailure::Refused(reason)) => bail!(reason),
     }
 }
 

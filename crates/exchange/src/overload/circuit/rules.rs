@@ -30,7 +30,7 @@ pub struct FailureRate {
 
 /// Why a circuit opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum CircuitOpenReason {
     /// So many failures without a success in between.
     ConsecutiveFailures(u32),
     /// So many percent of so many requests failed.
@@ -46,15 +46,15 @@ pub enum Reason {
     ProbeFailed,
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for CircuitOpenReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::ConsecutiveFailures(count) => write!(formatter, "{count} failures in a row"),
-            Reason::FailureRate { percent, requests } => {
+            CircuitOpenReason::ConsecutiveFailures(count) => write!(formatter, "{count} failures in a row"),
+            CircuitOpenReason::FailureRate { percent, requests } => {
                 write!(formatter, "{percent} % of {requests} requests failed")
             }
-            Reason::Latency(ms) => write!(formatter, "a mean latency of {ms} ms, far above the other nodes"),
-            Reason::ProbeFailed => formatter.write_str("a probe failed"),
+            CircuitOpenReason::Latency(ms) => write!(formatter, "a mean latency of {ms} ms, far above the other nodes"),
+            CircuitOpenReason::ProbeFailed => formatter.write_str("a probe failed"),
         }
     }
 }

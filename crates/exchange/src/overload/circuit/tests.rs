@@ -19,10 +19,10 @@ fn rate(percent: u32, min_requests: u32) -> CircuitRules {
 }
 
 /// The first reason to open among results, each at its time.
-fn first_reason(rules: &CircuitRules, results: &[(u64, CircuitEvidence)]) -> Option<Reason> {
+fn first_reason(rules: &CircuitRules, results: &[(u64, CircuitEvidence)]) -> Option<CircuitOpenReason> {
     let circuit = Circuit::default();
     results.iter().find_map(|(now_ms, verdict)| match circuit.note(rules, *now_ms, *verdict, None) {
-        Some(Event::MayOpen(reason)) => Some(reason),
+        Some(CircuitEvent::MayOpen(reason)) => Some(reason),
         _ => None,
     })
 }
@@ -30,11 +30,11 @@ fn first_reason(rules: &CircuitRules, results: &[(u64, CircuitEvidence)]) -> Opt
 /// A circuit that was opened at 0 without jitter.
 fn opened(rules: &CircuitRules) -> Circuit {
     let circuit = Circuit::default();
-    circuit.open(rules, 0, 0, Reason::ConsecutiveFailures(3)).unwrap();
+    circuit.open(rules, 0, 0, CircuitOpenReason::ConsecutiveFailures(3)).unwrap();
     circuit
 }
 
-fn probe(circuit: &Circuit, rules: &CircuitRules, now_ms: u64) -> Probe {
+fn probe(circuit: &Circuit, rules: &CircuitRules, now_ms: u64) -> CircuitProbe {
     match circuit.admit(rules, now_ms) {
         Admission::Probe(probe) => probe,
         other => panic!("{other:?} at {now_ms}"),
@@ -51,7 +51,7 @@ fn failures_in_a_row_open_it() {
         (&[(0, Failure), (1, Unknown), (2, Unknown), (3, Unknown)], false),
     ];
     for (results, opens) in cases {
-        let want = opens.then_some(Reason::ConsecutiveFailures(3));
+        let want = opens.then_some(CircuitOpenReason::ConsecutiveFailures(3));
         assert_eq!(first_reason(&rules(), results), want, "{results:?}");
     }
 }
@@ -60,7 +60,7 @@ fn failures_in_a_row_open_it() {
 fn share_of_failures_in_the_window_opens_it() {
     let many = |count: u64, verdict, from_ms: u64| (0..count).map(move |n| (from_ms + n, verdict));
     let results: Vec<_> = many(5, Success, 0).chain(many(5, Failure, 10)).collect();
-    let reason = |percent, requests| Some(Reason::FailureRate { percent, requests });
+    let reason = |percent, requests| Some(CircuitOpenReason::FailureRate { percent, requests });
     assert_eq!(first_reason(&rate(50, 10), &results), reason(50, 10));
     assert_eq!(first_reason(&rate(51, 10), &results), None);
     assert_eq!(first_reason(&rate(50, 11), &results), None, "too few requests");
@@ -79,7 +79,7 @@ fn open_circuit_refuses_until_its_time_is_over() {
     assert!(circuit.is_due(1_000) && circuit.begin_half_open(1_000) && !circuit.begin_half_open(1_000));
     let probe = probe(&circuit, &rules, 1_000);
     assert_eq!(circuit.admit(&rules, 1_001), Admission::Refused, "one probe only");
-    assert_eq!(circuit.note(&rules, 1_010, Success, Some(probe)), Some(Event::Closed));
+    assert_eq!(circuit.note(&rules, 1_010, Success, Some(probe)), Some(CircuitEvent::Closed));
     assert_eq!((circuit.admit(&rules, 1_011), circuit.phase()), (Admission::Closed, CircuitPhase::Closed));
     assert_eq!(circuit.note(&rules, 1_012, Failure, None), None, "earlier failures are forgotten");
 }
@@ -93,8 +93,8 @@ fn failed_probe_opens_it_for_longer() {
         now_ms = circuit.next_probe_ms().unwrap();
         let probe = probe(&circuit, &rules, now_ms);
         let event = circuit.note(&rules, now_ms, Failure, Some(probe));
-        assert_eq!(event, Some(Event::MayOpen(Reason::ProbeFailed)));
-        let opening = circuit.open(&rules, now_ms, 0, Reason::ProbeFailed);
+        assert_eq!(event, Some(CircuitEvent::MayOpen(CircuitOpenReason::ProbeFailed)));
+        let opening = circuit.open(&rules, now_ms, 0, CircuitOpenReason::ProbeFailed);
         assert_eq!(opening, Some(CircuitOpening { for_ms, in_a_row }));
     }
     assert_eq!(circuit.openings(), 4);
@@ -108,7 +108,7 @@ fn time_doubles_only_after_an_early_relapse() {
         let (rules, circuit) = (rules(), opened(&rules()));
         let probe = probe(&circuit, &rules, 1_000);
         circuit.note(&rules, 1_000, Success, Some(probe));
-        let opening = circuit.open(&rules, 1_000 + closed_ms, 0, Reason::ConsecutiveFailures(3)).unwrap();
+        let opening = circuit.open(&rules, 1_000 + closed_ms, 0, CircuitOpenReason::ConsecutiveFailures(3)).unwrap();
         assert_eq!(opening.for_ms, for_ms, "{closed_ms}");
     }
 }
@@ -118,7 +118,7 @@ fn jitter_takes_a_tenth_at_most() {
     for (random, for_ms) in
         [(0, 1_000), (1, 999), (100, 900), (101, 1_000), (u64::MAX, 1_000 - u64::MAX % 101)]
     {
-        let opening = Circuit::default().open(&rules(), 0, random, Reason::ConsecutiveFailures(3));
+        let opening = Circuit::default().open(&rules(), 0, random, CircuitOpenReason::ConsecutiveFailures(3));
         assert_eq!(opening.map(|opening| opening.for_ms), Some(for_ms), "{random}");
     }
 }
@@ -130,7 +130,7 @@ fn all_probes_have_to_succeed() {
     let (first, second) = (probe(&circuit, &rules, 1_000), probe(&circuit, &rules, 1_000));
     assert_eq!(circuit.admit(&rules, 1_000), Admission::Refused);
     assert_eq!(circuit.note(&rules, 1_001, Success, Some(first)), None);
-    assert_eq!(circuit.note(&rules, 1_002, Success, Some(second)), Some(Event::Closed));
+    assert_eq!(circuit.note(&rules, 1_002, Success, Some(second)), Some(CircuitEvent::Closed));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn probe_without_verdict_is_given_out_again() {
     let first = probe(&circuit, &rules, 1_000);
     assert_eq!(circuit.note(&rules, 1_005, Unknown, Some(first)), None);
     let second = probe(&circuit, &rules, 1_005);
-    assert_eq!(circuit.note(&rules, 1_006, Success, Some(second)), Some(Event::Closed));
+    assert_eq!(circuit.note(&rules, 1_006, Success, Some(second)), Some(CircuitEvent::Closed));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn probe_that_never_ends_is_replaced() {
     let stuck = probe(&circuit, &rules, 1_000);
     assert_eq!(circuit.admit(&rules, 1_999), Admission::Refused);
     let next = probe(&circuit, &rules, 2_000);
-    assert_eq!(circuit.note(&rules, 2_001, Success, Some(next)), Some(Event::Closed));
+    assert_eq!(circuit.note(&rules, 2_001, Success, Some(next)), Some(CircuitEvent::Closed));
     assert_eq!(circuit.note(&rules, 2_002, Failure, Some(stuck)), None, "its opening is over");
 }
 
@@ -158,7 +158,7 @@ fn results_from_before_the_opening_do_not_count() {
     for now_ms in 0..10 {
         assert_eq!(circuit.note(&rules, now_ms, Failure, None), None);
     }
-    let open_again = circuit.open(&rules, 5, 0, Reason::ConsecutiveFailures(3));
+    let open_again = circuit.open(&rules, 5, 0, CircuitOpenReason::ConsecutiveFailures(3));
     assert_eq!(open_again, None, "another worker was first");
     circuit.reset();
     assert_eq!(circuit.admit(&rules, 6), Admission::Closed);

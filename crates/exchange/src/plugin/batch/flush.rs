@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::pace::{Due, due};
+use super::pace::{FlushTime, due};
 use super::{DELIVERIES_MAX, DeliveryFailure, BatchEntry, BatchQueueState, Sink, now_ms};
 use crate::plugin::outbound::HttpClient;
 use net::env;
@@ -39,11 +39,11 @@ pub(super) async fn run(
         let last = shared.last_push_ms.load(Ordering::Relaxed);
         let is_ending = is_closed || shared.process.flush_now.load(Ordering::Relaxed);
         match due(&shared.settings, waiting, first, last, now_ms, is_ending) {
-            Due::At(due_ms) => tokio::select! {
+            FlushTime::At(due_ms) => tokio::select! {
                 () = shared.changed.notified() => {}
                 () = env::sleep_ms(due_ms.saturating_sub(now_ms)) => {}
             },
-            Due::Now => {
+            FlushTime::Now => {
                 let Ok(slot) = slots.clone().acquire_owned().await else { return };
                 let batch = take(&shared, &mut entries).await;
                 // Remaining entries came while the batch was awaited.

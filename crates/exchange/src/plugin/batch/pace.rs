@@ -4,7 +4,7 @@ use super::QueueSettings;
 
 /// The next step for the entries that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum FlushTime {
     /// Send them.
     Now,
     /// Not before this time, in milliseconds, unless more come.
@@ -20,14 +20,14 @@ pub(super) fn due(
     last_ms: u64,
     now_ms: u64,
     is_ending: bool,
-) -> Due {
+) -> FlushTime {
     let too_old_ms = first_ms.saturating_add(settings.buffer_duration_ms);
     let inactive_ms = last_ms.saturating_add(settings.inactive_timeout_ms);
     let due_ms = too_old_ms.min(inactive_ms);
     if is_ending || waiting >= settings.batch_max_entries || due_ms <= now_ms {
-        Due::Now
+        FlushTime::Now
     } else {
-        Due::At(due_ms)
+        FlushTime::At(due_ms)
     }
 }
 
@@ -51,15 +51,15 @@ mod tests {
                 "{waiting} {first_ms} {last_ms} {now_ms} {is_ending}"
             );
         };
-        check(1, 100, 100, 100, false, Due::At(400));
-        check(2, 100, 250, 399, false, Due::At(550));
-        check(2, 100, 250, 550, false, Due::Now);
-        check(2, 100, 900, 1_000, false, Due::At(1_100));
-        check(2, 100, 1_090, 1_100, false, Due::Now);
-        check(3, 100, 100, 100, false, Due::Now);
-        check(5, 100, 100, 100, false, Due::Now);
-        check(1, 100, 100, 100, true, Due::Now);
+        check(1, 100, 100, 100, false, FlushTime::At(400));
+        check(2, 100, 250, 399, false, FlushTime::At(550));
+        check(2, 100, 250, 550, false, FlushTime::Now);
+        check(2, 100, 900, 1_000, false, FlushTime::At(1_100));
+        check(2, 100, 1_090, 1_100, false, FlushTime::Now);
+        check(3, 100, 100, 100, false, FlushTime::Now);
+        check(5, 100, 100, 100, false, FlushTime::Now);
+        check(1, 100, 100, 100, true, FlushTime::Now);
         // An entry that came while the task looked is younger than now.
-        check(1, 100, 120, 110, false, Due::At(420));
+        check(1, 100, 120, 110, false, FlushTime::At(420));
     }
 }

@@ -11,7 +11,7 @@ use stdx::hash::FastMap;
 use super::connection::{OutboundConnection, ExchangeFault};
 use super::destination::OutboundDestination;
 use super::error::{OutboundCause, OutboundError};
-use super::open::{Failed, open, within};
+use super::open::{OpenFailure, open, within};
 pub use super::request::CopiedLine;
 use super::request::{OutboundLimits, OutboundRequest, OutboundResponse};
 use net::endpoint::Endpoint;
@@ -84,7 +84,7 @@ impl HttpClient {
         request: &OutboundRequest,
         head: &http::Request<()>,
         limits: &OutboundLimits,
-    ) -> Result<OutboundResponse, Failed> {
+    ) -> Result<OutboundResponse, OpenFailure> {
         let first = self.next.get();
         self.next.set(first.wrapping_add(1));
         let mut failed = None;
@@ -119,7 +119,7 @@ impl HttpClient {
         endpoint: &Arc<Endpoint>,
         host: &str,
         timeout_ms: u64,
-    ) -> Result<OutboundConnection, Failed> {
+    ) -> Result<OutboundConnection, OpenFailure> {
         let transport = open(endpoint, host, timeout_ms).await?;
         Ok(OutboundConnection::new(transport, endpoint.clone(), host))
     }
@@ -130,7 +130,7 @@ impl HttpClient {
         request: &OutboundRequest,
         head: &http::Request<()>,
         limits: &OutboundLimits,
-    ) -> Result<OutboundResponse, Failed> {
+    ) -> Result<OutboundResponse, OpenFailure> {
         let address = connection.endpoint.address;
         let answer = connection.exchange(head, &request.body, limits.max_body_bytes).await;
         answer.map_err(|fault| match fault {
@@ -236,7 +236,7 @@ impl HttpClient {
 }
 
 /// Of the failures at two addresses of a name, the one that says more: a refused certificate rather than a refused connection.
-pub(super) fn more_telling(before: Option<Failed>, last: Failed) -> Failed {
+pub(super) fn more_telling(before: Option<OpenFailure>, last: OpenFailure) -> OpenFailure {
     match before {
         Some(before) if matches!(before.0, OutboundCause::Certificate | OutboundCause::Tls) => before,
         _ => last,
@@ -250,7 +250,7 @@ struct UnderWay<'c> {
 }
 
 impl<'c> UnderWay<'c> {
-    fn begin(client: &'c HttpClient, endpoint_id: u64) -> Result<UnderWay<'c>, Failed> {
+    fn begin(client: &'c HttpClient, endpoint_id: u64) -> Result<UnderWay<'c>, OpenFailure> {
         let mut places = client.places.borrow_mut();
         let place = places.entry(endpoint_id).or_default();
         if place.in_flight >= IN_FLIGHT_MAX {

@@ -19,7 +19,7 @@ use super::addresses::{Addresses, Connecting};
 use super::client::more_telling;
 use super::destination::{self, UriParts};
 use super::error::{OutboundCause, OutboundError};
-use super::open::{Failed, open, within};
+use super::open::{OpenFailure, open, within};
 use super::tls::OutboundTls;
 use net::endpoint::{KeepAlive, EndpointProtocol};
 use net::env;
@@ -118,7 +118,7 @@ impl GrpcDestination {
     }
 
     /// The kept connection, or a new one.
-    async fn connect(&self, timeout_ms: u64) -> Result<SendRequest<Full<Bytes>>, Failed> {
+    async fn connect(&self, timeout_ms: u64) -> Result<SendRequest<Full<Bytes>>, OpenFailure> {
         let kept = self.connection.lock().as_ref().filter(|sender| !sender.is_closed()).cloned();
         if let Some(sender) = kept {
             return Ok(sender);
@@ -141,7 +141,7 @@ impl GrpcDestination {
         Err(failed.expect("a destination without addresses was refused before"))
     }
 
-    fn request(&self, call: &GrpcCall<'_>) -> Result<http::Request<Full<Bytes>>, Failed> {
+    fn request(&self, call: &GrpcCall<'_>) -> Result<http::Request<Full<Bytes>>, OpenFailure> {
         let cannot = |what: &dyn std::fmt::Display| {
             (OutboundCause::BadRequest, format!("the call cannot be written: {what}"))
         };
@@ -177,7 +177,7 @@ async fn read(
     parts: http::response::Parts,
     mut body: Incoming,
     max_bytes: usize,
-) -> Result<GrpcAnswer, Failed> {
+) -> Result<GrpcAnswer, OpenFailure> {
     if parts.status != http::StatusCode::OK {
         return Err((OutboundCause::BadResponse, format!("it answered with status {}", parts.status)));
     }
@@ -208,7 +208,7 @@ fn status_of(fields: &HeaderMap) -> Option<(u32, String)> {
     Some((status, message.unwrap_or_default()))
 }
 
-fn broken(error: &hyper::Error) -> Failed {
+fn broken(error: &hyper::Error) -> OpenFailure {
     (OutboundCause::Broken, format!("the connection broke: {error}"))
 }
 

@@ -9,10 +9,10 @@ use net::transport::Transport;
 use net::{env, tls};
 
 /// A failed try, before it is known at which URI.
-pub(super) type Failed = (OutboundCause, String);
+pub(super) type OpenFailure = (OutboundCause, String);
 
 /// Opens a connection to `endpoint` within `timeout_ms`; over TLS, to the server that is called `host`.
-pub(super) async fn open(endpoint: &Endpoint, host: &str, timeout_ms: u64) -> Result<Transport, Failed> {
+pub(super) async fn open(endpoint: &Endpoint, host: &str, timeout_ms: u64) -> Result<Transport, OpenFailure> {
     let address = endpoint.address;
     let opening = async {
         let stream = env::connect(address)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::stream::SessionEnd;
 use net::env::udp::{Answers, DatagramBatch, DatagramSendFault, NodePoll, NodeSocket, fault_of};
 use net::proxy_protocol::ProxyHeaderVersion;
@@ -279,7 +279,7 @@ impl DatagramSession {
         let (Some(upstream), Some(record)) = (upstream, record) else {
             return Err(SessionEnd::Failed(cause));
         };
-        let mut failure = Failure::new(cause, format!("it refuses datagrams: {error}"));
+        let mut failure = ExchangeFailure::new(cause, format!("it refuses datagrams: {error}"));
         if let Some(node) = record.session.node {
             failure = failure.at(node);
         }
@@ -299,7 +299,7 @@ impl DatagramSession {
         let header = route.sends_proxy.version(asks);
         if header == Some(ProxyHeaderVersion::V1) {
             let detail = "version 1 of the PROXY protocol has no form for datagrams";
-            return Err(fail(record, Failure::new(Cause::FaultyConfiguration, detail)));
+            return Err(fail(record, ExchangeFailure::new(Cause::FaultyConfiguration, detail)));
         }
         if upstream.is_none() {
             let generation = context.generation();
@@ -310,7 +310,7 @@ impl DatagramSession {
         let Some(upstream) = upstream else { return Err(SessionEnd::Stopped) };
         if upstream.original.is_some() || upstream.transparent_source {
             let detail = "original_dst and transparent_source of an upstream are for connections; datagrams keep neither address";
-            return Err(fail(record, Failure::new(Cause::FaultyConfiguration, detail)));
+            return Err(fail(record, ExchangeFailure::new(Cause::FaultyConfiguration, detail)));
         }
         let session = &mut record.session;
         session.upstream = Some(upstream.identity.clone());
@@ -325,7 +325,7 @@ impl DatagramSession {
         if node.endpoint.tls.is_some() {
             let detail = "an upstream with TLS cannot be sent datagrams: DTLS is not spoken";
             context.upstreams.session_given_up(upstream, node);
-            return Err(fail(record, Failure::new(Cause::FaultyConfiguration, detail)));
+            return Err(fail(record, ExchangeFailure::new(Cause::FaultyConfiguration, detail)));
         }
         let address = node.address();
         let source_port = route.datagrams.keeps_source_port.then_some(session.client_port);

@@ -8,7 +8,7 @@ use super::send_capacity::KeptSendCapacity;
 use crate::downstream::arrival::Identity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
-use exchange::exchange::{Address, ConnectionContext, ProxyContext, RequestScheme, TlsContext};
+use exchange::exchange::{CompactAddress, ConnectionContext, ProxyContext, RequestScheme, TlsContext};
 use net::transport::Transport;
 
 /// A client's connection between exchanges: small, and without a buffer while it is idle. It lives in a box of its own,
@@ -18,7 +18,7 @@ pub(crate) struct H1Connection {
     pub(crate) input: Option<Buffer>,
     /// Number of the connection, unique in this process.
     pub(crate) id: u64,
-    peer: Address,
+    peer: CompactAddress,
     /// Requests begun on it.
     pub(crate) requests: u32,
     /// The listener that accepted the connection; when the listener closes, the connection closes too.

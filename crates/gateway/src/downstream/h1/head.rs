@@ -11,7 +11,7 @@ use stdx::buffer::Buffer;
 use super::connection::{H1Connection, PartialHead};
 use super::timer::ConnectionTimer;
 use exchange::Exchange;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 
 impl H1Connection {
     /// Reads on until the head may be complete, cannot become complete, or is late: only then an exchange is taken for
@@ -73,7 +73,7 @@ pub(super) async fn read_head(
     timer: &ConnectionTimer,
     connection: &mut H1Connection,
     exchange: &mut Exchange,
-) -> Result<Arrived, Failure> {
+) -> Result<Arrived, ExchangeFailure> {
     let local = &timer.context.local;
     let limits = &local.options.limits;
     let mut input = connection.input.take().unwrap_or_else(H1Connection::take_input);
@@ -105,7 +105,7 @@ pub(super) async fn read_head(
                     let failure =
                         match parse_request(input.filled(), &mut exchange.request, &mut wire, &limits.head) {
                             Err(error) => head_failure(&error),
-                            Ok(_) => Failure::new(
+                            Ok(_) => ExchangeFailure::new(
                                 Cause::BadRequest,
                                 "the connection closed inside the request head",
                             ),
@@ -119,7 +119,7 @@ pub(super) async fn read_head(
                 Poll::Pending if input.filled().is_empty() => return Poll::Ready(Ok(Arrived::Nothing)),
                 Poll::Pending if before.is_some() && timer.deadline.expired() => {
                     let detail = "the request head did not arrive in time";
-                    return Poll::Ready(Err(Failure::new(Cause::HeadTimeout, detail)));
+                    return Poll::Ready(Err(ExchangeFailure::new(Cause::HeadTimeout, detail)));
                 }
                 Poll::Pending => {
                     if before.is_none() {
@@ -148,7 +148,7 @@ fn make_room(input: &mut Buffer, limits: &HeadLimits) {
     }
 }
 
-fn head_failure(error: &HeadError) -> Failure {
+fn head_failure(error: &HeadError) -> ExchangeFailure {
     let cause = match error.status() {
         413 => Cause::BodyTooLarge,
         414 => Cause::LineTooLong,
@@ -158,5 +158,5 @@ fn head_failure(error: &HeadError) -> Failure {
         505 => Cause::VersionNotSupported,
         _ => Cause::BadRequest,
     };
-    Failure::new(cause, error.reason())
+    ExchangeFailure::new(cause, error.reason())
 }

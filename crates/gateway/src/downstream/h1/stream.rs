@@ -19,7 +19,7 @@ use crate::h1::reader::{BodyReader, Next};
 use crate::h1::writer::{Framing, H1Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use net::env::PeerEnd;
 use net::transport::Transport;
 
@@ -255,7 +255,7 @@ impl RequestBody for H1Stream<'_> {
                 Ok(Next::More) => {}
                 Err(error) => {
                     self.keep_alive = false;
-                    return Poll::Ready(BodyEvent::Reset(Failure::new(Cause::BadRequest, error.reason())));
+                    return Poll::Ready(BodyEvent::Reset(ExchangeFailure::new(Cause::BadRequest, error.reason())));
                 }
             }
             if self.continue_due {
@@ -283,7 +283,7 @@ impl RequestBody for H1Stream<'_> {
             match ready!(read) {
                 Ok(0) => {
                     self.half_closed = true;
-                    let failure = Failure::new(Cause::ClientGone, "it closed inside the request body");
+                    let failure = ExchangeFailure::new(Cause::ClientGone, "it closed inside the request body");
                     return Poll::Ready(BodyEvent::Reset(failure));
                 }
                 Ok(count) => input.advance(count),
@@ -474,6 +474,6 @@ impl ResponseSink for H1Stream<'_> {
     }
 }
 
-fn gone(error: &io::Error) -> Failure {
-    Failure::new(Cause::ClientGone, error.to_string())
+fn gone(error: &io::Error) -> ExchangeFailure {
+    ExchangeFailure::new(Cause::ClientGone, error.to_string())
 }

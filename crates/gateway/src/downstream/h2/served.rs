@@ -15,7 +15,7 @@ use crate::pipeline::{self, PipelineOutcome, Served};
 use crate::tunnel;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 
 /// How a request arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection
     let refused = match arrival {
         HeadArrival::Whole => extended_connect::head_refusal(exchange),
         HeadArrival::TooLarge => {
-            Some(Failure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
+            Some(ExchangeFailure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
         }
     };
     let deadline = Deadline::new(local);
@@ -84,6 +84,6 @@ pub(super) fn log_refused(link: &DownstreamH2Link, connection: &ConnectionContex
         exchange.times.started_ns = context.local.recent_ns();
         exchange.connection = connection.clone();
         exchange.stats.request_bytes = refused.block_bytes as u64;
-        pipeline::log_refused(context, exchange, Failure::new(Cause::BadRequest, refused.reason));
+        pipeline::log_refused(context, exchange, ExchangeFailure::new(Cause::BadRequest, refused.reason));
     }
 }

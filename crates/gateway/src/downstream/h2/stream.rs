@@ -17,7 +17,7 @@ use crate::body::{
 use crate::downstream::stream_end::TunnelStream;
 use crate::h2::reset_text;
 use exchange::Exchange;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 
 /// A piece of a request body that is kept after it was passed on, so that the body can be sent again, holds no more than
 /// this: as much as is waited for before an endpoint is selected.
@@ -351,7 +351,7 @@ impl ResponseSink for H2Stream {
 
 /// The failure of an exchange after a reset of its stream.
 #[cold]
-fn failure_of(reset: Reset) -> Failure {
+fn failure_of(reset: Reset) -> ExchangeFailure {
     let cause = if reset.by == ResetBy::Fault { Cause::BadRequest } else { Cause::ClientGone };
-    Failure::new(cause, reset_text(reset))
+    ExchangeFailure::new(cause, reset_text(reset))
 }

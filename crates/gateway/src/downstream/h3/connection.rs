@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::downstream::arrival::Identity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
-use exchange::exchange::{Address, ConnectionContext, RequestScheme, TlsContext};
+use exchange::exchange::{CompactAddress, ConnectionContext, RequestScheme, TlsContext};
 use net::quic::Guarded;
 
 /// See the module.
@@ -16,7 +16,7 @@ pub(super) struct H3Connection {
     /// The address that the handshake came from. It stays the client's address when the connection migrates, because a
     /// request may arrive from a new address before the transport has validated that address, and rules about addresses
     /// must not be decided by one that the client may have invented.
-    peer: Address,
+    peer: CompactAddress,
     /// Requests begun on it.
     pub(super) requests: u32,
     /// The listener that accepted the connection; when the listener closes, the connection closes too.

@@ -20,7 +20,7 @@ use crate::pipeline::{self, PipelineOutcome, Served};
 use crate::tunnel;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 
 /// Serves the request on a stream.
 pub(super) async fn serve(
@@ -64,7 +64,7 @@ fn log_refused(
     exchange.request.version = Version::Http3;
     downstream.incoming.take_request(&mut exchange.request);
     exchange.stats.request_bytes = downstream.incoming.read_bytes();
-    pipeline::log_refused(context, exchange, Failure::new(Cause::BadRequest, reason));
+    pipeline::log_refused(context, exchange, ExchangeFailure::new(Cause::BadRequest, reason));
 }
 
 /// Waits for the head: whether it is whole, or too large; none if it does not come.
@@ -111,7 +111,7 @@ async fn exchange(
     let refused = if is_whole {
         extended_connect::head_refusal(exchange)
     } else {
-        Some(Failure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
+        Some(ExchangeFailure::new(Cause::HeadTooLarge, "the fields of the request exceed the limits"))
     };
     let time_ms = local.options.limits.request_timeout_ms;
     if time_ms != 0 {

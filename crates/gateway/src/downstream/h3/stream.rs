@@ -21,7 +21,7 @@ use crate::context::WorkerContext;
 use crate::downstream::stream_end::TunnelStream;
 use exchange::Exchange;
 use exchange::deadline::Deadline;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::grpc;
 use net::quic::Guarded;
 
@@ -413,7 +413,7 @@ fn stopped() -> io::Error {
 
 /// The failure of an exchange after the end of its request.
 #[cold]
-fn failure_of(reset: Reset) -> Failure {
+fn failure_of(reset: Reset) -> ExchangeFailure {
     let cause = if matches!(reset, Reset::Fault(..)) { Cause::BadRequest } else { Cause::ClientGone };
-    Failure::new(cause, reset.text())
+    ExchangeFailure::new(cause, reset.text())
 }

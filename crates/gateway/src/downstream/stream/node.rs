@@ -24,7 +24,7 @@ use crate::upstream::session_node::SessionNode;
 use crate::upstream::wanted::WantedNode;
 use crate::upstream::{PassHost, Upstream};
 use exchange::exchange::Attempt;
-use exchange::failure::{Blame, Cause, Failure};
+use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::stream::{StreamSession, StreamTransport};
 use net::proxy_protocol::{Addresses, Said, SaidTls, ProxyHeaderVersion, encode};
 use net::tls::facts::ClientVerdict;
@@ -125,7 +125,7 @@ pub(super) async fn connect(
     route: &StreamRoute,
     upstream: Arc<Upstream>,
     taken: Buffer,
-) -> Result<ConnectedNode, Failure> {
+) -> Result<ConnectedNode, ExchangeFailure> {
     let context = opened.timer.context.clone();
     let session = &mut record.session;
     session.upstream = Some(upstream.identity.clone());
@@ -185,9 +185,9 @@ fn note_opened(
     context: &WorkerContext,
     session: &mut StreamSession,
     stream: &CountedTransport,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let own = stream.local_address();
-    let own = own.map_err(|error| Failure::new(Cause::ConnectFailed, error.to_string()))?;
+    let own = own.map_err(|error| ExchangeFailure::new(Cause::ConnectFailed, error.to_string()))?;
     original::opened(context, session, own)
 }
 
@@ -205,9 +205,9 @@ async fn try_node(
     upstream: &Upstream,
     held: &mut HeldNode,
     sends_proxy: Option<ProxyHeaderVersion>,
-) -> Result<CountedTransport, Failure> {
+) -> Result<CountedTransport, ExchangeFailure> {
     let context = &timer.context;
-    let Some(node) = &held.node else { return Err(Failure::new(Cause::NoNode, "there is none")) };
+    let Some(node) = &held.node else { return Err(ExchangeFailure::new(Cause::NoNode, "there is none")) };
     let in_handshake = Cell::new(false);
     let name = node.endpoint.tls.as_ref().map(|_| server_name(session, upstream, &node.host));
     let opening = async {
@@ -282,12 +282,12 @@ async fn send_header(
     stream: &mut CountedTransport,
     version: ProxyHeaderVersion,
     session: &StreamSession,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let header = proxy_header(version, session);
     let mut rest = &header[..];
     while !rest.is_empty() {
         let written = poll_fn(|cx| stream.poll_write(cx, rest)).await;
-        let count = written.map_err(|error| Failure::new(Cause::SendFailed, error.to_string()))?;
+        let count = written.map_err(|error| ExchangeFailure::new(Cause::SendFailed, error.to_string()))?;
         rest = &rest[count..];
     }
     Ok(())

@@ -16,7 +16,7 @@ use crate::runtime::Generation;
 use crate::runtime::stream_route::{NamePattern, StreamQuery, StreamRoute, StreamTarget};
 use crate::upstream::Upstream;
 use exchange::exchange::TlsContext;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::plugin::stream::chain::Preread;
 use exchange::plugin::stream::{SessionEnd, StreamSession};
 use net::sniff::FirstProtocol;
@@ -178,22 +178,22 @@ pub(in crate::downstream) fn upstream_of(
     generation: &Generation,
     route: &StreamRoute,
     session: &StreamSession,
-) -> Result<Arc<Upstream>, Failure> {
+) -> Result<Arc<Upstream>, ExchangeFailure> {
     let slot = match (&session.chosen_upstream, route.target) {
         (Some(chosen), _) => {
             let slot = generation.upstream_slots.get(chosen.identity()).copied();
             let missing = || format!("{chosen:?}, chosen by a plugin, does not exist");
-            slot.ok_or_else(|| Failure::new(Cause::NoUpstream, missing()))?
+            slot.ok_or_else(|| ExchangeFailure::new(Cause::NoUpstream, missing()))?
         }
         (None, StreamTarget::Upstream(slot)) => slot,
-        (None, _) => return Err(Failure::new(Cause::NoUpstream, "the stream route has no upstream")),
+        (None, _) => return Err(ExchangeFailure::new(Cause::NoUpstream, "the stream route has no upstream")),
     };
-    let missing = || Failure::new(Cause::NoUpstream, "the upstream does not exist");
+    let missing = || ExchangeFailure::new(Cause::NoUpstream, "the upstream does not exist");
     generation.upstreams.get(slot).cloned().ok_or_else(missing)
 }
 
 /// Notes why the session fails.
-pub(in crate::downstream) fn fail(record: &mut SessionRecord, failure: Failure) -> SessionEnd {
+pub(in crate::downstream) fn fail(record: &mut SessionRecord, failure: ExchangeFailure) -> SessionEnd {
     record.session.reason = Some(failure.detail.clone());
     SessionEnd::Failed(failure.cause)
 }

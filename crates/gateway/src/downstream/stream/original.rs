@@ -7,7 +7,7 @@ use super::opened::Opened;
 use super::record::SessionRecord;
 use crate::context::WorkerContext;
 use crate::upstream::original::OriginalPolicy;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::observe::pace::Pace;
 use exchange::own_addresses::{CONNECTIONS_MAX, EntryFault, ConnectionSide, is_at};
 use exchange::plugin::stream::{SessionEnd, StreamSession};
@@ -56,7 +56,7 @@ pub(super) fn opened(
     context: &WorkerContext,
     session: &mut StreamSession,
     own: SocketAddr,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     enter(context, session, own, ConnectionSide::Opened)
 }
 
@@ -65,7 +65,7 @@ fn enter(
     session: &mut StreamSession,
     sender: SocketAddr,
     side: ConnectionSide,
-) -> Result<(), Failure> {
+) -> Result<(), ExchangeFailure> {
     let fault = match context.local.shared.own_addresses.enter(sender, session.local, side) {
         Ok(entry) => {
             session.hold(entry);
@@ -80,7 +80,7 @@ fn enter(
         }
     };
     tell(session, SessionEnd::Failed(cause), &reason, context.local.now_ms());
-    Err(Failure::new(cause, reason))
+    Err(ExchangeFailure::new(cause, reason))
 }
 
 /// The reason of a loop through the kernel.

@@ -10,7 +10,7 @@ use super::times::TimeCounts;
 
 /// The name that counters have in reports.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Label {
+pub(crate) struct CounterLabel {
     /// The identifier of the route, the name of the consumer, or the address of the endpoint.
     pub(crate) id: Arc<str>,
     /// The upstream of an endpoint (`/upstreams/1`); none for others.
@@ -34,7 +34,7 @@ pub(crate) struct Sample {
 #[derive(Debug)]
 pub(crate) struct TrafficCell {
     line: TrafficCounterLine,
-    pub(crate) label: Label,
+    pub(crate) label: CounterLabel,
     /// The requests at the last call of [`TrafficCell::was_used`].
     marked: AtomicU64,
 }
@@ -56,7 +56,7 @@ struct TrafficCounterLine {
 
 impl TrafficCell {
     /// Counters at zero.
-    pub(crate) fn new(label: Label) -> TrafficCell {
+    pub(crate) fn new(label: CounterLabel) -> TrafficCell {
         TrafficCell { line: TrafficCounterLine::default(), label, marked: AtomicU64::new(0) }
     }
 
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn samples_are_counted_by_status() {
-        let cell = TrafficCell::new(Label { id: "a".into(), upstream: None });
+        let cell = TrafficCell::new(CounterLabel { id: "a".into(), upstream: None });
         for status in [200, 404, 499, 502, 0] {
             let failure = (status == 502).then_some((Cause::ConnectFailed, 1_700_000_000_123));
             cell.record(Sample { status, us: 10, bytes: 5, failure });

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use exchange::observe::histogram::bump;
 use parking_lot::Mutex;
 
-use super::cell::{Label, Sample, TrafficCell};
+use super::cell::{CounterLabel, Sample, TrafficCell};
 use super::times::TimeCounts;
 
 /// Classes of statuses: index 2 counts 200 to 299; index 0 requests without a response.
@@ -57,7 +57,7 @@ pub(crate) struct CellList {
 
 impl Default for CellList {
     fn default() -> CellList {
-        let other = TrafficCell::new(Label { id: "".into(), upstream: None });
+        let other = TrafficCell::new(CounterLabel { id: "".into(), upstream: None });
         CellList { cells: Mutex::default(), other }
     }
 }

@@ -298,7 +298,7 @@ fn unix_ms() -> u64 {
 #[cfg(all(test, not(feature = "simulation")))]
 mod tests {
     use super::*;
-    use crate::observe::traffic::cell::{Label, Sample, TrafficCell};
+    use crate::observe::traffic::cell::{CounterLabel, Sample, TrafficCell};
 
     fn workers() -> Vec<Arc<WorkerStatus>> {
         (0..2).map(|_| Arc::default()).collect()

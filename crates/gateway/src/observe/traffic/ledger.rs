@@ -7,7 +7,7 @@ use std::sync::Arc;
 use exchange::failure::Cause;
 use model::report::TrafficRow;
 
-use super::cell::{Label, Sums, TrafficCell};
+use super::cell::{CounterLabel, Sums, TrafficCell};
 use super::counts::CellList;
 use super::times::TimeTotals;
 
@@ -19,7 +19,7 @@ const TIMES_MS: u64 = 30_000;
 /// The counters of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    rows: HashMap<Label, LedgerRow>,
+    rows: HashMap<CounterLabel, LedgerRow>,
     /// The counters beyond the limit of cells.
     other: LedgerRow,
     /// The times of the moments, oldest first, in milliseconds of the monotonic clock.
@@ -79,7 +79,7 @@ impl Ledger {
     /// Takes counters that are no cells: a name, and the sums of all workers.
     pub(crate) fn set(&mut self, id: &'static str, sums: Sums) {
         if sums != Sums::default() {
-            self.rows.entry(Label { id: id.into(), upstream: None }).or_default().now = sums;
+            self.rows.entry(CounterLabel { id: id.into(), upstream: None }).or_default().now = sums;
         }
     }
 
@@ -176,7 +176,7 @@ impl LedgerRow {
         }
     }
 
-    fn rate(&self, label: &Label, slot: usize, seconds: f64) -> Option<TrafficRow> {
+    fn rate(&self, label: &CounterLabel, slot: usize, seconds: f64) -> Option<TrafficRow> {
         let grown = self.now.since(self.past[slot]);
         if grown.requests == 0 {
             return None;
@@ -204,7 +204,7 @@ mod tests {
     use crate::observe::traffic::cell::Sample;
 
     fn cell(id: &str) -> Arc<TrafficCell> {
-        Arc::new(TrafficCell::new(Label { id: id.into(), upstream: None }))
+        Arc::new(TrafficCell::new(CounterLabel { id: id.into(), upstream: None }))
     }
 
     fn ask(cell: &TrafficCell, status: u16, times: usize) {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use exchange::Exchange;
 use stdx::hash::FastMap;
 
-use super::cell::{Label, Sample, TrafficCell};
+use super::cell::{CounterLabel, Sample, TrafficCell};
 use super::counts::CellList;
 use crate::observe::status::WorkerStatus;
 
@@ -83,7 +83,7 @@ impl WorkerTraffic {
             let sample =
                 Sample { status, us: attempt.total_us, bytes: if is_last { bytes } else { 0 }, failure };
             let label =
-                || Label { id: attempt.address.to_string().into(), upstream: Some(Arc::clone(owner)) };
+                || CounterLabel { id: attempt.address.to_string().into(), upstream: Some(Arc::clone(owner)) };
             let named = Named { keeps: owner, number: attempt.endpoint_id, label };
             tables.endpoints.record(&counts.endpoints, named, sample, is_timed);
         }
@@ -135,15 +135,15 @@ struct Named<'a, L> {
 
 impl<'a> Named<'a, ()> {
     /// Counters that are told apart by a text alone.
-    fn only(id: &'a Arc<str>) -> Named<'a, impl Fn() -> Label + use<'a>> {
-        Named { keeps: id, number: 0, label: move || Label { id: Arc::clone(id), upstream: None } }
+    fn only(id: &'a Arc<str>) -> Named<'a, impl Fn() -> CounterLabel + use<'a>> {
+        Named { keeps: id, number: 0, label: move || CounterLabel { id: Arc::clone(id), upstream: None } }
     }
 }
 
 /// The counters of one kind.
 struct CounterTable {
     by_key: FastMap<(usize, u64), Known>,
-    by_label: FastMap<Label, Arc<TrafficCell>>,
+    by_label: FastMap<CounterLabel, Arc<TrafficCell>>,
     /// How many of them count durations.
     timed: usize,
 }
@@ -162,7 +162,7 @@ impl CounterTable {
     }
 
     #[inline]
-    fn record<L: Fn() -> Label>(
+    fn record<L: Fn() -> CounterLabel>(
         &mut self,
         list: &CellList,
         named: Named<'_, L>,
@@ -179,7 +179,7 @@ impl CounterTable {
     }
 
     #[cold]
-    fn record_slowly<L: Fn() -> Label>(
+    fn record_slowly<L: Fn() -> CounterLabel>(
         &mut self,
         list: &CellList,
         key: (usize, u64),
@@ -200,7 +200,7 @@ impl CounterTable {
     }
 
     /// The counters with that name, made if there are none; none beyond the limit.
-    fn find(&mut self, list: &CellList, label: Label) -> Option<Arc<TrafficCell>> {
+    fn find(&mut self, list: &CellList, label: CounterLabel) -> Option<Arc<TrafficCell>> {
         if let Some(cell) = self.by_label.get(&label) {
             return Some(Arc::clone(cell));
         }
@@ -213,7 +213,7 @@ impl CounterTable {
         Some(cell)
     }
 
-    fn retain(&mut self, list: &CellList, exists: impl Fn(&Label) -> bool) {
+    fn retain(&mut self, list: &CellList, exists: impl Fn(&CounterLabel) -> bool) {
         let before = self.by_label.len();
         self.by_label.retain(|label, _| exists(label));
         if self.by_label.len() != before {

@@ -27,11 +27,11 @@ pub static KIND: BalancerKind = BalancerKind {
 };
 
 /// The due time of a member, as bits: those of numbers from 0 on are in the order of the numbers.
-type Due = Reverse<(u64, u32)>;
+type MemberDueTime = Reverse<(u64, u32)>;
 
 /// The state of one worker.
 pub struct RoundRobin {
-    heap: BinaryHeap<Due>,
+    heap: BinaryHeap<MemberDueTime>,
     /// By member, the time between two turns.
     strides: Vec<f64>,
     /// The due time of the member that was chosen last.
@@ -100,7 +100,7 @@ impl RoundRobin {
     #[cold]
     fn turn_untried(&mut self, choice: &BalanceInput<'_>) -> Option<usize> {
         self.charge(choice);
-        let mut tried: SmallVec<[Due; 4]> = SmallVec::new();
+        let mut tried: SmallVec<[MemberDueTime; 4]> = SmallVec::new();
         while let Some(first) = self.heap.peek_mut() {
             if !choice.is_tried(first.0.1 as usize) {
                 break;
@@ -116,7 +116,7 @@ impl RoundRobin {
     fn set_back(&mut self) {
         let now = self.now;
         let earlier =
-            |Reverse((due, member)): Due| Reverse(((f64::from_bits(due) - now).max(0.0).to_bits(), member));
+            |Reverse((due, member)): MemberDueTime| Reverse(((f64::from_bits(due) - now).max(0.0).to_bits(), member));
         self.heap = std::mem::take(&mut self.heap).into_iter().map(earlier).collect();
         self.now = 0.0;
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Connector;
 use crate::evict;
 use crate::upstream::counted::ConnectionPlace;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use exchange::overload::wait_queue::WaitQueue;
 use net::endpoint::Endpoint;
 use net::env;
@@ -51,7 +51,7 @@ impl Connector {
         &self,
         endpoint: &Arc<Endpoint>,
         queue: Option<&Arc<WaitQueue>>,
-    ) -> Result<Option<ConnectionPlace>, Failure> {
+    ) -> Result<Option<ConnectionPlace>, ExchangeFailure> {
         // Before the try, because a failed one asks a worker to close a connection, which would be the new one.
         if endpoint.is_full() {
             self.close_idle_at(endpoint.id).await;

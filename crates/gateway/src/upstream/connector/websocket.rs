@@ -10,7 +10,7 @@ use super::Connector;
 use crate::upstream::h2::pool::TunnelLend;
 use crate::upstream::opening::WantedConnection;
 use crate::upstream::stream::PooledStream;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 
 /// Most connections that are opened for one WebSocket, so that an endpoint which closes each of them is given up.
 const OPENS_MAX: usize = 3;
@@ -26,7 +26,7 @@ impl Connector {
         opening: &WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
-    ) -> Result<Option<PooledStream>, Failure> {
+    ) -> Result<Option<PooledStream>, ExchangeFailure> {
         let wanted = opening.wanted();
         let endpoint_id = wanted.endpoint.id;
         let mut opens = 0;
@@ -45,7 +45,7 @@ impl Connector {
                 }
                 TunnelLend::Unknown if opens == OPENS_MAX => {
                     let detail = "its connections of HTTP/2 take no stream for a WebSocket";
-                    return Err(Failure::new(Cause::ConnectFailed, detail));
+                    return Err(ExchangeFailure::new(Cause::ConnectFailed, detail));
                 }
                 TunnelLend::Unknown => {
                     opens += 1;

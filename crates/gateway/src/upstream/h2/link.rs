@@ -17,7 +17,7 @@ use crate::h2::reset_text;
 use crate::h2::windows::WindowSizer;
 use crate::upstream::counted::CountedTransport;
 use exchange::Local;
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use net::endpoint::Endpoint;
 
 /// After the endpoint refused a stream, for so long no request is sent here that was refused before.
@@ -306,7 +306,7 @@ impl H2Link {
 
     /// The failure of a stream that ended before its time; `cause` is for one that the endpoint reset.
     #[cold]
-    pub(super) fn failure_of(&self, reset: Reset, cause: Cause) -> Failure {
+    pub(super) fn failure_of(&self, reset: Reset, cause: Cause) -> ExchangeFailure {
         if reset.is_unprocessed && reset.by == ResetBy::Peer {
             self.refused_at_ms.set(Some(self.local.now_ms()));
         }
@@ -322,13 +322,13 @@ impl H2Link {
             }
             _ => (cause, reset_text(reset).into()),
         };
-        Failure::new(cause, detail).at(self.endpoint.address)
+        ExchangeFailure::new(cause, detail).at(self.endpoint.address)
     }
 
     /// The failure of a request that could not be started.
     #[cold]
-    pub(super) fn unstarted(&self, error: StartError) -> Failure {
-        Failure::new(Cause::NoResponse, error.to_string()).at(self.endpoint.address)
+    pub(super) fn unstarted(&self, error: StartError) -> ExchangeFailure {
+        ExchangeFailure::new(Cause::NoResponse, error.to_string()).at(self.endpoint.address)
     }
 
     /// Whether it has served as many requests as it may.

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 
 /// See the module.
 #[derive(Default)]
@@ -15,7 +15,7 @@ pub(crate) struct PendingConnect {
     waiters: RefCell<Vec<Waker>>,
     waiting: Cell<u32>,
     in_handshake: Cell<bool>,
-    outcome: RefCell<Option<Result<(), Failure>>>,
+    outcome: RefCell<Option<Result<(), ExchangeFailure>>>,
 }
 
 impl PendingConnect {
@@ -44,7 +44,7 @@ impl PendingConnect {
     }
 
     /// Ends it: a connection is in the pool, or there is none.
-    pub(super) fn settle(&self, outcome: Result<(), Failure>) {
+    pub(super) fn settle(&self, outcome: Result<(), ExchangeFailure>) {
         self.outcome.borrow_mut().get_or_insert(outcome);
         for waker in self.waiters.take() {
             waker.wake();
@@ -55,7 +55,7 @@ impl PendingConnect {
     ///
     /// # Errors
     /// The connection could not be opened.
-    pub(crate) async fn wait(&self, in_handshake: &Cell<bool>) -> Result<(), Failure> {
+    pub(crate) async fn wait(&self, in_handshake: &Cell<bool>) -> Result<(), ExchangeFailure> {
         let mut waiter = Waiter { pending: self, place: None };
         self.waiting.set(self.waiting.get() + 1);
         poll_fn(|cx| waiter.poll(cx, in_handshake)).await
@@ -69,7 +69,7 @@ struct Waiter<'p> {
 }
 
 impl Waiter<'_> {
-    fn poll(&mut self, cx: &Context<'_>, in_handshake: &Cell<bool>) -> Poll<Result<(), Failure>> {
+    fn poll(&mut self, cx: &Context<'_>, in_handshake: &Cell<bool>) -> Poll<Result<(), ExchangeFailure>> {
         if let Some(outcome) = &*self.pending.outcome.borrow() {
             return Poll::Ready(outcome.clone());
         }
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(pending.waiting(), 2);
         pending.begin_handshake();
         assert!(one.as_mut().poll(&mut cx).is_pending() && in_handshake.get());
-        pending.settle(Err(Failure::new(Cause::ConnectFailed, "refused")));
+        pending.settle(Err(ExchangeFailure::new(Cause::ConnectFailed, "refused")));
         for outcome in [one.as_mut().poll(&mut cx), other.as_mut().poll(&mut cx)] {
             let Poll::Ready(Err(failure)) = outcome else { panic!("it has ended") };
             assert_eq!(failure.cause, Cause::ConnectFailed);

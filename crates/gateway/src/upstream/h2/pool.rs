@@ -10,7 +10,7 @@ use super::link::H2Link;
 use super::pending::PendingConnect;
 use super::stream::H2Stream;
 use crate::upstream::opening::WantedStream;
-use exchange::failure::Failure;
+use exchange::failure::ExchangeFailure;
 use net::endpoint::Endpoint;
 
 /// After an endpoint closed a connection without SETTINGS, WebSockets have connections of HTTP/1 for so long. It may have been
@@ -124,7 +124,7 @@ impl SharedPools {
         &mut self,
         endpoint_id: u64,
         pending: &Rc<PendingConnect>,
-        outcome: Result<(), Failure>,
+        outcome: Result<(), ExchangeFailure>,
     ) {
         if let Some(pool) = self.endpoints.get_mut(&endpoint_id) {
             pool.pending.retain(|one| !Rc::ptr_eq(one, pending));

@@ -13,7 +13,7 @@ use super::link::H2Link;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::h2::reset_text;
 use exchange::Exchange;
-use exchange::failure::{Cause, Failure, Sent};
+use exchange::failure::{Cause, ExchangeFailure, Sent};
 use exchange::grpc::MessageMeter;
 
 /// See the module.
@@ -22,7 +22,7 @@ pub(crate) struct H2Stream {
     /// The stream in the engine, once its request was started.
     key: Option<StreamKey>,
     /// Why the request could not be started.
-    unstarted: Option<Failure>,
+    unstarted: Option<ExchangeFailure>,
     /// The place in the connection's output where the request begins.
     place: u64,
     is_reused: bool,
@@ -82,7 +82,7 @@ impl H2Stream {
 
     /// The failure that ended the stream.
     #[cold]
-    fn failure(&mut self, reset: Reset, cause: Cause) -> Failure {
+    fn failure(&mut self, reset: Reset, cause: Cause) -> ExchangeFailure {
         self.is_unprocessed |= reset.is_unprocessed;
         self.is_answered |= reset.by == ResetBy::Fault;
         self.link.failure_of(reset, cause)
@@ -216,10 +216,10 @@ impl UpstreamStream for H2Stream {
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
         _capacity: Capacity,
-    ) -> Poll<Result<(), Failure>> {
+    ) -> Poll<Result<(), ExchangeFailure>> {
         let Some(key) = self.key else {
             let failure = self.unstarted.take();
-            let failure = failure.unwrap_or_else(|| Failure::new(Cause::NoResponse, "no request was sent"));
+            let failure = failure.unwrap_or_else(|| ExchangeFailure::new(Cause::NoResponse, "no request was sent"));
             return Poll::Ready(Err(failure));
         };
         if let Some(length) = self.too_large {
@@ -249,7 +249,7 @@ impl UpstreamStream for H2Stream {
         capacity: &mut PollCapacity<'_>,
     ) -> Poll<BodyEvent<'a>> {
         let Some(key) = self.key else {
-            let failure = Failure::new(Cause::BodyCut, "no request was sent");
+            let failure = ExchangeFailure::new(Cause::BodyCut, "no request was sent");
             return Poll::Ready(BodyEvent::Reset(failure));
         };
         if let Some(length) = self.too_large {
@@ -302,7 +302,7 @@ impl UpstreamStream for H2Stream {
     }
 
     /// The receive window bounds the bytes that the endpoint can make the gateway hold, so that none are given back.
-    fn pause(&mut self) -> Result<(), Failure> {
+    fn pause(&mut self) -> Result<(), ExchangeFailure> {
         Ok(())
     }
 
@@ -334,7 +334,7 @@ impl UpstreamStream for H2Stream {
 }
 
 #[cold]
-fn message_too_large(cause: Cause, length: u32, link: &H2Link) -> Failure {
+fn message_too_large(cause: Cause, length: u32, link: &H2Link) -> ExchangeFailure {
     let limit_bytes = link.local().options.limits.grpc_max_message_bytes;
-    Failure::new(cause, format!("a message has {length} bytes; the limit is {limit_bytes}"))
+    ExchangeFailure::new(cause, format!("a message has {length} bytes; the limit is {limit_bytes}"))
 }

@@ -142,14 +142,14 @@ mod tests {
 
     use super::*;
     use crate::upstream::balance::testing::set;
-    use crate::upstream::health::{Probe, ProbeHost, ProbeKind};
+    use crate::upstream::health::{HealthProbe, ProbeHost, ProbeKind};
 
     #[test]
     fn checks_in_force_begin_again_after_a_panic() {
         let health = || {
             let written = serde_json::from_str(r#"{"active": {}}"#).unwrap();
             let (kind, host) = (ProbeKind::Tcp, ProbeHost::Checks(None));
-            let probe = Probe { kind, tls: None, host, port: None, timeout_ms: 1 };
+            let probe = HealthProbe { kind, tls: None, host, port: None, timeout_ms: 1 };
             let cell = Arc::new(Published::new(Arc::new(set(&[1]))));
             Arc::new(CompiledHealthChecks::new(&"/upstreams/1".into(), &cell, &written, probe, Arc::default()))
         };

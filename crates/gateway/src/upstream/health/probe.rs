@@ -21,7 +21,7 @@ use super::share::{Asks, CheckKey};
 
 /// How the nodes of an upstream are asked.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Probe {
+pub(crate) struct HealthProbe {
     pub(crate) kind: ProbeKind,
     /// The TLS identity of the checks; none asks in cleartext.
     pub(crate) tls: Option<Arc<ClientTls>>,
@@ -57,7 +57,7 @@ pub(crate) enum ProbeHost {
 /// The longest head of an answer; those of health endpoints have a few hundred bytes.
 const HEAD_MAX_BYTES: usize = 16 * 1024;
 
-impl Probe {
+impl HealthProbe {
     /// Makes the check `key`, which is one of these.
     pub(super) async fn check(&self, key: &CheckKey) -> CheckOutcome {
         tokio::select! {

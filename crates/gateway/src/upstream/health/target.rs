@@ -7,7 +7,7 @@ use model::outbound::OutboundPolicy;
 use net::nodes::ResolvedNode;
 
 use super::super::authority::without_port_str;
-use super::probe::{Probe, ProbeHost, ProbeKind};
+use super::probe::{HealthProbe, ProbeHost, ProbeKind};
 use super::share::{Asks, CheckKey, SharedCheck, Shares};
 
 /// See the module.
@@ -20,7 +20,7 @@ pub(super) struct CheckTarget {
 }
 
 impl CheckTarget {
-    pub(super) fn new(node: &ResolvedNode, probe: &Probe, policy: &OutboundPolicy, shares: &mut Shares) -> CheckTarget {
+    pub(super) fn new(node: &ResolvedNode, probe: &HealthProbe, policy: &OutboundPolicy, shares: &mut Shares) -> CheckTarget {
         let mut address = node.endpoint.address;
         if let Some(port) = probe.port {
             address.set_port(port);

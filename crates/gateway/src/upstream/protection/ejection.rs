@@ -10,7 +10,7 @@ use net::nodes::{ResolvedNode, NodeSet};
 use stdx::published::Published;
 
 use super::{Breaker, Ejection, LatencyRule, NodeGuard, Protection, SharedProtection};
-use exchange::overload::circuit::{Event, CircuitPhase, Probe, Reason, CircuitEvidence};
+use exchange::overload::circuit::{CircuitEvent, CircuitPhase, CircuitProbe, CircuitOpenReason, CircuitEvidence};
 use exchange::overload::{outliers, window};
 
 /// Ejected nodes are looked at again after this time at the latest, so that a node that left the set and came back is found.
@@ -37,7 +37,7 @@ impl EjectionNodes<'_> {
         now_ms: u64,
         verdict: CircuitEvidence,
         latency_us: Option<u64>,
-        probe: Option<Probe>,
+        probe: Option<CircuitProbe>,
     ) {
         let guard = NodeGuard::of(state);
         if let Some(latency) = &self.rules.latency
@@ -52,11 +52,11 @@ impl EjectionNodes<'_> {
         match guard.circuit.note(&self.rules.circuit, now_ms, verdict, probe) {
             None => {}
             // Each failure of a node that must not be ejected asks for it.
-            Some(Event::MayOpen(reason))
-                if reason != Reason::ProbeFailed
+            Some(CircuitEvent::MayOpen(reason))
+                if reason != CircuitOpenReason::ProbeFailed
                     && now_ms < guard.next_ejection_ms.load(Ordering::Relaxed) => {}
-            Some(Event::MayOpen(reason)) => self.eject(&self.cell.load(), state, reason, now_ms),
-            Some(Event::Closed) => {
+            Some(CircuitEvent::MayOpen(reason)) => self.eject(&self.cell.load(), state, reason, now_ms),
+            Some(CircuitEvent::Closed) => {
                 guard.latency.clear();
                 readmit(state, "its probes succeeded");
                 self.tell(&self.cell.load(), state, "node returns after its ejection");
@@ -74,13 +74,13 @@ impl EjectionNodes<'_> {
         };
         let latencies_us: Vec<Option<u64>> = set.nodes.iter().map(latency_us).collect();
         for index in outliers::slow(&latencies_us, rule.factor) {
-            let reason = Reason::Latency(latencies_us[index].unwrap_or_default() / 1_000);
+            let reason = CircuitOpenReason::Latency(latencies_us[index].unwrap_or_default() / 1_000);
             self.eject(&set, &set.nodes[index].state, reason, now_ms);
         }
     }
 
     #[cold]
-    fn eject(&self, set: &NodeSet, state: &Arc<NodeState>, reason: Reason, now_ms: u64) {
+    fn eject(&self, set: &NodeSet, state: &Arc<NodeState>, reason: CircuitOpenReason, now_ms: u64) {
         let shared = &self.protection.shared;
         let ejects = shared.ejects.lock();
         if !*ejects {
@@ -91,7 +91,7 @@ impl EjectionNodes<'_> {
         let may_eject = outliers::ejectable(others().count() + 1, self.rules.max_ejected_percent);
         let is_last = !others().any(|node| node.state.is_usable());
         // After a failed probe the node is one of the ejected already.
-        if reason != Reason::ProbeFailed && (ejected >= may_eject || is_last) {
+        if reason != CircuitOpenReason::ProbeFailed && (ejected >= may_eject || is_last) {
             shared.counts.ejections_prevented.fetch_add(1, Ordering::Relaxed);
             NodeGuard::of(state).next_ejection_ms.store(now_ms + PREVENTED_MS, Ordering::Relaxed);
             return;
@@ -150,7 +150,7 @@ pub(super) fn note_breaker(
     breaker: &Breaker,
     now_ms: u64,
     verdict: CircuitEvidence,
-    probe: Option<Probe>,
+    probe: Option<CircuitProbe>,
 ) {
     if let Some(event) = protection.shared.breaker.note(&breaker.circuit, now_ms, verdict, probe) {
         change_breaker(protection, breaker, now_ms, event);
@@ -158,14 +158,14 @@ pub(super) fn note_breaker(
 }
 
 #[cold]
-fn change_breaker(protection: &Protection, breaker: &Breaker, now_ms: u64, event: Event) {
+fn change_breaker(protection: &Protection, breaker: &Breaker, now_ms: u64, event: CircuitEvent) {
     let upstream = protection.identity.trim_start_matches('/');
     let reason = match event {
-        Event::Closed => {
+        CircuitEvent::Closed => {
             tracing::info!(%upstream, "circuit breaker closed after its probes succeeded");
             return;
         }
-        Event::MayOpen(reason) => reason,
+        CircuitEvent::MayOpen(reason) => reason,
     };
     let circuit = &protection.shared.breaker;
     if let Some(opening) = circuit.open(&breaker.circuit, now_ms, env::random_u64(), reason) {

@@ -8,7 +8,7 @@ use net::node_state::NodeState;
 use super::result::AttemptResult;
 use super::{NodeGuard, Protection, ejection};
 use crate::upstream::Upstream;
-use exchange::overload::circuit::{Admission, Probe, CircuitEvidence};
+use exchange::overload::circuit::{Admission, CircuitProbe, CircuitEvidence};
 
 /// A place at a node.
 pub(crate) struct NodeHold {
@@ -21,9 +21,9 @@ pub(crate) struct NodeHold {
 #[derive(Default)]
 struct Probes {
     /// The request is a probe of the node.
-    node: Option<Probe>,
+    node: Option<CircuitProbe>,
     /// The request is a probe of the upstream.
-    breaker: Option<Probe>,
+    breaker: Option<CircuitProbe>,
 }
 
 impl NodeHold {
@@ -32,11 +32,11 @@ impl NodeHold {
     }
 
     /// The request is a probe of the node.
-    pub(super) fn set_probe(&mut self, probe: Probe) {
+    pub(super) fn set_probe(&mut self, probe: CircuitProbe) {
         self.probes.get_or_insert_default().node = Some(probe);
     }
 
-    fn take_probes(&mut self) -> (Option<Probe>, Option<Probe>) {
+    fn take_probes(&mut self) -> (Option<CircuitProbe>, Option<CircuitProbe>) {
         self.probes.take().map_or((None, None), |probes| (probes.node, probes.breaker))
     }
 

@@ -56,7 +56,7 @@ impl Wake for TaskWaker {
 }
 
 /// The action when its time has come.
-pub(super) type Event = Box<dyn FnOnce()>;
+pub(super) type TimedEvent = Box<dyn FnOnce()>;
 /// When, and which of those at the same time: the order in which they were asked for does not matter.
 pub(super) type EventKey = (u64, u64);
 
@@ -67,7 +67,7 @@ pub(super) struct Executor {
     random: RefCell<Random>,
     tasks: RefCell<BTreeMap<u64, Task>>,
     runnable: Arc<Mutex<BTreeSet<u64>>>,
-    events: RefCell<BTreeMap<EventKey, Event>>,
+    events: RefCell<BTreeMap<EventKey, TimedEvent>>,
     next_id: Cell<u64>,
     group: Cell<TaskGroup>,
     digest: Cell<u64>,
@@ -137,7 +137,7 @@ impl Executor {
     }
 
     /// Has `event` happen at `key`; one that was to happen at the very same key is replaced.
-    pub(super) fn at(&self, key: EventKey, event: Event) {
+    pub(super) fn at(&self, key: EventKey, event: TimedEvent) {
         let replaced = self.events.borrow_mut().insert(key, event);
         drop(replaced);
     }

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
-use exchange::failure::{Cause, Failure};
+use exchange::failure::{Cause, ExchangeFailure};
 use exchange::inner::{InnerFuture, InnerOutcome, InnerRequest, InnerService};
 use exchange::plugin::{Flow, Plugin};
 use exchange::testing::{Scene, respond};
@@ -165,7 +165,7 @@ fn background_request_ends_with_an_outcome() {
         cached.age(11);
         assert_eq!(cached.ask(GET), "UPDATING");
         let mut request = cached.kept.requests.borrow_mut().pop().unwrap();
-        let failure = Failure::new(Cause::ConnectFailed, "");
+        let failure = ExchangeFailure::new(Cause::ConnectFailed, "");
         if status == 0 {
             assert!(cached.plugin.upstream_response(&mut request, Some(&failure)).is_none());
             request.failure = Some(failure);

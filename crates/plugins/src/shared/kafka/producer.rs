@@ -39,7 +39,7 @@ pub(crate) struct Producer {
     /// A broker did not take messages, so that its leaders may be others now.
     is_stale: AtomicBool,
     /// When metadata could not be had for the last time, and why.
-    last_failure: Mutex<Option<(u64, Failed)>>,
+    last_failure: Mutex<Option<(u64, ProduceFailure)>>,
     /// Held while metadata is fetched, so that one task does it for all.
     refresh: tokio::sync::Mutex<()>,
 }
@@ -60,16 +60,16 @@ type Partitions = BTreeMap<i32, Vec<IndexedMessage>>;
 
 /// Why messages were not taken, and whether another attempt may help.
 #[derive(Clone)]
-struct Failed {
+struct ProduceFailure {
     reason: String,
     may_pass: bool,
 }
 
-impl From<BrokerFault> for Failed {
-    fn from(fault: BrokerFault) -> Failed {
+impl From<BrokerFault> for ProduceFailure {
+    fn from(fault: BrokerFault) -> ProduceFailure {
         match fault {
-            BrokerFault::Lost(reason) => Failed { reason, may_pass: true },
-            BrokerFault::Refused(refusal) => Failed { reason: refusal.text, may_pass: refusal.may_pass },
+            BrokerFault::Lost(reason) => ProduceFailure { reason, may_pass: true },
+            BrokerFault::Refused(refusal) => ProduceFailure { reason: refusal.text, may_pass: refusal.may_pass },
         }
     }
 }
@@ -139,7 +139,7 @@ impl Producer {
     }
 
     /// Sends `messages` and leaves those that were not taken.
-    async fn try_send(&self, messages: &mut Vec<IndexedMessage>) -> Result<(), Failed> {
+    async fn try_send(&self, messages: &mut Vec<IndexedMessage>) -> Result<(), ProduceFailure> {
         let leaders = self.leaders().await?;
         let mut outcome = Ok(());
         let mut by_leader: BTreeMap<&str, (&Arc<KafkaBroker>, Partitions)> = BTreeMap::new();
@@ -154,7 +154,7 @@ impl Producer {
                 }
                 None => {
                     let reason = format!("partition {partition} has no leader");
-                    outcome = Err(Failed { reason, may_pass: true });
+                    outcome = Err(ProduceFailure { reason, may_pass: true });
                     left.push(message);
                 }
             }
@@ -171,7 +171,7 @@ impl Producer {
     }
 
     /// Sends to the partitions of one broker; gives the messages that it did not take.
-    async fn produce(&self, node: &KafkaBroker, partitions: Partitions) -> (Vec<IndexedMessage>, Option<Failed>) {
+    async fn produce(&self, node: &KafkaBroker, partitions: Partitions) -> (Vec<IndexedMessage>, Option<ProduceFailure>) {
         let TopicSettings { topic, required_acks, .. } = &self.topic;
         let partitions: Vec<_> = partitions.into_iter().collect();
         let now_ms = i64::try_from(env::wall_clock().as_millis()).unwrap_or_default();
@@ -186,14 +186,14 @@ impl Producer {
                 return (all, Some(fault.into()));
             }
         };
-        let mut failed: Option<Failed> = None;
+        let mut failed: Option<ProduceFailure> = None;
         let mut left = Vec::new();
         for (partition, messages) in partitions {
             if let Some(refusal) = refused.remove(&partition) {
                 left.extend(messages);
                 let may_pass = refusal.may_pass && failed.as_ref().is_none_or(|before| before.may_pass);
                 failed =
-                    Some(Failed { reason: format!("partition {partition}: {}", refusal.text), may_pass });
+                    Some(ProduceFailure { reason: format!("partition {partition}: {}", refusal.text), may_pass });
             }
         }
         (left, failed)
@@ -208,7 +208,7 @@ impl Producer {
         number as usize % count
     }
 
-    async fn leaders(&self) -> Result<Arc<Leaders>, Failed> {
+    async fn leaders(&self) -> Result<Arc<Leaders>, ProduceFailure> {
         let asked_ms = now_ms();
         let _refresh = self.refresh.lock().await;
         if let Some((failed_ms, failed)) = &*self.last_failure.lock()
@@ -241,7 +241,7 @@ impl Producer {
     }
 
     /// Metadata from the first broker of the configuration that gives it.
-    async fn metadata(&self) -> Result<(Arc<KafkaBroker>, KafkaMetadata), Failed> {
+    async fn metadata(&self) -> Result<(Arc<KafkaBroker>, KafkaMetadata), ProduceFailure> {
         let request = KafkaRequest::metadata(&self.topic.topic);
         let first = self.next_seed.load(Ordering::Relaxed);
         let mut failed = None;
@@ -260,7 +260,7 @@ impl Producer {
     }
 
     /// The leaders that metadata names; brokers that are known keep their connections.
-    fn follow(&self, seed: &KafkaBroker, metadata: &KafkaMetadata, now_ms: u64) -> Result<Leaders, Failed> {
+    fn follow(&self, seed: &KafkaBroker, metadata: &KafkaMetadata, now_ms: u64) -> Result<Leaders, ProduceFailure> {
         let known = self.known_nodes();
         let mut nodes = BTreeMap::new();
         let mut by_number = BTreeMap::new();
@@ -270,7 +270,7 @@ impl Producer {
                 Some(node) => node.clone(),
                 None => {
                     let destination = self.destinations.destination(&place);
-                    let destination = destination.map_err(|reason| Failed { reason, may_pass: false })?;
+                    let destination = destination.map_err(|reason| ProduceFailure { reason, may_pass: false })?;
                     Arc::new(KafkaBroker::new(place.clone(), destination, seed.sasl.clone(), self.timeout_ms))
                 }
             };
@@ -281,7 +281,7 @@ impl Producer {
         let leaders = metadata.leaders.values();
         let partitions: Vec<_> = leaders.map(|leader| by_number.get(&(*leader)?).cloned()).collect();
         if partitions.is_empty() {
-            return Err(Failed {
+            return Err(ProduceFailure {
                 reason: format!("topic {} has no partition", self.topic.topic),
                 may_pass: true,
             });

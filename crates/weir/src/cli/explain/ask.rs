@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::ExplainQuery;
-use crate::ask::{Failure, ask as ask_node};
+use crate::ask::{RequestFailure, ask as ask_node};
 
 /// The decision record of the instance at `control`.
-pub(super) fn ask(control: SocketAddr, asked: &ExplainQuery) -> Result<Value, Failure> {
-    let body = serde_json::to_string(asked).map_err(|error| Failure::Refused(error.to_string()))?;
+pub(super) fn ask(control: SocketAddr, asked: &ExplainQuery) -> Result<Value, RequestFailure> {
+    let body = serde_json::to_string(asked).map_err(|error| RequestFailure::Refused(error.to_string()))?;
     let question = crate::ask::InstanceRequest {
         method: "POST",
         target: "/v1/weir/explain",
@@ -26,7 +26,7 @@ pub(super) fn ask(control: SocketAddr, asked: &ExplainQuery) -> Result<Value, Fa
         (404, _) => "it cannot explain; is it the control API of a weir of this version?".to_owned(),
         _ => answer.reason(),
     };
-    Err(Failure::Refused(format!("the instance at {control}: {reason}")))
+    Err(RequestFailure::Refused(format!("the instance at {control}: {reason}")))
 }
 
 /// An instance answers in milliseconds; one that is stuck never does.

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
 use crate::upstream::balance::testing::set;
-use crate::upstream::health::{Probe, ProbeHost, ProbeKind};
+use crate::upstream::health::{HealthProbe, ProbeHost, ProbeKind};
 
 fn checks() -> (Checks, UnboundedReceiver<CheckEnd>) {
     let (ends, ended) = unbounded_channel();
@@ -19,7 +19,7 @@ fn health(cell: &Arc<Published<NodeSet>>) -> Option<Arc<CompiledHealthChecks>> {
     let written = r#"{"active": {"healthy": {"interval": 10, "successes": 1},
         "unhealthy": {"interval": 30, "tcp_failures": 1}}}"#;
     let (kind, host) = (ProbeKind::Tcp, ProbeHost::Checks(None));
-    let probe = Probe { kind, tls: None, host, port: None, timeout_ms: 1_000 };
+    let probe = HealthProbe { kind, tls: None, host, port: None, timeout_ms: 1_000 };
     let written = serde_json::from_str(written).unwrap();
     Some(Arc::new(CompiledHealthChecks::new(&"/upstreams/1".into(), cell, &written, probe, Arc::default())))
 }
