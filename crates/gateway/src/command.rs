@@ -19,7 +19,7 @@ use net::listener::Listener;
 pub(crate) const CLOSE_GRACE_MS: u64 = 2_000;
 
 /// A request to a worker.
-pub(crate) enum Command {
+pub(crate) enum WorkerCommand {
     /// Serve a connection that another worker accepted: the socket, its peer, and its listener.
     Serve(Socket, SocketAddr, Arc<Listener>),
     /// Another set of listeners was published.
@@ -51,12 +51,12 @@ pub(crate) struct EndpointCall {
 /// connections, listeners and operator's commands.
 #[derive(Clone)]
 pub(crate) struct Handle {
-    pub(crate) commands: UnboundedSender<Command>,
+    pub(crate) commands: UnboundedSender<WorkerCommand>,
     pub(crate) status: Arc<WorkerStatus>,
 }
 
 /// A handle and the worker's end of it.
-pub(crate) fn channel() -> (Handle, UnboundedReceiver<Command>) {
+pub(crate) fn channel() -> (Handle, UnboundedReceiver<WorkerCommand>) {
     let (commands, receiver) = unbounded_channel();
     (Handle { commands, status: Arc::default() }, receiver)
 }

@@ -21,7 +21,7 @@ use crew::Crew;
 use life::Seed;
 use watch::Watch;
 
-use crate::command::{CLOSE_GRACE_MS, Closing, Command, EndpointCall, Handle, AcceptQueuePolicy};
+use crate::command::{CLOSE_GRACE_MS, Closing, WorkerCommand, EndpointCall, Handle, AcceptQueuePolicy};
 use crate::observe::access_log::AccessLog;
 use crate::observe::log_writer::LogWriter;
 use crate::observe::tap::WorkerTap;
@@ -210,7 +210,7 @@ impl Engine {
         let connections = set.iter().filter(|listener| !listener.wanted().protocols.udp);
         self.shared.own_addresses.set_proxy(connections.map(|listener| listener.address()).collect());
         self.listeners.publish(Arc::new(set));
-        self.tell(|| Command::Listeners);
+        self.tell(|| WorkerCommand::Listeners);
     }
 
     fn listening(&self) -> MutexGuard<'_, Listens> {
@@ -283,14 +283,14 @@ impl Engine {
     /// Tells every connection to close at once, during [`Engine::hand_over`].
     pub fn shorten_hand_over(&self) {
         let closing = Closing { spread_ms: 0, kept_ms: 0, first_ms: 0, queue: AcceptQueuePolicy::Leave };
-        self.tell(|| Command::Drain(closing));
+        self.tell(|| WorkerCommand::Drain(closing));
     }
 
     fn end(&self, grace: Duration, abandon: &dyn Fn() -> bool, closing: Closing) -> bool {
         *self.listening() = Listens::NoMore;
         self.listeners.load().iter().for_each(|listener| listener.close());
         self.services.flush_now();
-        self.tell(|| Command::Drain(closing));
+        self.tell(|| WorkerCommand::Drain(closing));
         let began = Instant::now();
         let deadline = began + grace;
         // A queue that is still served counts as connections, and is checked first because its entries become
@@ -318,7 +318,7 @@ impl Engine {
 
     /// Stops at once and waits for the threads.
     pub fn stop(&self) {
-        self.tell(|| Command::Stop);
+        self.tell(|| WorkerCommand::Stop);
         self.crew.join();
     }
 
@@ -327,7 +327,7 @@ impl Engine {
     pub fn loads(&self, only: Option<&Upstream>) -> NodeLoads {
         let (answer, answers) = channel();
         let only = only.map(|upstream| &upstream.nodes);
-        self.tell(|| Command::Loads(NodeLoadQuery { only: only.cloned(), answer: answer.clone() }));
+        self.tell(|| WorkerCommand::Loads(NodeLoadQuery { only: only.cloned(), answer: answer.clone() }));
         drop(answer);
         let deadline = Instant::now() + LOADS_WAIT;
         let mut loads = NodeLoads::default();
@@ -349,7 +349,7 @@ impl Engine {
         if let Some(worker) = self.workers().nth(next) {
             let call = Box::new(EndpointCall { endpoint, request, answer });
             // An error drops the sender.
-            let _ = worker.commands.send(Command::Endpoint(call));
+            let _ = worker.commands.send(WorkerCommand::Endpoint(call));
         }
         reply
     }
@@ -384,10 +384,10 @@ impl Engine {
     /// Makes a critical task of every worker panic, so that tests can check the restart.
     #[doc(hidden)]
     pub fn break_workers(&self) {
-        self.tell(|| Command::Panic);
+        self.tell(|| WorkerCommand::Panic);
     }
 
-    fn tell(&self, command: impl Fn() -> Command) {
+    fn tell(&self, command: impl Fn() -> WorkerCommand) {
         for worker in self.workers() {
             // A worker that has ended needs no command.
             let _ = worker.commands.send(command());

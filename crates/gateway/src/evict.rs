@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::command::{Command, Handle};
+use crate::command::{WorkerCommand, Handle};
 use crate::idle::IdleConnections;
 use crate::observe::idle_counts::IdleState;
 use crate::observe::status::WorkerStatus;
@@ -235,7 +235,7 @@ fn ask(peer: &Handle, shortage: Shortage) {
     peer.status.leaving.fetch_add(1, Ordering::Relaxed);
     if peer.status.asked[shortage as usize].fetch_add(1, Ordering::Relaxed) == 0 {
         // One command at a time is enough; a worker that has ended has no connections.
-        let _ = peer.commands.send(Command::Evict);
+        let _ = peer.commands.send(WorkerCommand::Evict);
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) use run::PipelineOutcome;
 use run::{PipelineRun, refuse_undecided};
 
 /// A served exchange: what remains to be done for it, and the chains that its log phase runs.
-pub(crate) struct Served {
+pub(crate) struct ServedExchange {
     pub(crate) outcome: PipelineOutcome,
     pub(crate) log: LogChains,
 }
@@ -93,7 +93,7 @@ pub(crate) fn run<'a, S: DownstreamStream>(
     exchange: &'a mut Exchange,
     downstream: &'a mut S,
     deadline: &'a Deadline,
-) -> impl Future<Output = Served> {
+) -> impl Future<Output = ServedExchange> {
     async move {
         let generation = context.generation();
         exchange.decision.directory = Some(generation.clone());
@@ -107,7 +107,7 @@ pub(crate) fn run<'a, S: DownstreamStream>(
             Err(failure) => PooledBox::pin(failed(&mut journey, failure)).await,
         };
         let merged = journey.chains.into_merged();
-        Served { outcome, log: LogChains { generation, merged } }
+        ServedExchange { outcome, log: LogChains { generation, merged } }
     }
 }
 
@@ -233,13 +233,13 @@ pub(crate) async fn refuse<S: DownstreamStream>(
     downstream: &mut S,
     deadline: &Deadline,
     failure: ExchangeFailure,
-) -> Served {
+) -> ServedExchange {
     let generation = context.generation();
     begin_refused(exchange, &generation);
     let run = PipelineRun::new(context, &generation, deadline);
     let mut journey = Journey { run: &run, chains: Chains::none(&generation), exchange, downstream };
     let outcome = respond::fail(&mut journey, failure).await;
-    Served { outcome, log: LogChains { generation, merged: None } }
+    ServedExchange { outcome, log: LogChains { generation, merged: None } }
 }
 
 /// Logs a request with a malformed head after its stream was reset, as one that was answered with the

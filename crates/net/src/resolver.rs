@@ -91,7 +91,7 @@ struct ResolverState {
 struct NameTable {
     ttl: TtlBounds,
     names: BTreeMap<Box<str>, Name>,
-    followers: Vec<Follower>,
+    followers: Vec<NodeSetFollower>,
     /// Counts the calls of [`Resolver::settle`]; each waits for the names that came since the one before.
     round: u64,
     /// The number of the next follower.
@@ -123,7 +123,7 @@ struct Payer {
 }
 
 /// A node set with names in it.
-struct Follower {
+struct NodeSetFollower {
     cell: Weak<Published<NodeSet>>,
     plan: NodePlan,
     number: u64,
@@ -169,7 +169,7 @@ impl Resolver {
         }
         publish_nodes(cell, &plan, &table.names, &self.endpoints);
         if named {
-            table.followers.push(Follower { cell: Arc::downgrade(cell), plan, number });
+            table.followers.push(NodeSetFollower { cell: Arc::downgrade(cell), plan, number });
             drop(table);
             self.shared.changed.notify_one();
         }

@@ -24,7 +24,7 @@ use crate::limits::{
 use crate::shared::{Data, SharedStore};
 
 /// The facts of a plugin that its instances share.
-pub(crate) struct Identity {
+pub(crate) struct PluginIdentity {
     /// The name of the plugin, which is the name of its virtual machine to other plugins too.
     pub name: &'static str,
     /// The version of the ABI.
@@ -52,7 +52,7 @@ pub(crate) struct Loan {
 
 /// The data of a store.
 pub(crate) struct Host {
-    pub identity: Arc<Identity>,
+    pub identity: Arc<PluginIdentity>,
     pub limits: StoreLimits,
     pub lent: Rc<Loan>,
     pub home: Option<Home>,
@@ -229,7 +229,7 @@ impl LogPace {
 
 impl Host {
     /// The state of a new instance.
-    pub(crate) fn new(identity: Arc<Identity>, lent: Rc<Loan>, home: Option<Home>) -> Host {
+    pub(crate) fn new(identity: Arc<PluginIdentity>, lent: Rc<Loan>, home: Option<Home>) -> Host {
         let limits = StoreLimitsBuilder::new()
             .memory_size(MEMORY_BYTES_MAX)
             .table_elements(TABLE_ELEMENTS_MAX)

@@ -11,7 +11,7 @@ use crate::cache::Cache;
 use crate::compile::compile;
 use crate::engine::engine;
 use crate::functions;
-use crate::host::{Home, Host, Identity, Loan};
+use crate::host::{Home, Host, PluginIdentity, Loan};
 use crate::limits::MODULE_BYTES_MAX;
 use crate::shared::SharedStore;
 use crate::vm::Vm;
@@ -32,7 +32,7 @@ fn refusal(engine: &Engine, content: &[u8], error: &wasmtime::Error) -> String {
 pub(crate) struct CompiledModule {
     /// A number that no other module of the process has.
     pub number: u64,
-    pub identity: Arc<Identity>,
+    pub identity: Arc<PluginIdentity>,
     pub pre: InstancePre<Host>,
     pub has_request_body: bool,
     pub has_response_body: bool,
@@ -75,7 +75,7 @@ impl CompiledModule {
             }
         };
         let abi = abi_of(&module)?;
-        let identity = Arc::new(Identity { name, abi, shared: shared.clone(), data: shared.data(name) });
+        let identity = Arc::new(PluginIdentity { name, abi, shared: shared.clone(), data: shared.data(name) });
         let mut linker = functions::linker(&engine).map_err(|error| error.to_string())?;
         let mut store = Store::new(&engine, Host::new(identity.clone(), Default::default(), None));
         functions::add_refusing(&mut linker, &mut store, &module)?;
@@ -103,7 +103,7 @@ impl CompiledModule {
     /// An instance that serves no request and reaches nothing: data, queues and metrics are its own.
     pub(crate) fn trial(&self) -> Result<Vm, String> {
         let shared = Arc::new(SharedStore::default());
-        let identity = Identity {
+        let identity = PluginIdentity {
             name: self.identity.name,
             abi: self.identity.abi,
             data: shared.data(self.identity.name),

@@ -44,12 +44,12 @@ struct CommandLine {
     #[arg(short = 'V', long)]
     version: bool,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<WeirCommand>,
 }
 
 /// Every command, in the order of the help.
 #[derive(Debug, Subcommand)]
-enum Command {
+enum WeirCommand {
     Run(Box<run::RunArguments>),
     Check(check::CheckArguments),
     Explain(explain::ExplainArguments),
@@ -77,7 +77,7 @@ enum Command {
 /// Runs the command of this process's arguments.
 pub(crate) fn main() -> ExitCode {
     let command_line = CommandLine::parse();
-    let is_start = matches!(command_line.command, Some(Command::Run(_)));
+    let is_start = matches!(command_line.command, Some(WeirCommand::Run(_)));
     let outcome = match command_line.command {
         _ if command_line.version => version::run(&version::VersionArguments {}),
         Some(command) => command.run(),
@@ -90,7 +90,7 @@ pub(crate) fn main() -> ExitCode {
     })
 }
 
-impl Command {
+impl WeirCommand {
     fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Run(arguments) => run::run(*arguments),

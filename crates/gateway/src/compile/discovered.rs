@@ -46,7 +46,7 @@ impl SnapshotCompiler {
             ServiceKey::of_upstream(discovery, directory.has_ports_by_scheme(&discovery.discovery_type));
         // A registry is not the configuration: its nodes are judged by their addresses, those of names too.
         let plan = NodePlan { refuses: Some(self.services.address_rule()), ..plan };
-        let follower = Follower {
+        let follower = ServiceFollower {
             cell: Arc::downgrade(cell),
             services: Arc::clone(&self.services),
             plan,
@@ -60,7 +60,7 @@ impl SnapshotCompiler {
 }
 
 /// Takes up changes of a service for one upstream.
-struct Follower {
+struct ServiceFollower {
     cell: Weak<Published<NodeSet>>,
     services: Arc<Services>,
     /// The plan without nodes.
@@ -71,7 +71,7 @@ struct Follower {
     number: u64,
 }
 
-impl Follower {
+impl ServiceFollower {
     fn take(&self, nodes: &ServiceNodes) {
         let round = self.round.lock();
         let Some(cell) = self.cell.upgrade() else { return };

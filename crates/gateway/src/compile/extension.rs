@@ -25,11 +25,11 @@ pub(super) enum PluginSource<'a> {
     /// Built in.
     Kind(&'static PluginKind),
     /// Loaded.
-    Extension(Served<'a>),
+    Extension(ServedVersions<'a>),
 }
 
 /// The versions of an extension that serve.
-pub(super) struct Served<'a> {
+pub(super) struct ServedVersions<'a> {
     active: (&'a LoadedCode, u64),
     canary: Option<(&'a LoadedCode, u64, &'a Canary)>,
 }
@@ -39,9 +39,9 @@ pub(super) fn served<'a>(
     fixed: &'a FixedExtensions,
     snapshot: &'a Snapshot,
     name: &str,
-) -> Option<Served<'a>> {
+) -> Option<ServedVersions<'a>> {
     if let Some(version) = fixed.get(name) {
-        return Some(Served { active: code(version)?, canary: None });
+        return Some(ServedVersions { active: code(version)?, canary: None });
     }
     let key = ObjectKey::new(ObjectKind::Extension, name).ok()?;
     let Resource::Extension(extension) = &snapshot.get(&key)?.resource else { return None };
@@ -51,7 +51,7 @@ pub(super) fn served<'a>(
         let (code, serial) = code(version)?;
         Some((code, serial, canary))
     });
-    Some(Served { active: code(&loaded.active)?, canary })
+    Some(ServedVersions { active: code(&loaded.active)?, canary })
 }
 
 fn code(version: &LoadedVersion) -> Option<(&LoadedCode, u64)> {
@@ -82,7 +82,7 @@ pub(super) fn has_endpoints(difference: &Difference) -> bool {
     })
 }
 
-impl Served<'_> {
+impl ServedVersions<'_> {
     /// The name of the plugin.
     pub(super) fn name(&self) -> &'static str {
         self.active.0.name
@@ -129,7 +129,7 @@ impl Served<'_> {
         self.chosen(config, one, |both| Arc::new(both))
     }
 
-    /// As [`Served::build`], for sessions.
+    /// As [`ServedVersions::build`], for sessions.
     fn build_stream(&self, build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamPlugin>, String> {
         let one = |code: &dyn Extension| {
             Ok(CanaryVersion { plugin: code.build_stream(build, config)?, phases: code.stream_phases() })

@@ -61,7 +61,7 @@ impl SnapshotCompiler {
         if let Some(served) = &served {
             version ^= served.version();
         }
-        let extension = served.as_ref().map(extension::Served::name);
+        let extension = served.as_ref().map(extension::ServedVersions::name);
         if let Some(shared) =
             whole.or(extension).and_then(|name| self.sharing.instance(snapshot, owner, name, version))
         {

@@ -14,7 +14,7 @@ use exchange::exchange::{CompactAddress, ProxyContext};
 use net::env::Stream;
 
 /// The facts of a connection that do not depend on its protocols.
-pub(crate) struct Identity {
+pub(crate) struct ConnectionIdentity {
     /// A number no other connection of this process has.
     pub(crate) id: u64,
     /// The client: the socket's peer, or the address that its PROXY protocol header names.
@@ -28,7 +28,7 @@ pub(crate) struct Identity {
 /// A connection before its first byte of TLS or HTTP, with its place in the counts.
 pub(crate) struct TcpArrival {
     pub(crate) stream: Stream,
-    pub(crate) identity: Identity,
+    pub(crate) identity: ConnectionIdentity,
     pub(crate) counted: ConnectionGuard,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::arrival::Identity;
+use super::arrival::ConnectionIdentity;
 use super::h1::timer::ConnectionTimer;
 use crate::observe::failures::ConnectionRefusal;
 use exchange::observe::pace::Pace;
@@ -15,7 +15,7 @@ pub(super) const UNTRUSTED_HEADER: &str =
     "its peer is not in proxy_protocol_from and sends a PROXY protocol header";
 
 /// Counts a connection with a header that is refused, and tells the operator.
-pub(super) fn refuse(timer: &ConnectionTimer, identity: &Identity, reason: &dyn Display) {
+pub(super) fn refuse(timer: &ConnectionTimer, identity: &ConnectionIdentity, reason: &dyn Display) {
     let context = &timer.context;
     context.status.failures.refused(ConnectionRefusal::ProxyProtocol);
     if let Some(count) = REFUSED.add(1, context.local.now_ms()) {
@@ -25,6 +25,6 @@ pub(super) fn refuse(timer: &ConnectionTimer, identity: &Identity, reason: &dyn 
 }
 
 /// Whether a header at the start of this connection would be one of a peer that may send none: it was not read by now.
-pub(super) fn is_untrusted(identity: &Identity) -> bool {
+pub(super) fn is_untrusted(identity: &ConnectionIdentity) -> bool {
     identity.proxy.is_none() && identity.listener.listener.wanted().protocols.proxy_protocol
 }

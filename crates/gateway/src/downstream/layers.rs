@@ -5,7 +5,7 @@ use super::arrival::TcpArrival;
 use super::h1::connection::H1Connection;
 use super::h1::serve as h1;
 use super::h1::timer::ConnectionTimer;
-use super::stream::{self, Opened};
+use super::stream::{self, OpenedConnection};
 use super::tls;
 use net::env;
 use net::listener::Application;
@@ -22,7 +22,7 @@ pub(crate) fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
         }
         Application::Stream => {
             let TcpArrival { stream, identity, counted } = arrival;
-            env::spawn(stream::serve(Opened::new(stream.into(), identity, counted, timer, None)));
+            env::spawn(stream::serve(OpenedConnection::new(stream.into(), identity, counted, timer, None)));
         }
         Application::Http1 => {
             let TcpArrival { stream, identity, counted } = arrival;

@@ -13,7 +13,7 @@ mod header_reader;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use super::arrival::{TcpArrival, Identity, within_deadline};
+use super::arrival::{TcpArrival, ConnectionIdentity, within_deadline};
 use super::connection_guard::AddressPlace;
 use super::h1::timer::ConnectionTimer;
 use super::header_refusal::{UNTRUSTED_HEADER, refuse};
@@ -78,7 +78,7 @@ pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
     let fault = match outcome {
         Some(Ok(Some(header))) => {
             let proxy = Rc::new(ProxyContext { sender: identity.peer, header });
-            let identity = Identity { peer: proxy.peer(), proxy: Some(proxy), ..identity };
+            let identity = ConnectionIdentity { peer: proxy.peer(), proxy: Some(proxy), ..identity };
             return claim_and_serve(TcpArrival { stream, identity, counted }, timer);
         }
         // A balancer that checks whether the port is open.

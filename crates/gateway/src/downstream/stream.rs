@@ -20,12 +20,12 @@ use super::h1::connection::H1Connection;
 use net::env;
 
 use open::SessionOpening;
-pub(crate) use opened::Opened;
+pub(crate) use opened::OpenedConnection;
 use passing::Passing;
 use record::SessionRecord;
 
 /// Serves the session until both sides have closed.
-pub(crate) fn serve(opened: Opened) -> impl Future<Output = ()> {
+pub(crate) fn serve(opened: OpenedConnection) -> impl Future<Output = ()> {
     // In pooled memory, because the session needs this state only at its beginning.
     SessionTask::Beginning(PooledBox::pin(begin(opened)))
 }
@@ -56,14 +56,14 @@ impl<B: Future<Output = Option<Passing>>> Future for SessionTask<B> {
 }
 
 /// Finds the route and a node; none if the session has ended, or is one of HTTP from now on.
-async fn begin(mut opened: Opened) -> Option<Passing> {
+async fn begin(mut opened: OpenedConnection) -> Option<Passing> {
     let context = opened.timer.context.clone();
     let mut record = Box::new(SessionRecord::begin(&context, opened.session()));
     match open::open(&mut opened, &mut record).await {
         Ok(SessionOpening::Connected(node)) => Some(Passing::new(opened, *node, record)),
         Ok(SessionOpening::Http(first_bytes)) => {
             record.become_http();
-            let Opened { stream, identity, place, timer, tls } = opened;
+            let OpenedConnection { stream, identity, place, timer, tls } = opened;
             let mut connection = H1Connection::new(stream, identity, place.into_guard(), tls);
             connection.input = (!first_bytes.is_empty()).then_some(first_bytes);
             env::spawn(h1::serve::serve(connection, timer));
@@ -83,7 +83,7 @@ async fn begin(mut opened: Opened) -> Option<Passing> {
 mod tests {
     use super::*;
 
-    fn size_of_future<F: Future>(_make: impl FnOnce(Opened) -> F) -> usize {
+    fn size_of_future<F: Future>(_make: impl FnOnce(OpenedConnection) -> F) -> usize {
         size_of::<F>()
     }
 

@@ -22,18 +22,18 @@ pub(crate) trait TunnelStream: RequestBody + ResponseSink {
 }
 
 /// See the module.
-pub(crate) struct StreamEnd<S> {
+pub(crate) struct DownstreamStreamEnd<S> {
     stream: S,
 }
 
-impl<S: TunnelStream> StreamEnd<S> {
+impl<S: TunnelStream> DownstreamStreamEnd<S> {
     /// The end of a tunnel on `stream`, after its response head was sent.
-    pub(crate) fn new(stream: S) -> StreamEnd<S> {
-        StreamEnd { stream }
+    pub(crate) fn new(stream: S) -> DownstreamStreamEnd<S> {
+        DownstreamStreamEnd { stream }
     }
 }
 
-impl<S: TunnelStream> TunnelEnd for StreamEnd<S> {
+impl<S: TunnelStream> TunnelEnd for DownstreamStreamEnd<S> {
     fn held(&self) -> &[u8] {
         self.stream.held()
     }

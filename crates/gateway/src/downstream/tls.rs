@@ -47,7 +47,7 @@ pub(crate) async fn serve(arrival: TcpArrival, timer: ConnectionTimer) {
             let tls = Rc::new(TlsContext { facts, site, alt_svc: identity.listener.alt_svc() });
             let counted = place.into_guard();
             if is_stream {
-                let opened = stream::Opened::new(stream.into(), identity, counted, timer, Some(tls));
+                let opened = stream::OpenedConnection::new(stream.into(), identity, counted, timer, Some(tls));
                 env::spawn(stream::serve(opened));
                 return;
             }

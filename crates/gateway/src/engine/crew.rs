@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::life::{Seed, keep_alive};
-use crate::command::{self, Command, Handle};
+use crate::command::{self, WorkerCommand, Handle};
 
 /// Most threads that are given up and still run. Each holds the memory of its connections and may use a whole
 /// core, so that more of them would leave little of the machine.
@@ -22,7 +22,7 @@ const EXIT_STATUS: i32 = 70;
 /// Time for the writer of the log before the process exits.
 const LAST_LINES: Duration = Duration::from_millis(200);
 
-type Commands = UnboundedReceiver<Command>;
+type Commands = UnboundedReceiver<WorkerCommand>;
 
 /// See the module.
 pub(super) struct Crew {
@@ -149,7 +149,7 @@ impl Crew {
         old.is_stalled.store(false, Ordering::Relaxed);
         old.replaced.fetch_add(1, Ordering::Relaxed);
         // Should its loop turn again, it ends with all that is left of it.
-        let _ = self.handles[index].commands.send(Command::Stop);
+        let _ = self.handles[index].commands.send(WorkerCommand::Stop);
         if let WorkerThreadSlot::Running { thread, .. } = std::mem::replace(&mut places[index], WorkerThreadSlot::Ended) {
             places[index] = WorkerThreadSlot::GivenUp(thread);
         }

@@ -11,7 +11,7 @@ use stdx::published::Published;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::mpsc::error::TryRecvError;
 
-use crate::command::{Command, Handle};
+use crate::command::{WorkerCommand, Handle};
 use crate::context::ContextParts;
 use crate::observe::access_log::{AccessLog, LineWriter};
 use crate::observe::log_writer::LogWriter;
@@ -46,7 +46,7 @@ pub(super) struct Seed {
 }
 
 /// Runs a worker, and runs it again after a panic: its connections are lost, its queue of commands is kept.
-pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<Command>) {
+pub(super) fn keep_alive(seed: &Seed, commands: &mut UnboundedReceiver<WorkerCommand>) {
     if seed.options.pin {
         pin_to_core(seed.seat);
     }
@@ -105,18 +105,18 @@ const RUN_AGAIN_MS: u64 = 1_000;
 const LOOK_MS: u64 = 20;
 
 /// Waits before the next start and closes connections that are handed to the worker meanwhile; false if it is to end.
-fn is_wanted_again(handle: &Handle, shared: &OverloadState, commands: &mut UnboundedReceiver<Command>) -> bool {
+fn is_wanted_again(handle: &Handle, shared: &OverloadState, commands: &mut UnboundedReceiver<WorkerCommand>) -> bool {
     for _ in 0..RUN_AGAIN_MS / LOOK_MS {
         loop {
             match commands.try_recv() {
-                Ok(Command::Stop | Command::Drain(_)) | Err(TryRecvError::Disconnected) => return false,
-                Ok(Command::Serve(_, peer, _)) => {
+                Ok(WorkerCommand::Stop | WorkerCommand::Drain(_)) | Err(TryRecvError::Disconnected) => return false,
+                Ok(WorkerCommand::Serve(_, peer, _)) => {
                     handle.status.connections.fetch_sub(1, Ordering::Relaxed);
                     shared.addresses.release(peer.ip());
                 }
-                Ok(Command::Evict) => handle.status.ignore_asked(),
+                Ok(WorkerCommand::Evict) => handle.status.ignore_asked(),
                 // A starting worker takes up the listeners in force by itself, and has measured nothing.
-                Ok(Command::Listeners | Command::Loads(_) | Command::Endpoint(_) | Command::Panic) => {}
+                Ok(WorkerCommand::Listeners | WorkerCommand::Loads(_) | WorkerCommand::Endpoint(_) | WorkerCommand::Panic) => {}
                 Err(TryRecvError::Empty) => break,
             }
         }
@@ -142,15 +142,15 @@ mod tests {
     #[test]
     fn failed_worker_is_restarted_until_stopped() {
         let shared = OverloadState::new(&crate::testing::without_routes().0);
-        let check = |told: &[fn() -> Command], wanted: bool| {
+        let check = |told: &[fn() -> WorkerCommand], wanted: bool| {
             let (handle, mut commands) = crate::command::channel();
             for command in told {
                 handle.commands.send(command()).unwrap();
             }
             assert_eq!(is_wanted_again(&handle, &shared, &mut commands), wanted);
         };
-        check(&[|| Command::Listeners], true);
-        check(&[|| Command::Listeners, || Command::Stop], false);
-        check(&[|| Command::Drain(Closing::at_once(0))], false);
+        check(&[|| WorkerCommand::Listeners], true);
+        check(&[|| WorkerCommand::Listeners, || WorkerCommand::Stop], false);
+        check(&[|| WorkerCommand::Drain(Closing::at_once(0))], false);
     }
 }

@@ -30,11 +30,11 @@ pub(super) struct MinRateGuard {
     asks_at_once: bool,
     /// The body may be a stream: a rule of its own holds, and the failure says so.
     is_stream: bool,
-    waiting: Option<Waiting>,
+    waiting: Option<MinRateWait>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct MinRateWait {
     /// When the client last moved a byte.
     moved_ms: u64,
     /// The time of the last check, and how much the client had moved by then.
@@ -127,7 +127,7 @@ impl MinRateGuard {
         let Some(waiting) = &mut self.waiting else {
             let look = self.asks_at_once.then(|| Look { at_ms: now_ms, total_bytes: total_bytes() });
             let waiting =
-                self.waiting.insert(Waiting { moved_ms: now_ms, look, window: look, is_armed: true });
+                self.waiting.insert(MinRateWait { moved_ms: now_ms, look, window: look, is_armed: true });
             let look_ms = waiting.next_look_ms(now_ms, self.timeout_ms, self.window_ms, self.window_bytes);
             return Ok(Some(look_ms));
         };
@@ -165,7 +165,7 @@ impl MinRateGuard {
     }
 }
 
-impl Waiting {
+impl MinRateWait {
     /// Milliseconds until the next check may decide something.
     fn next_look_ms(&self, now_ms: u64, timeout_ms: u64, window_ms: u64, window_bytes: u64) -> u64 {
         let timeout_at = self.moved_ms.saturating_add(timeout_ms);

@@ -18,7 +18,7 @@ use super::ledger::Ledger;
 use super::names::{self, Names};
 use super::plan::{Plan, Plant, proxy_address, second_address};
 use super::plugins;
-use crate::command::{self, Closing, Command, Handle};
+use crate::command::{self, Closing, WorkerCommand, Handle};
 use crate::compile::SnapshotCompiler;
 use crate::context::ContextParts;
 use crate::observe::idle_counts::IdleState;
@@ -67,11 +67,11 @@ struct Life {
 }
 
 /// The receiving end of a worker's commands; it survives a restart of the worker's event loop.
-type Commands = Rc<Cell<Option<UnboundedReceiver<Command>>>>;
+type Commands = Rc<Cell<Option<UnboundedReceiver<WorkerCommand>>>>;
 
 /// The commands while an event loop borrows them; dropping it gives them back to `home`.
 struct Checkout {
-    receiver: Option<UnboundedReceiver<Command>>,
+    receiver: Option<UnboundedReceiver<WorkerCommand>>,
     home: Commands,
 }
 
@@ -221,7 +221,7 @@ impl Gateway {
         note(|| format!("listeners: {:?}", plan.change));
         plan.removed.iter().for_each(|listener| listener.close());
         self.listeners.publish(Arc::new(plan.set));
-        self.tell(|| Command::Listeners);
+        self.tell(|| WorkerCommand::Listeners);
         true
     }
 
@@ -238,7 +238,7 @@ impl Gateway {
         self.lives.borrow_mut().insert(index, life);
     }
 
-    fn tell(&self, command: impl Fn() -> Command) {
+    fn tell(&self, command: impl Fn() -> WorkerCommand) {
         for handle in &self.handles {
             // A worker that has ended needs no command.
             let _ = handle.commands.send(command());
@@ -250,14 +250,14 @@ impl Gateway {
         note(|| "drain".to_owned());
         self.ledger.drain_ns.set(memory::monotonic_ns());
         self.listeners.load().iter().for_each(|listener| listener.close());
-        self.tell(|| Command::Drain(Closing::at_once(self.plan.farewell_ms)));
+        self.tell(|| WorkerCommand::Drain(Closing::at_once(self.plan.farewell_ms)));
     }
 
     /// Stops the workers.
     pub(crate) fn stop(&self) {
         note(|| "stop".to_owned());
         self.ledger.stop_ns.set(memory::monotonic_ns());
-        self.tell(|| Command::Stop);
+        self.tell(|| WorkerCommand::Stop);
     }
 
     /// Open downstream connections, as counted by the workers.

@@ -17,7 +17,7 @@ use stdx::pooled::PooledBox;
 
 use super::connect_failure::{connect_cause, late, tls_failure};
 use super::counted::CountedTransport;
-use super::h1::{H1Stream, UpstreamConnection};
+use super::h1::{UpstreamH1Stream, UpstreamConnection};
 use super::h2::driver;
 use super::h2::link::H2Link;
 use super::h2::pending::PendingConnect;
@@ -301,7 +301,7 @@ impl Connector {
 
     fn begin(&self, connection: UpstreamConnection) -> PooledStream {
         let limits = self.local.options.limits.origin_head;
-        PooledStream::Http1(PooledBox::make(|| H1Stream::new(connection, self.local.take_bytes(), limits)))
+        PooledStream::Http1(PooledBox::make(|| UpstreamH1Stream::new(connection, self.local.take_bytes(), limits)))
     }
 
     /// Keeps a connection of HTTP/1 for the next request, unless the worker drains.

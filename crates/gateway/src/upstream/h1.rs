@@ -69,7 +69,7 @@ impl UpstreamConnection {
 }
 
 /// One exchange on a connection to an endpoint.
-pub(crate) struct H1Stream {
+pub(crate) struct UpstreamH1Stream {
     connection: UpstreamConnection,
     input: PeekReader,
     writer: H1Writer,
@@ -82,10 +82,10 @@ pub(crate) struct H1Stream {
     length: BodyLength,
 }
 
-impl H1Stream {
+impl UpstreamH1Stream {
     /// Begins an exchange on `connection`, writing through `buffer`.
-    pub(crate) fn new(connection: UpstreamConnection, buffer: Vec<u8>, limits: HeadLimits) -> H1Stream {
-        H1Stream {
+    pub(crate) fn new(connection: UpstreamConnection, buffer: Vec<u8>, limits: HeadLimits) -> UpstreamH1Stream {
+        UpstreamH1Stream {
             connection,
             input: PeekReader::new(Buffer::none()),
             writer: H1Writer::new(buffer),
@@ -103,7 +103,7 @@ impl H1Stream {
     pub(crate) fn end(mut self, complete: bool) -> (Option<UpstreamConnection>, Vec<u8>) {
         let is_whole = self.input.buffer.is_empty();
         let is_settled = self.commit().is_ok();
-        let H1Stream { mut connection, writer, reader, may_serve_again, .. } = self;
+        let UpstreamH1Stream { mut connection, writer, reader, may_serve_again, .. } = self;
         // Bytes behind the response would be read as the next response on this connection, so the connection is closed.
         let clean = complete
             && reader.is_done()
@@ -176,7 +176,7 @@ impl H1Stream {
     }
 }
 
-impl UpstreamStream for H1Stream {
+impl UpstreamStream for UpstreamH1Stream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         self.request_is_head = exchange.request.method == message::Method::Head;
         encode::request_head(exchange, length, self.writer.head());

@@ -7,9 +7,9 @@ use std::task::{Context, Poll};
 use message::{Headers, ResponseHead};
 use stdx::pooled::PooledBox;
 
-use super::h1::H1Stream;
-use super::h2::stream::H2Stream;
-use super::h2::tunnel_end::StreamEnd;
+use super::h1::UpstreamH1Stream;
+use super::h2::stream::UpstreamH2Stream;
+use super::h2::tunnel_end::UpstreamStreamEnd;
 use super::tunnel_end::UpstreamEnd;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use exchange::Exchange;
@@ -19,9 +19,9 @@ use exchange::failure::ExchangeFailure;
 /// memory, because it is moved several times between the pool and the attempt.
 pub(crate) enum PooledStream {
     /// HTTP/1: a whole connection, since it carries one exchange at a time.
-    Http1(PooledBox<H1Stream>),
+    Http1(PooledBox<UpstreamH1Stream>),
     /// HTTP/2: one stream of a connection that exchanges share.
-    Http2(PooledBox<H2Stream>),
+    Http2(PooledBox<UpstreamH2Stream>),
     /// A protocol with many exchanges at once on a connection, played by a test's script.
     #[cfg(test)]
     Scripted(Box<dyn UpstreamStream>),
@@ -68,7 +68,7 @@ impl PooledStream {
                 let (duplex, bytes) = stream.into_inner().into_duplex();
                 Some((UpstreamEnd::Socket(duplex.into_end()), bytes))
             }
-            PooledStream::Http2(stream) => Some((UpstreamEnd::Stream(StreamEnd::new(stream)), Vec::new())),
+            PooledStream::Http2(stream) => Some((UpstreamEnd::Stream(UpstreamStreamEnd::new(stream)), Vec::new())),
             #[cfg(test)]
             PooledStream::Scripted(_) => None,
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 use super::counted::CountedTransport;
-use super::h2::tunnel_end::StreamEnd;
+use super::h2::tunnel_end::UpstreamStreamEnd;
 use crate::body::Capacity;
 use crate::tunnel::{SocketEnd, TunnelEnd};
 
@@ -14,7 +14,7 @@ pub(crate) enum UpstreamEnd {
     /// A whole connection.
     Socket(SocketEnd<CountedTransport>),
     /// A stream of a connection that exchanges share.
-    Stream(StreamEnd),
+    Stream(UpstreamStreamEnd),
 }
 
 /// Passes a call on to whichever end it is.

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::state::Worker;
 use crate::command::AcceptQueuePolicy;
-use crate::command::{Command, Handle};
+use crate::command::{WorkerCommand, Handle};
 use crate::context::WorkerContext;
-use crate::downstream::arrival::{TcpArrival, Identity};
+use crate::downstream::arrival::{TcpArrival, ConnectionIdentity};
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::layers;
@@ -265,7 +265,7 @@ fn has_seat(worker: &Worker, connections: usize) -> bool {
 }
 
 fn hand_over(worker: &Worker, to: &Handle, socket: Socket, peer: SocketAddr, listener: Arc<Listener>) {
-    if to.commands.send(Command::Serve(socket, peer, listener.clone())).is_err() {
+    if to.commands.send(WorkerCommand::Serve(socket, peer, listener.clone())).is_err() {
         to.status.connections.fetch_sub(1, Ordering::Relaxed);
         release_address(worker, peer, &listener);
     }
@@ -278,7 +278,7 @@ pub(super) fn serve(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr, open:
     let (counted, timer) = (ConnectionGuard(worker.context.clone()), ConnectionTimer::new(&worker.context));
     let takes_header = open.listener.wanted().protocols.proxy_protocol;
     let names_clients = names_clients(worker, peer, &open.listener);
-    let identity = Identity { id, peer: peer.into(), listener: open, proxy: None };
+    let identity = ConnectionIdentity { id, peer: peer.into(), listener: open, proxy: None };
     let arrival = TcpArrival { stream, identity, counted };
     match takes_header {
         false => layers::serve(arrival, timer),

@@ -11,7 +11,7 @@ use quinn::Incoming;
 use super::accept::{admission, next_connection, release_address};
 use super::state::Worker;
 use crate::command::{Handle, AcceptQueuePolicy};
-use crate::downstream::arrival::Identity;
+use crate::downstream::arrival::ConnectionIdentity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::datagrams::DatagramWorker;
 use crate::downstream::h1::timer::ConnectionTimer;
@@ -168,7 +168,7 @@ async fn decide(
     status.connections.fetch_add(1, Ordering::Relaxed);
     status.accepted.fetch_add(1, Ordering::Relaxed);
     let counted = ConnectionGuard(worker.context.clone());
-    let identity = Identity { id: next_connection(), peer: peer.into(), listener: open.clone(), proxy: None };
+    let identity = ConnectionIdentity { id: next_connection(), peer: peer.into(), listener: open.clone(), proxy: None };
     let arrival = QuicArrival { connecting, identity, counted, handshaking: Handshaking::begin(status) };
     env::spawn(handshake::serve(arrival, ConnectionTimer::new(&worker.context)));
 }

@@ -12,7 +12,7 @@ use super::accept;
 use super::endpoint;
 use super::state::{WorkerParts, Worker};
 use crate::command::Closing;
-use crate::command::{Command, Handle};
+use crate::command::{WorkerCommand, Handle};
 use crate::context::WorkerContext;
 use exchange::observe::node_loads::NodeLoadQuery;
 use net::env::{self, Stream};
@@ -38,7 +38,7 @@ const SWEEP_TURNS: u64 = 50;
 pub(crate) fn run(
     parts: WorkerParts,
     peers: Vec<Handle>,
-    commands: &mut UnboundedReceiver<Command>,
+    commands: &mut UnboundedReceiver<WorkerCommand>,
 ) -> io::Result<()> {
     let status = parts.context.status.clone();
     env::block_on(async move {
@@ -50,7 +50,7 @@ pub(crate) fn run(
 }
 
 /// Runs all tasks of a worker on the current event loop; the tasks that it spawns end with that loop.
-pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut UnboundedReceiver<Command>) {
+pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut UnboundedReceiver<WorkerCommand>) {
     let peers: Rc<[Handle]> = peers.into();
     worker.context.evictor.set_peers(peers.clone());
     worker.take_up_listeners(&peers);
@@ -62,10 +62,10 @@ pub(crate) async fn body(worker: Rc<Worker>, peers: Vec<Handle>, commands: &mut 
     }
 }
 
-async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut UnboundedReceiver<Command>) {
+async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut UnboundedReceiver<WorkerCommand>) {
     loop {
         match commands.recv().await {
-            Some(Command::Serve(socket, peer, listener)) => match Stream::attach(socket) {
+            Some(WorkerCommand::Serve(socket, peer, listener)) => match Stream::attach(socket) {
                 Ok(stream) => {
                     accept::serve(worker, stream, peer, worker.open_listener(listener, peers));
                 }
@@ -74,16 +74,16 @@ async fn run_commands(worker: &Rc<Worker>, peers: &Rc<[Handle]>, commands: &mut 
                     accept::release_address(worker, peer, &listener);
                 }
             },
-            Some(Command::Listeners) => worker.take_up_listeners(peers),
-            Some(Command::Evict) => worker.context.evictor.evict_asked(),
-            Some(Command::Loads(NodeLoadQuery { only, answer })) => {
+            Some(WorkerCommand::Listeners) => worker.take_up_listeners(peers),
+            Some(WorkerCommand::Evict) => worker.context.evictor.evict_asked(),
+            Some(WorkerCommand::Loads(NodeLoadQuery { only, answer })) => {
                 // An error means that the asking thread no longer waits.
                 let _ = answer.send(worker.context.upstreams.report(only.as_ref()));
             }
-            Some(Command::Endpoint(call)) => endpoint::serve(&worker.context, *call),
-            Some(Command::Drain(closing)) => worker.drain(closing),
-            Some(Command::Panic) => worker.spawn_critical(async { panic!("a test asked for it") }),
-            Some(Command::Stop) | None => {
+            Some(WorkerCommand::Endpoint(call)) => endpoint::serve(&worker.context, *call),
+            Some(WorkerCommand::Drain(closing)) => worker.drain(closing),
+            Some(WorkerCommand::Panic) => worker.spawn_critical(async { panic!("a test asked for it") }),
+            Some(WorkerCommand::Stop) | None => {
                 worker.part_from_endpoints().await;
                 return worker.context.flush_log();
             }

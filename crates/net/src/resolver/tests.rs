@@ -104,7 +104,7 @@ fn the_last_good_answer_outlives_failures() {
     let mut table = NameTable::default();
     let (cell, endpoints) = (cell(), EndpointTable::default());
     table.names.insert("node.test".into(), unknown());
-    table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
+    table.followers.push(NodeSetFollower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
     let mut check = |given: Result<LookupAnswer, String>, want: &[&str], note: bool| {
         take_in(&mut table, &endpoints, "node.test", given);
         assert_eq!(addresses(&cell), want);
@@ -124,8 +124,8 @@ fn names_nobody_follows_are_forgotten() {
     for name in ["used.test", "unused.test"] {
         table.names.insert(name.into(), Name { tried: true, ..unknown() });
     }
-    table.followers.push(Follower { cell: Arc::downgrade(&held), plan: plan(&["used.test"]), number: 1 });
-    table.followers.push(Follower { cell: Weak::new(), plan: plan(&["unused.test"]), number: 2 });
+    table.followers.push(NodeSetFollower { cell: Arc::downgrade(&held), plan: plan(&["used.test"]), number: 1 });
+    table.followers.push(NodeSetFollower { cell: Weak::new(), plan: plan(&["unused.test"]), number: 2 });
     forget_unused(&mut table);
     assert_eq!(table.names.keys().map(|name| &**name).collect::<Vec<_>>(), ["used.test"]);
     assert_eq!(table.followers.len(), 1);
@@ -231,7 +231,7 @@ fn half_an_answer_does_not_change_the_family() {
     let mut table = NameTable::default();
     let (cell, endpoints) = (cell(), EndpointTable::default());
     table.names.insert("node.test".into(), unknown());
-    table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
+    table.followers.push(NodeSetFollower { cell: Arc::downgrade(&cell), plan: plan(&["node.test"]), number: 1 });
     let half =
         || Ok(LookupAnswer { failure: Some("A: server failure".to_owned()), ..answer(&["fd00::1"]).unwrap() });
     let mut check = |given: Result<LookupAnswer, String>, want: &[&str]| {
@@ -252,7 +252,7 @@ fn refused_address_is_no_node_after_any_lookup() {
     let refuses =
         |address: IpAddr| address.to_canonical().to_string().starts_with("169.254.").then_some("link-local");
     let guarded = NodePlan { refuses: Some(AddressRule(Arc::new(refuses))), ..plan(&["node.test"]) };
-    table.followers.push(Follower { cell: Arc::downgrade(&cell), plan: guarded.clone(), number: 1 });
+    table.followers.push(NodeSetFollower { cell: Arc::downgrade(&cell), plan: guarded.clone(), number: 1 });
     let mut check = |given: &[&str], want: &[&str]| {
         take_in(&mut table, &endpoints, "node.test", answer(given));
         assert_eq!(addresses(&cell), want);

@@ -49,7 +49,7 @@ impl Seam<'_> {
 }
 
 /// Bytes of a datagram, or of several of the length behind them.
-type Waiting = (Vec<u8>, u16);
+type WaitingDatagram = (Vec<u8>, u16);
 
 /// See the module. What each datagram needs is here, the rest in a box.
 pub(super) struct DatagramSession {
@@ -73,7 +73,7 @@ pub(super) struct DatagramSession {
 
 enum DatagramSessionState {
     /// Plugins have not decided; these datagrams wait.
-    Deciding(Vec<Waiting>),
+    Deciding(Vec<WaitingDatagram>),
     /// It has no node: none was needed so far, or the last one has refused it.
     WithoutNode,
     /// It has a node. The header of the PROXY protocol goes in front of the next datagram.
@@ -156,7 +156,7 @@ impl DatagramSession {
     }
 
     /// The datagrams that have waited for the decision of plugins.
-    pub(super) fn take_waiting(&mut self) -> Vec<Waiting> {
+    pub(super) fn take_waiting(&mut self) -> Vec<WaitingDatagram> {
         match &mut self.state {
             DatagramSessionState::Deciding(waiting) => std::mem::take(waiting),
             _ => Vec::new(),

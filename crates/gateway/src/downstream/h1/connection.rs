@@ -5,7 +5,7 @@ use std::rc::Rc;
 use stdx::buffer::Buffer;
 
 use super::send_capacity::KeptSendCapacity;
-use crate::downstream::arrival::Identity;
+use crate::downstream::arrival::ConnectionIdentity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
 use exchange::exchange::{CompactAddress, ConnectionContext, ProxyContext, RequestScheme, TlsContext};
@@ -48,11 +48,11 @@ impl H1Connection {
     /// Creates a connection after the layers below HTTP (PROXY protocol, TLS) are open.
     pub(crate) fn new(
         stream: Transport,
-        identity: Identity,
+        identity: ConnectionIdentity,
         counted: ConnectionGuard,
         tls: Option<Rc<TlsContext>>,
     ) -> Box<H1Connection> {
-        let Identity { id, peer, listener, proxy } = identity;
+        let ConnectionIdentity { id, peer, listener, proxy } = identity;
         let room = KeptSendCapacity::AfterShort;
         Box::new(H1Connection {
             stream,

@@ -11,11 +11,11 @@ use stdx::pooled::PooledBox;
 use super::connection::H1Connection;
 use super::head::{Arrived, read_head};
 use super::linger::{linger, linger_unread};
-use super::stream::{After, H1Stream};
+use super::stream::{After, DownstreamH1Stream};
 use super::timer::ConnectionTimer;
 use crate::downstream::h2;
 use crate::observe::idle_counts::IdleState;
-use crate::pipeline::{self, PipelineOutcome, Served};
+use crate::pipeline::{self, PipelineOutcome, ServedExchange};
 use crate::tunnel;
 use net::env::{self, yield_when_spent};
 
@@ -156,8 +156,8 @@ async fn one_exchange(connection: &mut H1Connection, timer: &ConnectionTimer) ->
     if limits.request_timeout_ms != 0 {
         timer.deadline.set_cap(exchange.times.started_ns / 1_000_000 + limits.request_timeout_ms);
     }
-    let mut downstream = H1Stream::new(connection, exchange, wire, local.take_bytes(), keep_alive);
-    let Served { outcome, log } = match refused {
+    let mut downstream = DownstreamH1Stream::new(connection, exchange, wire, local.take_bytes(), keep_alive);
+    let ServedExchange { outcome, log } = match refused {
         None => pipeline::run(&timer.context, exchange, &mut downstream, &timer.deadline).await,
         Some(failure) => {
             PooledBox::pin(pipeline::refuse(

@@ -48,7 +48,7 @@ pub(crate) enum After {
 }
 
 /// The downstream side of one HTTP/1 exchange.
-pub(crate) struct H1Stream<'c> {
+pub(crate) struct DownstreamH1Stream<'c> {
     connection: &'c mut H1Connection,
     reader: BodyReader,
     length: BodyLength,
@@ -78,7 +78,7 @@ pub(crate) struct H1Stream<'c> {
     is_last: bool,
 }
 
-impl<'c> H1Stream<'c> {
+impl<'c> DownstreamH1Stream<'c> {
     /// For the request with the head that was just read from `connection`, writing through `buffer`.
     pub(crate) fn new(
         connection: &'c mut H1Connection,
@@ -98,7 +98,7 @@ impl<'c> H1Stream<'c> {
         let held = connection.input.as_ref().map_or(0, |input| input.filled().len()) as u64;
         let whole = matches!(reader, BodyReader::Length(bytes) if bytes <= held);
         let room = connection.room.begin();
-        let mut downstream = H1Stream {
+        let mut downstream = DownstreamH1Stream {
             connection,
             reader,
             length,
@@ -224,7 +224,7 @@ impl<'c> H1Stream<'c> {
     }
 }
 
-impl RequestBody for H1Stream<'_> {
+impl RequestBody for DownstreamH1Stream<'_> {
     fn poll_body<'a>(&'a mut self, cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
         if let (Some(cursor), BodyReader::Length(bytes)) = (self.cursor, &self.reader) {
             let bytes = usize::try_from(*bytes).expect("a body that lies in the buffer is no longer than it");
@@ -318,7 +318,7 @@ impl RequestBody for H1Stream<'_> {
     }
 }
 
-impl ResponseSink for H1Stream<'_> {
+impl ResponseSink for DownstreamH1Stream<'_> {
     fn send_informational(&mut self, head: &ResponseHead) {
         // RFC 9110 section 15.2: a client of HTTP/1.0 knows no interim responses.
         let is_behind = self.writer.waiting_bytes() > INTERIM_WAITING_MAX_BYTES;

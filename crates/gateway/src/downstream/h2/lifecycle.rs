@@ -41,7 +41,7 @@ pub(super) enum H2CloseMode {
 }
 
 /// See the module.
-pub(super) struct Lifecycle {
+pub(super) struct H2Lifecycle {
     stage: H2LifecycleStage,
     idle: IdleClock,
     /// The head that has not arrived as a whole, and when it began.
@@ -64,10 +64,10 @@ enum H2LifecycleStage {
     Lost,
 }
 
-impl Lifecycle {
+impl H2Lifecycle {
     /// Of a connection without a stream at `now_ms`.
-    pub(super) fn new(now_ms: u64) -> Lifecycle {
-        Lifecycle {
+    pub(super) fn new(now_ms: u64) -> H2Lifecycle {
+        H2Lifecycle {
             stage: H2LifecycleStage::Open,
             idle: IdleClock::new(now_ms),
             unfinished: None,

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use http2::{Event, Limits, StreamKey};
 use stdx::pooled::PooledBox;
 
-use super::lifecycle::{H2CloseMode, Lifecycle, ConnectionLoad};
+use super::lifecycle::{H2CloseMode, H2Lifecycle, ConnectionLoad};
 use super::link::DownstreamH2Link;
 use super::served::{self, HeadArrival};
 use crate::downstream::h1::connection::H1Connection;
@@ -49,7 +49,7 @@ struct Serving {
     // First, so that exchanges end while there is a connection.
     streams: Streams,
     link: Rc<DownstreamH2Link>,
-    lifecycle: Lifecycle,
+    lifecycle: H2Lifecycle,
     connection: Box<H1Connection>,
     timer: ConnectionTimer,
     counts: StreamCounts<Http2>,
@@ -62,7 +62,7 @@ impl Serving {
         let mut serving = Serving {
             streams: Streams::default(),
             link,
-            lifecycle: Lifecycle::new(timer.context.local.now_ms()),
+            lifecycle: H2Lifecycle::new(timer.context.local.now_ms()),
             connection,
             counts: StreamCounts::begin(&timer.context.status, Http2),
             timer,

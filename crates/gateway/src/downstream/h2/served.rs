@@ -7,11 +7,11 @@ use message::Version;
 use stdx::pooled::PooledBox;
 
 use super::link::DownstreamH2Link;
-use super::stream::H2Stream;
+use super::stream::DownstreamH2Stream;
 
 use crate::downstream::extended_connect;
-use crate::downstream::stream_end::StreamEnd;
-use crate::pipeline::{self, PipelineOutcome, Served};
+use crate::downstream::stream_end::DownstreamStreamEnd;
+use crate::pipeline::{self, PipelineOutcome, ServedExchange};
 use crate::tunnel;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
@@ -38,7 +38,7 @@ pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection
     let info = link.engine().take_request(key, &mut exchange.request);
     exchange.request.version = Version::Http2;
     exchange.stats.request_bytes = info.map_or(0, |info| info.block_bytes as u64);
-    let mut downstream = H2Stream::new(link, key, info, exchange);
+    let mut downstream = DownstreamH2Stream::new(link, key, info, exchange);
     let refused = match arrival {
         HeadArrival::Whole => extended_connect::head_refusal(exchange),
         HeadArrival::TooLarge => {
@@ -50,7 +50,7 @@ pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection
     if time_ms != 0 {
         deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
-    let Served { outcome, log } = match refused {
+    let ServedExchange { outcome, log } = match refused {
         None => pipeline::run(&context, exchange, &mut downstream, &deadline).await,
         Some(failure) => {
             PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, &deadline, failure)).await
@@ -60,7 +60,7 @@ pub(super) async fn serve(link: Rc<DownstreamH2Link>, key: StreamKey, connection
         PipelineOutcome::Done => drop(downstream),
         PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
             deadline.clear_cap();
-            let client = StreamEnd::new(downstream);
+            let client = DownstreamStreamEnd::new(downstream);
             let tunnel = tunnel::run(&deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;

@@ -26,7 +26,7 @@ const KEPT_PIECE_BYTES: usize = 2 * SMALL_BYTES;
 const ROOMY_WINDOW_BYTES: usize = 32 * 1024;
 
 /// See the module.
-pub(super) struct H2Stream {
+pub(super) struct DownstreamH2Stream {
     link: Rc<DownstreamH2Link>,
     key: StreamKey,
     length: BodyLength,
@@ -53,14 +53,14 @@ pub(super) struct H2Stream {
     aborted: Option<Blame>,
 }
 
-impl H2Stream {
+impl DownstreamH2Stream {
     /// Creates the stream of the request on `key`. `info` describes its head and is none if the head was too large.
     pub(super) fn new(
         link: Rc<DownstreamH2Link>,
         key: StreamKey,
         info: Option<RequestInfo>,
         exchange: &Exchange,
-    ) -> H2Stream {
+    ) -> DownstreamH2Stream {
         let is_connect =
             exchange.request.method == Method::Connect && exchange.request.upgrade_text().is_some();
         let length = match info {
@@ -74,7 +74,7 @@ impl H2Stream {
             }
             Some(_) => BodyLength::Unknown,
         };
-        H2Stream {
+        DownstreamH2Stream {
             link,
             key,
             length,
@@ -142,7 +142,7 @@ impl H2Stream {
     }
 }
 
-impl TunnelStream for H2Stream {
+impl TunnelStream for DownstreamH2Stream {
     fn held(&self) -> &[u8] {
         &self.piece[self.cursor..]
     }
@@ -163,7 +163,7 @@ impl TunnelStream for H2Stream {
     }
 }
 
-impl Drop for H2Stream {
+impl Drop for DownstreamH2Stream {
     /// Ends the stream: in order after a whole response, otherwise with a reset, so that the client can tell that the
     /// response is cut.
     fn drop(&mut self) {
@@ -181,7 +181,7 @@ impl Drop for H2Stream {
     }
 }
 
-impl RequestBody for H2Stream {
+impl RequestBody for DownstreamH2Stream {
     fn poll_body<'a>(&'a mut self, _cx: &mut Context<'_>) -> Poll<BodyEvent<'a>> {
         if self.cursor < self.piece.len() || self.take_piece() {
             return Poll::Ready(BodyEvent::Data(&self.piece[self.cursor..]));
@@ -227,7 +227,7 @@ impl RequestBody for H2Stream {
     }
 }
 
-impl ResponseSink for H2Stream {
+impl ResponseSink for DownstreamH2Stream {
     fn send_informational(&mut self, head: &ResponseHead) {
         if self.head_sent {
             return;

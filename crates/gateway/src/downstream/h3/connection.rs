@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::downstream::arrival::Identity;
+use crate::downstream::arrival::ConnectionIdentity;
 use crate::downstream::connection_guard::ConnectionGuard;
 use crate::downstream::listener_state::OpenListener;
 use exchange::exchange::{CompactAddress, ConnectionContext, RequestScheme, TlsContext};
@@ -30,11 +30,11 @@ impl H3Connection {
     /// Creates a connection after its handshake.
     pub(super) fn new(
         quic: Guarded<quinn::Connection>,
-        identity: Identity,
+        identity: ConnectionIdentity,
         counted: ConnectionGuard,
         tls: Rc<TlsContext>,
     ) -> Box<H3Connection> {
-        let Identity { id, peer, listener, .. } = identity;
+        let ConnectionIdentity { id, peer, listener, .. } = identity;
         Box::new(H3Connection { quic, id, peer, requests: 0, listener, tls, counted })
     }
 

@@ -12,7 +12,7 @@ use quinn::{Connecting, ConnectionError};
 
 use super::connection::H3Connection;
 use super::serve;
-use crate::downstream::arrival::{Identity, within_deadline};
+use crate::downstream::arrival::{ConnectionIdentity, within_deadline};
 use crate::downstream::connection_guard::{AddressPlace, ConnectionGuard};
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::observe::status::WorkerStatus;
@@ -25,7 +25,7 @@ use net::tls::server::QuicHandshake;
 /// A connection before the end of its handshake, with its places in the counts.
 pub(crate) struct QuicArrival {
     pub(crate) connecting: Guarded<Connecting>,
-    pub(crate) identity: Identity,
+    pub(crate) identity: ConnectionIdentity,
     pub(crate) counted: ConnectionGuard,
     pub(crate) handshaking: Handshaking,
 }

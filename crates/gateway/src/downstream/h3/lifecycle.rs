@@ -19,7 +19,7 @@ const DRAIN_STEP_MS: u64 = 1_000;
 const LAST_STEP_MS: u64 = 200;
 
 /// See the module.
-pub(super) struct Lifecycle {
+pub(super) struct H3Lifecycle {
     stage: H3LifecycleStage,
     idle: IdleClock,
 }
@@ -33,10 +33,10 @@ enum H3LifecycleStage {
     Draining(u64),
 }
 
-impl Lifecycle {
+impl H3Lifecycle {
     /// Of a connection without a stream at `now_ms`.
-    pub(super) fn new(now_ms: u64) -> Lifecycle {
-        Lifecycle { stage: H3LifecycleStage::Open, idle: IdleClock::new(now_ms) }
+    pub(super) fn new(now_ms: u64) -> H3Lifecycle {
+        H3Lifecycle { stage: H3LifecycleStage::Open, idle: IdleClock::new(now_ms) }
     }
 
     /// A stream begins.

@@ -11,7 +11,7 @@ use stdx::pooled::PooledBox;
 
 use super::connection::H3Connection;
 use super::duties;
-use super::lifecycle::Lifecycle;
+use super::lifecycle::H3Lifecycle;
 use super::link::{H3Link, RequestStream, number};
 use super::served;
 use crate::downstream::h1::timer::ConnectionTimer;
@@ -43,7 +43,7 @@ struct Serving {
     streams: Streams,
     duties: Streams,
     link: Rc<H3Link>,
-    lifecycle: Lifecycle,
+    lifecycle: H3Lifecycle,
     connection: Box<H3Connection>,
     timer: ConnectionTimer,
     counts: StreamCounts<Http3>,
@@ -66,7 +66,7 @@ impl Serving {
             streams: Streams::default(),
             duties,
             link,
-            lifecycle: Lifecycle::new(timer.context.local.now_ms()),
+            lifecycle: H3Lifecycle::new(timer.context.local.now_ms()),
             connection,
             counts: StreamCounts::begin(&timer.context.status, Http3),
             timer,

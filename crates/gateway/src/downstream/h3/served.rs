@@ -15,8 +15,8 @@ use super::stream::H3Stream;
 use crate::body::ResponseSink;
 use crate::context::WorkerContext;
 use crate::downstream::extended_connect;
-use crate::downstream::stream_end::StreamEnd;
-use crate::pipeline::{self, PipelineOutcome, Served};
+use crate::downstream::stream_end::DownstreamStreamEnd;
+use crate::pipeline::{self, PipelineOutcome, ServedExchange};
 use crate::tunnel;
 use exchange::deadline::Deadline;
 use exchange::exchange::ConnectionContext;
@@ -117,7 +117,7 @@ async fn exchange(
     if time_ms != 0 {
         deadline.set_cap((exchange.times.started_ns / 1_000_000).saturating_add(time_ms));
     }
-    let Served { outcome, log } = match refused {
+    let ServedExchange { outcome, log } = match refused {
         None => pipeline::run(&context, exchange, &mut downstream, deadline).await,
         Some(failure) => {
             PooledBox::pin(pipeline::refuse(&context, exchange, &mut downstream, deadline, failure)).await
@@ -127,7 +127,7 @@ async fn exchange(
     let downstream = match outcome {
         PipelineOutcome::Done => Some(downstream),
         PipelineOutcome::Tunnel { endpoint, idle_timeout_ms, places: _places } => {
-            let client = StreamEnd::new(downstream);
+            let client = DownstreamStreamEnd::new(downstream);
             let tunnel = tunnel::run(deadline, client, *endpoint, idle_timeout_ms);
             let passed = PooledBox::pin(tunnel).await;
             exchange.stats.request_bytes += passed.up_bytes;

@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use smallvec::SmallVec;
 
-use super::opened::Opened;
+use super::opened::OpenedConnection;
 use super::original;
 use super::record::SessionRecord;
 use crate::context::WorkerContext;
@@ -120,7 +120,7 @@ impl Drop for HeldNode {
 /// # Errors
 /// No node could be reached: the failure of the last one.
 pub(super) async fn connect(
-    opened: &mut Opened,
+    opened: &mut OpenedConnection,
     record: &mut SessionRecord,
     route: &StreamRoute,
     upstream: Arc<Upstream>,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::first_bytes::FirstBytes;
 use super::node::{self, ConnectedNode};
-use super::opened::Opened;
+use super::opened::OpenedConnection;
 use super::original;
 use super::record::SessionRecord;
-use crate::downstream::arrival::{Identity, within_deadline};
+use crate::downstream::arrival::{ConnectionIdentity, within_deadline};
 use crate::downstream::h1::timer::ConnectionTimer;
 use crate::downstream::header_refusal::{UNTRUSTED_HEADER, is_untrusted, refuse};
 use crate::pipeline::client_certificate::check_session;
@@ -34,7 +34,7 @@ pub(super) enum SessionOpening {
 ///
 /// # Errors
 /// Why it ends.
-pub(super) async fn open(opened: &mut Opened, record: &mut SessionRecord) -> Result<SessionOpening, SessionEnd> {
+pub(super) async fn open(opened: &mut OpenedConnection, record: &mut SessionRecord) -> Result<SessionOpening, SessionEnd> {
     let mut first_bytes = FirstBytes::default();
     let outcome = find_route(opened, record, &mut first_bytes).await;
     opened.timer.end_idle();
@@ -57,11 +57,11 @@ pub(super) async fn open(opened: &mut Opened, record: &mut SessionRecord) -> Res
 
 /// Finds the route, and lets its plugins decide.
 async fn find_route(
-    opened: &mut Opened,
+    opened: &mut OpenedConnection,
     record: &mut SessionRecord,
     first_bytes: &mut FirstBytes,
 ) -> Result<Arc<StreamRoute>, SessionEnd> {
-    let Opened { stream, identity, timer, tls, .. } = opened;
+    let OpenedConnection { stream, identity, timer, tls, .. } = opened;
     let timeout_ms = timer.context.local.options.limits.head_timeout_ms;
     let generation = timer.context.generation();
     let asks = generation.stream_table.asks(&query(&record.session, None));
@@ -126,7 +126,7 @@ fn admit(
 fn refuse_header(
     first_bytes: &FirstBytes,
     timer: &ConnectionTimer,
-    identity: &Identity,
+    identity: &ConnectionIdentity,
     session: &mut StreamSession,
 ) -> Result<(), SessionEnd> {
     // A header within TLS is none of the listener's.

@@ -6,30 +6,30 @@ use exchange::exchange::TlsContext;
 use exchange::plugin::stream::{StreamSession, StreamTransport};
 use net::transport::Transport;
 
-use crate::downstream::arrival::Identity;
+use crate::downstream::arrival::ConnectionIdentity;
 use crate::downstream::connection_guard::{AddressPlace, ConnectionGuard};
 use crate::downstream::h1::timer::ConnectionTimer;
 
 /// A connection that has passed the layers below its session: the PROXY protocol, and TLS where that ends here.
-pub(crate) struct Opened {
+pub(crate) struct OpenedConnection {
     pub(super) stream: Transport,
-    pub(super) identity: Identity,
+    pub(super) identity: ConnectionIdentity,
     pub(super) place: AddressPlace,
     pub(super) timer: ConnectionTimer,
     pub(super) tls: Option<Rc<TlsContext>>,
 }
 
-impl Opened {
+impl OpenedConnection {
     /// See the type.
     pub(crate) fn new(
         stream: Transport,
-        identity: Identity,
+        identity: ConnectionIdentity,
         counted: ConnectionGuard,
         timer: ConnectionTimer,
         tls: Option<Rc<TlsContext>>,
-    ) -> Opened {
+    ) -> OpenedConnection {
         let place = AddressPlace::new(counted, identity.peer.ip());
-        Opened { stream, identity, place, timer, tls }
+        OpenedConnection { stream, identity, place, timer, tls }
     }
 
     /// The session as its route and plugins see it.

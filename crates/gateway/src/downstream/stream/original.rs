@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use super::opened::Opened;
+use super::opened::OpenedConnection;
 use super::record::SessionRecord;
 use crate::context::WorkerContext;
 use crate::upstream::original::OriginalPolicy;
@@ -23,7 +23,7 @@ static LOOPS: Pace = Pace::every_ms(10_000);
 /// # Errors
 /// Why it must not.
 pub(super) fn admit(
-    opened: &Opened,
+    opened: &OpenedConnection,
     record: &mut SessionRecord,
     policy: &OriginalPolicy,
 ) -> Result<(), SessionEnd> {
@@ -87,7 +87,7 @@ fn enter(
 const REDIRECTED_BACK: &str = "the rules of the kernel redirect the gateway's own connections back to it: exempt its user (iptables: -m owner --uid-owner)";
 
 /// Whether the session has another destination than this process.
-fn judge(opened: &Opened, session: &StreamSession) -> Result<(), (SessionEnd, String)> {
+fn judge(opened: &OpenedConnection, session: &StreamSession) -> Result<(), (SessionEnd, String)> {
     let listener = &opened.identity.listener.listener;
     let destination = session.local;
     let is_redirected = match listener.wanted().protocols.interception {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use super::node::{ConnectedNode, HeldNode};
-use super::opened::Opened;
+use super::opened::OpenedConnection;
 use super::record::SessionRecord;
 use super::spoken::{Spoken, SpokenEnd};
 use crate::downstream::connection_guard::AddressPlace;
@@ -46,9 +46,9 @@ enum Passage {
 
 impl Passing {
     /// The session of a connection at its node.
-    pub(super) fn new(opened: Opened, node: ConnectedNode, record: Box<SessionRecord>) -> Passing {
+    pub(super) fn new(opened: OpenedConnection, node: ConnectedNode, record: Box<SessionRecord>) -> Passing {
         let ConnectedNode { stream, held, first_bytes, idle_timeout_ms, session_timeout_ms } = node;
-        let Opened { stream: client, timer, place, identity, .. } = opened;
+        let OpenedConnection { stream: client, timer, place, identity, .. } = opened;
         if session_timeout_ms > 0 {
             timer.deadline.set_cap(timer.context.local.now_ms().saturating_add(session_timeout_ms));
         }

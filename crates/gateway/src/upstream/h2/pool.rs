@@ -8,7 +8,7 @@ use stdx::hash::FastMap;
 
 use super::link::H2Link;
 use super::pending::PendingConnect;
-use super::stream::H2Stream;
+use super::stream::UpstreamH2Stream;
 use crate::upstream::opening::WantedStream;
 use exchange::failure::ExchangeFailure;
 use net::endpoint::Endpoint;
@@ -48,7 +48,7 @@ impl SharedPool {
 
 /// A stream for a WebSocket, or what is known of an endpoint without one.
 pub(crate) enum TunnelLend {
-    Stream(H2Stream),
+    Stream(UpstreamH2Stream),
     /// The SETTINGS of this connection have not arrived.
     Unsettled(Rc<H2Link>),
     /// The endpoint takes no extended CONNECT.
@@ -74,10 +74,10 @@ impl SharedPools {
         endpoint_id: u64,
         server_name: Option<&str>,
         was_refused: bool,
-    ) -> Option<H2Stream> {
+    ) -> Option<UpstreamH2Stream> {
         let pool = self.endpoints.get_mut(&endpoint_id)?;
         let link = pool.links.iter().find(|link| link.is_for(server_name) && link.can_take(was_refused))?;
-        Some(H2Stream::new(link))
+        Some(UpstreamH2Stream::new(link))
     }
 
     /// A stream that can become a tunnel, if it can be had without opening a connection.
@@ -90,7 +90,7 @@ impl SharedPools {
         for link in pool.links.iter().filter(|link| link.is_for(wanted.server_name) && !link.has_ended()) {
             match link.takes_tunnels() {
                 Some(true) if link.can_take(wanted.is_repeated) => {
-                    return TunnelLend::Stream(H2Stream::new(link));
+                    return TunnelLend::Stream(UpstreamH2Stream::new(link));
                 }
                 Some(true) => {}
                 Some(false) => return TunnelLend::Refused,

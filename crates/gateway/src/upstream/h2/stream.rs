@@ -17,7 +17,7 @@ use exchange::failure::{Cause, ExchangeFailure, Sent};
 use exchange::grpc::MessageMeter;
 
 /// See the module.
-pub(crate) struct H2Stream {
+pub(crate) struct UpstreamH2Stream {
     link: Rc<H2Link>,
     /// The stream in the engine, once its request was started.
     key: Option<StreamKey>,
@@ -48,11 +48,11 @@ pub(crate) struct H2Stream {
     too_large: Option<u32>,
 }
 
-impl H2Stream {
+impl UpstreamH2Stream {
     /// A stream on `link`, which can take one.
-    pub(super) fn new(link: &Rc<H2Link>) -> H2Stream {
+    pub(super) fn new(link: &Rc<H2Link>) -> UpstreamH2Stream {
         link.begin_stream();
-        H2Stream {
+        UpstreamH2Stream {
             link: link.clone(),
             key: None,
             unstarted: None,
@@ -135,7 +135,7 @@ impl H2Stream {
     }
 }
 
-impl Drop for H2Stream {
+impl Drop for UpstreamH2Stream {
     /// Ends the stream: one that is not complete is reset with CANCEL.
     fn drop(&mut self) {
         self.rest_piece();
@@ -143,7 +143,7 @@ impl Drop for H2Stream {
     }
 }
 
-impl UpstreamStream for H2Stream {
+impl UpstreamStream for UpstreamH2Stream {
     fn start_request(&mut self, exchange: &Exchange, length: BodyLength) {
         self.asked_head = exchange.request.method == Method::Head;
         self.is_tunnel = exchange.decision.is_upgrade;

@@ -6,23 +6,23 @@ use std::task::{Context, Poll, ready};
 
 use stdx::pooled::PooledBox;
 
-use super::stream::H2Stream;
+use super::stream::UpstreamH2Stream;
 use crate::body::{BodyEvent, Capacity, UpstreamStream};
 use crate::tunnel::TunnelEnd;
 
 /// See the module. A stream that has not ended both ways is reset when this is dropped.
-pub(crate) struct StreamEnd {
-    stream: PooledBox<H2Stream>,
+pub(crate) struct UpstreamStreamEnd {
+    stream: PooledBox<UpstreamH2Stream>,
 }
 
-impl StreamEnd {
+impl UpstreamStreamEnd {
     /// The end of a tunnel that the response on `stream` has opened.
-    pub(crate) fn new(stream: PooledBox<H2Stream>) -> StreamEnd {
-        StreamEnd { stream }
+    pub(crate) fn new(stream: PooledBox<UpstreamH2Stream>) -> UpstreamStreamEnd {
+        UpstreamStreamEnd { stream }
     }
 }
 
-impl TunnelEnd for StreamEnd {
+impl TunnelEnd for UpstreamStreamEnd {
     fn held(&self) -> &[u8] {
         self.stream.held()
     }

@@ -22,7 +22,7 @@ pub(in super::super) struct DiskFile {
     /// Where the body begins.
     pub(super) body_offset: u64,
     pub(super) length: u64,
-    open: Mutex<Option<Opened>>,
+    open: Mutex<Option<OpenBodyFile>>,
     /// Whether it was read since the last look.
     was_used: AtomicBool,
 }
@@ -30,7 +30,7 @@ pub(in super::super) struct DiskFile {
 /// An open file, and its body where that is short and was asked for: a hit then reads no file. Files that are open at the same
 /// time have a limit, and so have these bodies.
 #[derive(Clone)]
-pub(in super::super) struct Opened {
+pub(in super::super) struct OpenBodyFile {
     pub(in super::super) file: Arc<File>,
     pub(in super::super) body: Option<Bytes>,
 }
@@ -52,7 +52,7 @@ impl DiskFile {
     }
 
     /// The open file; none if it has to be opened first.
-    pub(in super::super) fn opened(&self) -> Option<Opened> {
+    pub(in super::super) fn opened(&self) -> Option<OpenBodyFile> {
         let open = self.open.lock().clone();
         if open.is_some() && !self.was_used.load(Ordering::Relaxed) {
             self.was_used.store(true, Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl DiskFile {
 
     /// Keeps `file` open.
     pub(super) fn keep_open(self: &Arc<Self>, file: Arc<File>) {
-        *self.open.lock() = Some(Opened { file, body: None });
+        *self.open.lock() = Some(OpenBodyFile { file, body: None });
         self.store.note_open(self);
     }
 
