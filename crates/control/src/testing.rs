@@ -14,7 +14,7 @@ use model::control_endpoint::{ControlAnswer, ControlEndpoint};
 use model::extension::{ExtensionLoader, LoadedVersion};
 use model::report::{
     Breakdown, CertificateReport, CertificateState, Certificates, ListenerReport, Listening, LogLevel,
-    MetricsText, NodeHealth, NodeReport, NodeTransition, Rate, Readiness, Top, Traffic, TrafficRow,
+    MetricsText, NodeHealth, NodeReport, NodeTransition, TrafficRate, Readiness, Top, Traffic, TrafficRow,
     UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::{Applied, Catalog, ConfigFault, ObjectKind, PluginInfo};
@@ -327,16 +327,16 @@ pub(crate) fn embedded(store: Store) -> Box<dyn Source> {
 }
 
 /// Traffic that a test wrote.
-pub(crate) struct Measured(Vec<(Breakdown, Rate)>);
+pub(crate) struct Measured(Vec<(Breakdown, TrafficRate)>);
 
 impl Traffic for Measured {
-    fn rates(&self, by: Breakdown) -> Arc<[Rate]> {
+    fn rates(&self, by: Breakdown) -> Arc<[TrafficRate]> {
         self.0.iter().filter(|(of, _)| *of == by).map(|(_, rate)| rate.clone()).collect()
     }
 
     /// Endpoints are of the upstream `checked`, and of another one with ten times the traffic.
     fn top(&self, by: Breakdown, _: u64, _: usize) -> Top {
-        let row = |rate: &Rate, upstream: &str, times: f64| TrafficRow {
+        let row = |rate: &TrafficRate, upstream: &str, times: f64| TrafficRow {
             id: Arc::clone(&rate.id),
             upstream: Some(upstream.into()),
             requests: rate.requests * times,
@@ -468,7 +468,7 @@ impl Rig {
     }
 
     /// Measures this traffic from now on, where the Admin API asks for it.
-    pub(crate) fn measure(&mut self, rates: Vec<(Breakdown, Rate)>) {
+    pub(crate) fn measure(&mut self, rates: Vec<(Breakdown, TrafficRate)>) {
         let mut parts = admin_parts(&self.view, &self.reconcile, &self.clock, &[], &catalog());
         parts.reports.traffic = Some(Arc::new(Measured(rates)));
         self.admin = Admin::new(parts);

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 
 use crew::Crew;
 use life::Seed;
-use watch::Watch;
+use watch::StallWatch;
 
 use crate::command::{CLOSE_GRACE_MS, Closing, WorkerCommand, EndpointCall, Handle, AcceptQueuePolicy};
 use crate::observe::access_log::AccessLog;
@@ -430,7 +430,7 @@ fn bury_and_watch(
     dead: Receiver<Arc<Runtime>>,
     stands_most_ms: u64,
 ) -> io::Result<()> {
-    let mut watch = Watch::new(crew.handles().to_vec(), now_ms(), stands_most_ms);
+    let mut watch = StallWatch::new(crew.handles().to_vec(), now_ms(), stands_most_ms);
     // Weak, because the crew holds the other end of the channel, which tells the end of the engine.
     let crew = Arc::downgrade(crew);
     let run = move || {

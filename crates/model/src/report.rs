@@ -16,7 +16,7 @@ use crate::loaded_endpoint::LoadedEndpoint;
 use crate::snapshot::Applied;
 
 pub use tap::{RequestRecord, SPANS_MAX, TimelineSpan, SpanGroup, Tap, TapCounts};
-pub use traffic::{Breakdown, Figures, Rate, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint, TrafficRow};
+pub use traffic::{Breakdown, Figures, TrafficRate, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint, TrafficRow};
 pub use upstream_nodes::{
     NodeProtection, NodeReport, NodeTransition, UnusableNodes, UpstreamNodes, UpstreamProtection,
     UpstreamReport,

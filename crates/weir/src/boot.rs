@@ -74,7 +74,7 @@ use upgrade::{Executable, Predecessor};
 /// A failed start: faulty settings, an address in use, an unreadable store, a faulty file with `strict`.
 pub(crate) fn run(source: SettingsSource) -> anyhow::Result<ExitCode> {
     upgrade::stand_if_asked();
-    let watch = signals::Watch::start()?;
+    let watch = signals::SignalWatch::start()?;
     let executable = Executable::of_this_process();
     let predecessor = Predecessor::meet()?;
     let node = ServingInstance::start(source, executable.ok(), predecessor.as_ref()).inspect_err(|error| {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::report::{Breakdown, Rate, Traffic};
+use model::report::{Breakdown, TrafficRate, Traffic};
 use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
@@ -69,8 +69,8 @@ impl EndpointRates {
     }
 }
 
-impl From<&Rate> for Figures {
-    fn from(rate: &Rate) -> Figures {
+impl From<&TrafficRate> for Figures {
+    fn from(rate: &TrafficRate) -> Figures {
         let p5xx = (rate.requests > 0.0).then_some(rate.server_errors);
         Figures { rps: rate.requests, p5xx, p99_us: rate.p99_us }
     }
@@ -95,11 +95,11 @@ impl Rates {
     }
 }
 
-fn direct(rates: &[Rate]) -> HashMap<Arc<str>, Figures> {
+fn direct(rates: &[TrafficRate]) -> HashMap<Arc<str>, Figures> {
     rates.iter().map(|rate| (Arc::clone(&rate.id), rate.into())).collect()
 }
 
-fn sums(rates: &[Rate], view: &View, kind: ObjectKind) -> HashMap<Arc<str>, Figures> {
+fn sums(rates: &[TrafficRate], view: &View, kind: ObjectKind) -> HashMap<Arc<str>, Figures> {
     let mut sums: HashMap<Arc<str>, (f64, f64)> = HashMap::new();
     for rate in rates {
         let key = ObjectKey { kind: ObjectKind::Route, id: Arc::clone(&rate.id) };

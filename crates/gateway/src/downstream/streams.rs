@@ -16,14 +16,14 @@ pub(crate) type StreamFuture = Pin<PooledBox<dyn Future<Output = ()>>>;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Streams {
-    slots: Vec<Slot>,
+    slots: Vec<ExchangeSlot>,
     /// Slots that asked for a poll and have not had it.
     ready: Vec<u32>,
     list: Arc<ReadyList>,
     in_flight: usize,
 }
 
-struct Slot {
+struct ExchangeSlot {
     future: Option<StreamFuture>,
     mark: Arc<SlotWaker>,
     waker: Waker,
@@ -47,7 +47,7 @@ impl Streams {
     pub(crate) fn begin(&mut self, slot: usize, future: StreamFuture) {
         while self.slots.len() <= slot {
             let mark = SlotWaker::new(&self.list, self.slots.len() as u32);
-            self.slots.push(Slot { future: None, waker: mark.clone().into(), mark });
+            self.slots.push(ExchangeSlot { future: None, waker: mark.clone().into(), mark });
         }
         let place = &mut self.slots[slot];
         debug_assert!(place.future.is_none(), "two streams in one slot");

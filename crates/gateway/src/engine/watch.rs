@@ -19,7 +19,7 @@ const STALLED_AFTER_MS: u64 = 1_000;
 const LATE_AFTER_MS: u64 = PERIOD_MS * 2;
 
 /// The state at the last check.
-pub(super) struct Watch {
+pub(super) struct StallWatch {
     workers: Vec<Handle>,
     stalls: Vec<Option<Stall>>,
     looked_ms: u64,
@@ -44,12 +44,12 @@ struct Stall {
     request: String,
 }
 
-impl Watch {
+impl StallWatch {
     /// A watch of `workers` that begins at `now_ms` of the monotonic clock. A worker may stand for
     /// `stands_most_ms`; 0 is without limit.
-    pub(super) fn new(workers: Vec<Handle>, now_ms: u64, stands_most_ms: u64) -> Watch {
+    pub(super) fn new(workers: Vec<Handle>, now_ms: u64, stands_most_ms: u64) -> StallWatch {
         let stalls = vec![None; workers.len()];
-        Watch { workers, stalls, looked_ms: now_ms, stands_most_ms }
+        StallWatch { workers, stalls, looked_ms: now_ms, stands_most_ms }
     }
 
     /// Checks all workers, and tells those that have stood for too long; `runtime` names the routes.
@@ -133,13 +133,13 @@ fn request_of(status: &WorkerStatus, runtime: &Runtime) -> String {
 mod tests {
     use super::*;
 
-    fn watched(now_ms: u64) -> (Watch, Vec<Handle>) {
+    fn watched(now_ms: u64) -> (StallWatch, Vec<Handle>) {
         let workers: Vec<Handle> = (0..2).map(|_| crate::command::channel().0).collect();
         for worker in &workers {
             worker.status.configured.store(true, Ordering::Release);
             beat(worker, now_ms);
         }
-        (Watch::new(workers.clone(), now_ms, 0), workers)
+        (StallWatch::new(workers.clone(), now_ms, 0), workers)
     }
 
     fn beat(worker: &Handle, now_ms: u64) {

@@ -12,7 +12,7 @@ use super::destination;
 use crate::runtime::Runtime;
 use crate::runtime::StreamRoute;
 use crate::runtime::stream_route::{StreamQuery, StreamTarget};
-use crate::runtime::stream_table::Asks;
+use crate::runtime::stream_table::SniffNeeds;
 
 /// Stream routes that a record lists at most; `considered_total` is the number of all.
 const CONSIDERED_MAX: usize = 100;
@@ -75,7 +75,7 @@ pub fn explain_session(runtime: &Runtime, session: &ExplainSession) -> Result<Va
 }
 
 /// The first bytes that a session waits for before it has a route.
-fn awaited(asks: Asks) -> Vec<&'static str> {
+fn awaited(asks: SniffNeeds) -> Vec<&'static str> {
     let hello = asks.hello.then_some("client_hello");
     hello.into_iter().chain(asks.protocols.protocols().map(FirstProtocol::as_str)).collect()
 }

@@ -21,7 +21,7 @@ pub(crate) enum BodyReader {
 
 /// The content of the buffer, according to the framing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum BodyReadStep {
     /// The first bytes of the buffer, this many and at least one, are body.
     Data(usize),
     /// More has to be read.
@@ -32,25 +32,25 @@ pub(crate) enum Next {
 
 impl BodyReader {
     /// Drops framing bytes from the front of `buffer` and reports what follows.
-    pub(crate) fn next(&mut self, buffer: &mut Buffer) -> Result<Next, ChunkError> {
+    pub(crate) fn next(&mut self, buffer: &mut Buffer) -> Result<BodyReadStep, ChunkError> {
         match self {
-            BodyReader::Done | BodyReader::Length(0) => Ok(Next::End),
+            BodyReader::Done | BodyReader::Length(0) => Ok(BodyReadStep::End),
             BodyReader::Length(left) => Ok(match buffer.filled().len() {
-                0 => Next::More,
+                0 => BodyReadStep::More,
                 // A body longer than the address space still has pieces that fit.
-                held => Next::Data(usize::try_from(*left).unwrap_or(usize::MAX).min(held)),
+                held => BodyReadStep::Data(usize::try_from(*left).unwrap_or(usize::MAX).min(held)),
             }),
             BodyReader::UntilClose => Ok(match buffer.filled().len() {
-                0 => Next::More,
-                held => Next::Data(held),
+                0 => BodyReadStep::More,
+                held => BodyReadStep::Data(held),
             }),
             BodyReader::Chunked(decoder) => {
                 let step = decoder.decode(buffer.filled())?;
                 buffer.consume(step.consumed);
                 Ok(match step.piece {
-                    Piece::Data(count) => Next::Data(count),
-                    Piece::More => Next::More,
-                    Piece::End => Next::End,
+                    Piece::Data(count) => BodyReadStep::Data(count),
+                    Piece::More => BodyReadStep::More,
+                    Piece::End => BodyReadStep::End,
                 })
             }
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use model::report::{RequestRecord, TapCounts};
 use parking_lot::Mutex;
 
-use budget::{EventBudget, Rate};
+use budget::{EventBudget, EventRate};
 use exchange::Exchange;
 use exchange::failure::Blame;
 
@@ -22,9 +22,9 @@ const RECORDS_MAX: usize = 256;
 const FAILURES_MAX: usize = 64;
 /// Requests that are timed: 2,000 a second, spread over the second, because a timed request reads the clock twice for
 /// each plugin.
-const TIMED: Rate = Rate { events: 200, window_ns: 100_000_000 };
+const TIMED: EventRate = EventRate { events: 200, window_ns: 100_000_000 };
 /// Failures that are recorded a second, so that a storm of failures costs no more than a few log lines.
-const KEPT: Rate = Rate { events: 20, window_ns: 1_000_000_000 };
+const KEPT: EventRate = EventRate { events: 20, window_ns: 1_000_000_000 };
 
 /// No reader.
 const OFF: u8 = 0;

@@ -51,14 +51,14 @@ struct LogTasks(Cell<usize>);
 impl LogTasks {
     async fn run(self: Rc<Self>, task: LogTask) {
         /// Counts a task while it runs; a panic ends the count as well.
-        struct Counted(Rc<LogTasks>);
-        impl Drop for Counted {
+        struct LogTaskGuard(Rc<LogTasks>);
+        impl Drop for LogTaskGuard {
             fn drop(&mut self) {
                 self.0.0.set(self.0.0.get() - 1);
             }
         }
         self.0.set(self.0.get() + 1);
-        let _counted = Counted(self);
+        let _counted = LogTaskGuard(self);
         tokio::select! {
             () = task => {}
             () = env::sleep_ms(LOG_TASK_MS) => {}

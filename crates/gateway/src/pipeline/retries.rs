@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::active_attempt::FailedAttempt;
 use super::journey::Journey;
-use super::retry::{self, Next, RetryInput};
+use super::retry::{self, RetryDecision, RetryInput};
 use super::run::PipelineRun;
 use super::upload::Upload;
 use crate::body::{AttemptProgress, DownstreamStream};
@@ -165,16 +165,16 @@ impl Retries {
         let report = self.report(upstream, exchange, reason, progress, body_is_whole);
         let next = retry::after(&failure, report);
         // An endpoint may close an idle connection at any time, so only the retry shows whether it is healthy.
-        if next != Next::SameNode {
+        if next != RetryDecision::SameNode {
             warn(&failure);
         }
         match next {
-            Next::GiveUp => return Err(failure),
-            Next::SameNode => {
+            RetryDecision::GiveUp => return Err(failure),
+            RetryDecision::SameNode => {
                 self.repeated = true;
                 self.repeat = Some(selected);
             }
-            Next::OtherNode => match &upstream.retry {
+            RetryDecision::OtherNode => match &upstream.retry {
                 Some(policy) => {
                     let wait_ms = self.grant(policy, run, upstream, exchange);
                     let Some(wait_ms) = wait_ms else { return Err(self.last_word(failure, run, upstream)) };

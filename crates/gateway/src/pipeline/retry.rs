@@ -25,7 +25,7 @@ pub(super) struct RetryInput {
 
 /// The action after a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum RetryDecision {
     /// Retry the same endpoint on a fresh connection: the old one had been closed in the meantime.
     SameNode,
     /// Retry another endpoint, if the upstream's limits allow it.
@@ -35,7 +35,7 @@ pub(super) enum Next {
 }
 
 /// Decides what follows a failed attempt.
-pub(super) fn after(failure: &ExchangeFailure, report: RetryInput) -> Next {
+pub(super) fn after(failure: &ExchangeFailure, report: RetryInput) -> RetryDecision {
     let repeatable = match report.sent {
         Sent::Nothing => report.body_is_whole,
         // Work without a response may have been done, so only an idempotent request is retried.
@@ -43,14 +43,14 @@ pub(super) fn after(failure: &ExchangeFailure, report: RetryInput) -> Next {
         Sent::Answered => report.is_invalid_head && report.body_is_whole && report.is_repeatable,
     };
     if !repeatable || failure.cause.blame() != Blame::Upstream {
-        return Next::GiveUp;
+        return RetryDecision::GiveUp;
     }
     // Not for the policy to decide: an endpoint may close an idle connection at any time.
     let broke = matches!(failure.cause, Cause::SendFailed | Cause::NoResponse);
     if report.reused && broke && !report.repeated {
-        return Next::SameNode;
+        return RetryDecision::SameNode;
     }
-    if report.is_wanted { Next::OtherNode } else { Next::GiveUp }
+    if report.is_wanted { RetryDecision::OtherNode } else { RetryDecision::GiveUp }
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn retry_never_does_work_twice() {
         use Cause::{BadResponse, ConnectFailed, NoResponse, ReadTimeout, SendFailed};
-        use Next::{GiveUp, OtherNode, SameNode};
+        use RetryDecision::{GiveUp, OtherNode, SameNode};
         use Sent::{Answered, Nothing, Unanswered};
         #[rustfmt::skip]
         let cases = [
@@ -100,14 +100,14 @@ mod tests {
     fn policy_narrows_failures_and_adds_malformed_heads() {
         let broken = ExchangeFailure::new(Cause::NoResponse, "");
         let unwanted = RetryInput { sent: Sent::Unanswered, is_wanted: false, ..SAFE };
-        assert_eq!(after(&broken, unwanted), Next::GiveUp, "not among the conditions");
+        assert_eq!(after(&broken, unwanted), RetryDecision::GiveUp, "not among the conditions");
         let stale = RetryInput { reused: true, ..unwanted };
-        assert_eq!(after(&broken, stale), Next::SameNode, "a stale connection is replaced by any policy");
-        assert_eq!(after(&broken, RetryInput { repeated: true, ..stale }), Next::GiveUp);
+        assert_eq!(after(&broken, stale), RetryDecision::SameNode, "a stale connection is replaced by any policy");
+        assert_eq!(after(&broken, RetryInput { repeated: true, ..stale }), RetryDecision::GiveUp);
         let malformed = ExchangeFailure::new(Cause::BadResponse, "");
         let wanted = RetryInput { sent: Sent::Answered, is_invalid_head: true, ..SAFE };
-        assert_eq!(after(&malformed, wanted), Next::OtherNode);
-        assert_eq!(after(&malformed, RetryInput { is_repeatable: false, ..wanted }), Next::GiveUp);
-        assert_eq!(after(&malformed, RetryInput { body_is_whole: false, ..wanted }), Next::GiveUp);
+        assert_eq!(after(&malformed, wanted), RetryDecision::OtherNode);
+        assert_eq!(after(&malformed, RetryInput { is_repeatable: false, ..wanted }), RetryDecision::GiveUp);
+        assert_eq!(after(&malformed, RetryInput { body_is_whole: false, ..wanted }), RetryDecision::GiveUp);
     }
 }

@@ -14,34 +14,34 @@ use super::stream_route::{NamePattern, StreamQuery, StreamRoute};
 
 /// Bytes that have to be read of a client before its route can be found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asks {
+pub struct SniffNeeds {
     /// The ClientHello of TLS.
     pub hello: bool,
     /// The first bytes, as far as they may show one of these protocols.
     pub protocols: ProtocolSet,
 }
 
-impl Asks {
+impl SniffNeeds {
     /// Whether nothing has to be read.
     pub fn is_none(self) -> bool {
         !self.hello && self.protocols.is_empty()
     }
 
-    fn with(self, other: Asks) -> Asks {
-        Asks { hello: self.hello || other.hello, protocols: self.protocols.and(other.protocols) }
+    fn with(self, other: SniffNeeds) -> SniffNeeds {
+        SniffNeeds { hello: self.hello || other.hello, protocols: self.protocols.and(other.protocols) }
     }
 
     /// The part that bytes of a client can answer: TLS that ends here has had its ClientHello before.
-    fn over(self, transport: StreamTransport) -> Asks {
-        Asks { hello: self.hello && transport == StreamTransport::Tcp, ..self }
+    fn over(self, transport: StreamTransport) -> SniffNeeds {
+        SniffNeeds { hello: self.hello && transport == StreamTransport::Tcp, ..self }
     }
 }
 
 impl StreamRoute {
-    fn asks(&self) -> Asks {
+    fn asks(&self) -> SniffNeeds {
         let matching = &self.matching;
         let protocols = matching.sniff.map_or(ProtocolSet::default(), |one| ProtocolSet::default().with(one));
-        Asks { hello: matching.name.is_some() || !matching.alpn.is_empty(), protocols }
+        SniffNeeds { hello: matching.name.is_some() || !matching.alpn.is_empty(), protocols }
     }
 
     /// Whether it asks for first bytes at each port.
@@ -72,7 +72,7 @@ pub struct StreamTable {
     /// The routes without name and port.
     rest: Vec<u32>,
     /// Bytes that any of the routes asks for.
-    most: Asks,
+    most: SniffNeeds,
     /// Whether a route asks for first bytes at each port.
     asks_everywhere: bool,
 }
@@ -104,8 +104,8 @@ impl StreamTable {
     }
 
     /// Tells what has to be read of a client with the addresses of `query`.
-    pub fn asks(&self, query: &StreamQuery<'_>) -> Asks {
-        let mut asks = Asks::default();
+    pub fn asks(&self, query: &StreamQuery<'_>) -> SniffNeeds {
+        let mut asks = SniffNeeds::default();
         if self.most.is_none() {
             return asks;
         }

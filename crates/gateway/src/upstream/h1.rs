@@ -15,7 +15,7 @@ use super::counted::CountedTransport;
 use crate::body::{AttemptProgress, BodyEvent, BodyLength, Capacity, PollCapacity, UpstreamStream};
 use crate::h1::encode;
 use crate::h1::peek_reader::PeekReader;
-use crate::h1::reader::{BodyReader, Next};
+use crate::h1::reader::{BodyReader, BodyReadStep};
 use crate::h1::writer::{Framing, H1Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
@@ -279,11 +279,11 @@ impl UpstreamStream for UpstreamH1Stream {
     ) -> Poll<BodyEvent<'a>> {
         loop {
             match self.reader.next(&mut self.input.buffer) {
-                Ok(Next::Data(count)) => {
+                Ok(BodyReadStep::Data(count)) => {
                     return Poll::Ready(BodyEvent::Data(&self.input.buffer.filled()[..count]));
                 }
-                Ok(Next::End) => return Poll::Ready(BodyEvent::End(self.reader.trailers())),
-                Ok(Next::More) => {}
+                Ok(BodyReadStep::End) => return Poll::Ready(BodyEvent::End(self.reader.trailers())),
+                Ok(BodyReadStep::More) => {}
                 Err(error) => {
                     return Poll::Ready(BodyEvent::Reset(self.failure(Cause::BodyCut, error.reason())));
                 }

@@ -32,7 +32,7 @@ pub(super) enum ForwardFault {
 
 /// The connections that can be used again after an exchange.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct ConnectionReuse {
     pub(super) keep_client: bool,
     pub(super) keep_upstream: bool,
 }
@@ -87,7 +87,7 @@ impl Exchange {
         client: &mut BufferedSource,
         to_client: &mut LinkWriter,
         upstream: &mut UpstreamLink,
-    ) -> Result<Ending, ForwardFault> {
+    ) -> Result<ConnectionReuse, ForwardFault> {
         let mut body = BodyProgress::of_request(self.request_wire.framing);
         let head = self.request_head(client, &mut body)?;
         let UpstreamLink { source: origin, writer: to_origin, .. } = upstream;
@@ -114,7 +114,7 @@ impl Exchange {
             }
         };
         let keep_upstream = is_sent && self.response_wire.keep_alive && origin.is_quiet();
-        Ok(Ending { keep_client: keep_client && is_sent, keep_upstream })
+        Ok(ConnectionReuse { keep_client: keep_client && is_sent, keep_upstream })
     }
 
     /// The request's head for the origin, with the part of the body that has arrived already.

@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 
 use super::buffers::{Buffer, Buffers};
-use super::exchange::{Ending, Exchange, ForwardFault};
+use super::exchange::{ConnectionReuse, Exchange, ForwardFault};
 use super::link::{LinkReader, LinkWriter};
 use super::loops::{Loops, LoopLocation};
 
@@ -75,7 +75,7 @@ pub(super) async fn serve((reader, mut writer): (LinkReader, LinkWriter), client
             return refuse(writer, ForwardFault::Origin, loops.settings.buffers).await;
         };
         match exchange.run(&mut source, &mut writer, &mut upstream).await {
-            Ok(Ending { keep_client, keep_upstream }) => {
+            Ok(ConnectionReuse { keep_client, keep_upstream }) => {
                 if keep_upstream {
                     loops.keep(me, upstream);
                 }

@@ -12,7 +12,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::expect::{BodyComparison, Measure, ComparisonResult};
-use super::reading::Reading;
+use super::reading::ResponseParser;
 use super::socket;
 use super::tally::{FailureKind, Tally};
 use super::target::LoadTarget;
@@ -63,7 +63,7 @@ pub(super) struct LoadConnection {
     served: u64,
     /// Bytes of the current message that were sent.
     sent: usize,
-    reading: Reading,
+    reading: ResponseParser,
     comparison: BodyComparison,
     frames: Echo,
     /// The part of a handshake's response that has arrived.
@@ -117,7 +117,7 @@ impl LoadConnection {
             due_ns: None,
             served: 0,
             sent: 0,
-            reading: Reading::default(),
+            reading: ResponseParser::default(),
             comparison: BodyComparison::default(),
             frames: Echo::default(),
             came: Vec::new(),

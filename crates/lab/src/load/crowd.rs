@@ -16,7 +16,7 @@ use socket2::SockRef;
 
 use super::connection::{LoadJob, nanoseconds};
 use super::expect::{BodyComparison, ComparisonResult};
-use super::reading::Reading;
+use super::reading::ResponseParser;
 use super::schedule::Schedule;
 use super::tally::{FailureKind, RunFacts, Tally};
 use super::{LoadPlan, race::cpu_time, socket};
@@ -75,7 +75,7 @@ struct CrowdClient {
     since_ns: u64,
     /// Bytes sent of `quick` and `slow` together.
     sent: usize,
-    reading: Reading,
+    reading: ResponseParser,
     comparison: BodyComparison,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Crowd<'a> {
             stage: CrowdStage::New,
             since_ns: 0,
             sent: 0,
-            reading: Reading::default(),
+            reading: ResponseParser::default(),
             comparison: BodyComparison::default(),
         };
         let turns = habit.every().map(|every| {

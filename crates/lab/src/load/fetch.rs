@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use peer::Fault;
 
-use super::reading::Reading;
+use super::reading::ResponseParser;
 use super::target::LoadTarget;
 
 /// Sends one request; returns status and body. Fails if no complete response arrives in time.
@@ -23,7 +23,7 @@ pub fn fetch(target: &LoadTarget, timeout: Duration) -> anyhow::Result<(u16, Vec
     let LoadTarget { host, path, .. } = target;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).with_context(|| format!("{address} does not take a request"))?;
-    let (mut reading, mut body, mut buffer) = (Reading::default(), Vec::new(), vec![0; BUFFER_BYTES]);
+    let (mut reading, mut body, mut buffer) = (ResponseParser::default(), Vec::new(), vec![0; BUFFER_BYTES]);
     while !reading.is_whole() {
         let bytes = stream.read(&mut buffer).with_context(|| format!("{address} does not answer"))?;
         if bytes == 0 {

@@ -7,7 +7,7 @@ use peer::head::{self, StatusLine};
 
 /// The state of parsing one response, reused by [`begin`](Reading::begin) with its memory.
 #[derive(Debug, Default)]
-pub(super) struct Reading {
+pub(super) struct ResponseParser {
     /// The rest of the body; `None` until the head is complete.
     body: Option<Body>,
     /// The bytes of a head that was cut; empty while heads arrive complete.
@@ -26,7 +26,7 @@ struct FinalHead {
     body: Body,
 }
 
-impl Reading {
+impl ResponseParser {
     /// Forgets the last answer.
     pub(super) fn begin(&mut self) {
         self.body = None;

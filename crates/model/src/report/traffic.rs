@@ -6,7 +6,7 @@ use std::sync::Arc;
 pub trait Traffic: Send + Sync {
     /// The rates of the last minute, the busiest first. The gateway keeps the answer for a second, so that asking often is
     /// cheap.
-    fn rates(&self, by: Breakdown) -> Arc<[Rate]>;
+    fn rates(&self, by: Breakdown) -> Arc<[TrafficRate]>;
 
     /// The figures of the last ten seconds; none in the first second of an instance, and where they are not measured.
     fn now(&self) -> Option<TrafficNow> {
@@ -41,7 +41,7 @@ pub enum Breakdown {
 
 /// The traffic of one route, consumer, endpoint or cause.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rate {
+pub struct TrafficRate {
     /// The route's identifier, the consumer's name, the address, or the name of the cause.
     pub id: Arc<str>,
     /// Requests a second.
@@ -56,9 +56,9 @@ pub struct Rate {
     pub bytes: f64,
 }
 
-impl Rate {
+impl TrafficRate {
     /// Adds the traffic of `other`. The percentile becomes the higher one, because that of both cannot be known.
-    pub fn join(&mut self, other: &Rate) {
+    pub fn join(&mut self, other: &TrafficRate) {
         let requests = self.requests + other.requests;
         let share = |own: f64, others: f64| {
             if requests > 0.0 { (own * self.requests + others * other.requests) / requests } else { 0.0 }
@@ -89,7 +89,7 @@ pub struct Top {
 /// The traffic of one route, consumer, endpoint of an upstream, or cause.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficRow {
-    /// See [`Rate::id`].
+    /// See [`TrafficRate::id`].
     pub id: Arc<str>,
     /// The upstream of an endpoint, as a path below the prefix (`/upstreams/1`); none for others.
     pub upstream: Option<Arc<str>>,
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn joined_rates_weigh_their_shares() {
-        let rate = |requests, server_errors, p99_us| Rate {
+        let rate = |requests, server_errors, p99_us| TrafficRate {
             id: "a".into(),
             requests,
             client_errors: 0.0,

@@ -16,7 +16,7 @@ use net::env;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::shared_windows::{Counted, SharedWindows};
+use super::shared_windows::{WindowCount, SharedWindows};
 use super::window::{Quota, Taken};
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::table::{KeyState, KeyTable, KeyStanding};
@@ -266,7 +266,7 @@ impl Delayed {
 }
 
 impl DelayedWindow {
-    fn take_over(&mut self, counted: Counted, sent: u64, number: u32, now_ms: u64) {
+    fn take_over(&mut self, counted: WindowCount, sent: u64, number: u32, now_ms: u64) {
         if self.number == number {
             self.used = counted.used;
             self.since = self.since.saturating_sub(sent);
@@ -344,7 +344,7 @@ mod tests {
         let (third, pending) = delayed.count(b"k", QUOTA, 200);
         assert_eq!((sent, third), (2, taken(true, 2, 9_800)));
         assert!(matches!(pending, Some((_, false))), "a known key is sent later");
-        let counted = Counted { used: 4, reset_ms: 5_000 };
+        let counted = WindowCount { used: 4, reset_ms: 5_000 };
         delayed.table.with_known(b"k", |window| window.take_over(counted, sent, number, 300));
         assert_eq!(delayed.count(b"k", QUOTA, 300).0, taken(false, 0, 5_000));
         assert_eq!(delayed.count(b"k", Quota { limit: 7, ..QUOTA }, 300).0, taken(true, 1, 5_000));
@@ -360,7 +360,7 @@ mod tests {
         let (first, pending) = delayed.count(b"k", QUOTA, 10_000);
         assert_eq!(first, taken(true, 4, 10_000));
         assert!(matches!(pending, Some((_, true))));
-        let late = Counted { used: 5, reset_ms: 1 };
+        let late = WindowCount { used: 5, reset_ms: 1 };
         delayed.table.with_known(b"k", |window| window.take_over(late, 5, 1, 10_000));
         assert_eq!(delayed.count(b"k", QUOTA, 10_001).0, taken(true, 3, 9_999));
     }

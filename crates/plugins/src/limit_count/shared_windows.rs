@@ -52,7 +52,7 @@ pub(super) struct SharedWindows {
 
 /// A count in Redis, and how long it stays in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct WindowCount {
     pub(super) used: u64,
     pub(super) reset_ms: u64,
 }
@@ -103,7 +103,7 @@ impl SharedWindows {
         key: &[u8],
         requests: u64,
         quota: Quota,
-    ) -> Result<Counted, RedisError> {
+    ) -> Result<WindowCount, RedisError> {
         match self.window_type {
             WindowType::Fixed => self.add_fixed(worker, key, requests, quota.window_ms).await,
             WindowType::Sliding => {
@@ -113,7 +113,7 @@ impl SharedWindows {
                 let counted = self.add_to(worker, &current, requests, kept_ms).await?;
                 let last = self.last(worker, &clock, key, quota).await?;
                 let used = counted.used.saturating_add(clock.weigh(last).ceil() as u64);
-                Ok(Counted { used, reset_ms: clock.left_ms })
+                Ok(WindowCount { used, reset_ms: clock.left_ms })
             }
         }
     }
@@ -124,7 +124,7 @@ impl SharedWindows {
         key: &[u8],
         requests: u64,
         window_ms: u64,
-    ) -> Result<Counted, RedisError> {
+    ) -> Result<WindowCount, RedisError> {
         let key = [self.family.as_bytes(), b":v1:", key].concat();
         self.add_to(worker, &key, requests, window_ms).await
     }
@@ -135,12 +135,12 @@ impl SharedWindows {
         key: &[u8],
         requests: u64,
         kept_ms: u64,
-    ) -> Result<Counted, RedisError> {
+    ) -> Result<WindowCount, RedisError> {
         let (kept, requests) = (kept_ms.to_string(), requests.to_string());
         let reply = self.redis.script(worker, &ADD, key, &[kept.as_bytes(), requests.as_bytes()]).await?;
         match reply.as_array().unwrap_or_default() {
             [used, left] => match (number(used), number(left)) {
-                (Some(used), Some(reset_ms)) => Ok(Counted { used, reset_ms }),
+                (Some(used), Some(reset_ms)) => Ok(WindowCount { used, reset_ms }),
                 _ => Err(RedisError::UNEXPECTED),
             },
             _ => Err(RedisError::UNEXPECTED),

@@ -30,7 +30,7 @@ const PARTS_MAX: u64 = 64;
 /// See the module.
 pub(crate) struct Zone {
     pub(super) name: Box<str>,
-    store: Cache<Arc<[u8]>, Slot, Weights>,
+    store: Cache<Arc<[u8]>, ZoneSlot, Weights>,
     flights: Arc<Flights>,
     pub(super) counters: CacheCounters,
     pub(super) background: BackgroundCounters,
@@ -44,7 +44,7 @@ pub(crate) struct Zone {
 }
 
 #[derive(Clone)]
-struct Slot {
+struct ZoneSlot {
     kind: ZoneSlotKind,
     weight: u64,
 }
@@ -60,8 +60,8 @@ enum ZoneSlotKind {
 #[derive(Clone)]
 struct Weights;
 
-impl Weighter<Arc<[u8]>, Slot> for Weights {
-    fn weight(&self, _key: &Arc<[u8]>, slot: &Slot) -> u64 {
+impl Weighter<Arc<[u8]>, ZoneSlot> for Weights {
+    fn weight(&self, _key: &Arc<[u8]>, slot: &ZoneSlot) -> u64 {
         slot.weight
     }
 }
@@ -110,7 +110,7 @@ impl Zone {
             ZoneSlotKind::Variants(variants) => {
                 let variant = variant_key(&variants, &signature(&variants.fields, request));
                 match self.store.get(&variant[..]) {
-                    Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => ZoneLookup::Entry(entry),
+                    Some(ZoneSlot { kind: ZoneSlotKind::Entry(entry), .. }) => ZoneLookup::Entry(entry),
                     _ => ZoneLookup::Nothing,
                 }
             }
@@ -120,10 +120,10 @@ impl Zone {
     /// The entry of `key` with this `signature` of these `fields`.
     pub(super) fn find_signed(&self, key: &[u8], fields: &[Box<str>], signature: &[u8]) -> ZoneLookup {
         match self.store.peek(key) {
-            Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => ZoneLookup::Entry(entry),
-            Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) if &*variants.fields == fields => {
+            Some(ZoneSlot { kind: ZoneSlotKind::Entry(entry), .. }) => ZoneLookup::Entry(entry),
+            Some(ZoneSlot { kind: ZoneSlotKind::Variants(variants), .. }) if &*variants.fields == fields => {
                 match self.store.peek(&variant_key(&variants, signature)[..]) {
-                    Some(Slot { kind: ZoneSlotKind::Entry(entry), .. }) => ZoneLookup::Entry(entry),
+                    Some(ZoneSlot { kind: ZoneSlotKind::Entry(entry), .. }) => ZoneLookup::Entry(entry),
                     _ => ZoneLookup::Nothing,
                 }
             }
@@ -138,7 +138,7 @@ impl Zone {
             return self.put(key.clone(), ZoneSlotKind::Entry(entry));
         }
         let variants = match self.store.peek(key) {
-            Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) if &*variants.fields == fields => variants,
+            Some(ZoneSlot { kind: ZoneSlotKind::Variants(variants), .. }) if &*variants.fields == fields => variants,
             _ => {
                 self.forget_variants(key);
                 let variants = Arc::new(Variants::new(fields.into()));
@@ -161,7 +161,7 @@ impl Zone {
 
     /// Notes that the response for `key` could not be stored this time: what there is of the key stays.
     pub(super) fn pass_unless_stored(&self, key: &Arc<[u8]>) {
-        if !matches!(self.store.peek(key), Some(Slot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. })) {
+        if !matches!(self.store.peek(key), Some(ZoneSlot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. })) {
             self.put(key.clone(), ZoneSlotKind::Passes(env::wall_clock().as_secs() + PASS_S));
         }
     }
@@ -175,11 +175,11 @@ impl Zone {
     pub(super) fn purge(&self, key: &[u8]) -> bool {
         self.flights.purge(key);
         self.forget_variants(key);
-        matches!(self.store.remove(key), Some((_, Slot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. })))
+        matches!(self.store.remove(key), Some((_, ZoneSlot { kind: ZoneSlotKind::Entry(_) | ZoneSlotKind::Variants(_), .. })))
     }
 
     fn forget_variants(&self, key: &[u8]) {
-        if let Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) = self.store.peek(key) {
+        if let Some(ZoneSlot { kind: ZoneSlotKind::Variants(variants), .. }) = self.store.peek(key) {
             for variant in variants.take_keys() {
                 self.store.remove(&variant[..]);
             }
@@ -199,13 +199,13 @@ impl Zone {
             }
             ZoneSlotKind::Variants(_) | ZoneSlotKind::Passes(_) => memory.saturating_mul(self.disk_per_memory),
         };
-        self.store.insert(key, Slot { kind, weight });
+        self.store.insert(key, ZoneSlot { kind, weight });
     }
 
     /// Takes part in the fill of `key`: of the variant of this request, where the key is known to have some.
     pub(super) fn join(&self, key: &Arc<[u8]>, request: &Headers) -> FlightRole {
         match self.store.peek(key) {
-            Some(Slot { kind: ZoneSlotKind::Variants(variants), .. }) => {
+            Some(ZoneSlot { kind: ZoneSlotKind::Variants(variants), .. }) => {
                 let variant = variant_key(&variants, &signature(&variants.fields, request)).into();
                 self.flights.join(&variant, key)
             }

@@ -25,7 +25,7 @@ use model::loaded_endpoint::LoadedEndpoint;
 use model::report::{
     Breakdown, CertificateReport, Certificates, EndpointRequest, EndpointResponder, Explain, ExplainQuestion,
     ExplainSession, ListenerReport, Listening, LogLevel, MetricsText, NodeHealth, OpenSessions, PendingReply,
-    Rate, Readiness, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth,
+    TrafficRate, Readiness, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint, UnusableNodes, UpstreamHealth,
     UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
 use model::tickets::{SharedTicketKeys, TicketKey};
@@ -277,7 +277,7 @@ impl UpstreamNodes for Report {
 }
 
 impl Traffic for Report {
-    fn rates(&self, by: Breakdown) -> Arc<[Rate]> {
+    fn rates(&self, by: Breakdown) -> Arc<[TrafficRate]> {
         self.gateway.engine().map_or_else(|| Arc::from([]), |engine| engine.traffic().rates(by))
     }
 

@@ -36,23 +36,23 @@ const INTERRUPTED: u8 = 130;
 
 /// Receives signals from now on. HUP, USR1 and USR2 wait until the instance has started; INT, QUIT and TERM end the
 /// process also during its start.
-pub(super) struct Watch {
+pub(super) struct SignalWatch {
     runtime: tokio::runtime::Runtime,
     requests: Requests,
 }
 
-impl Watch {
+impl SignalWatch {
     /// Installs the handlers. To be called before the data folder is locked, because the lock tells other processes
     /// where to send signals.
     ///
     /// # Errors
     /// The handlers cannot be installed.
-    pub(super) fn start() -> anyhow::Result<Watch> {
+    pub(super) fn start() -> anyhow::Result<SignalWatch> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let entered = runtime.enter();
         let requests = Requests::install().context(CANNOT_INSTALL)?;
         drop(entered);
-        Ok(Watch { runtime, requests })
+        Ok(SignalWatch { runtime, requests })
     }
 
     /// Announces the instance and handles signals until one of them ends it.
@@ -60,7 +60,7 @@ impl Watch {
     /// # Errors
     /// The handlers cannot be installed.
     pub(super) fn serve(self, node: ServingInstance) -> anyhow::Result<ExitCode> {
-        let Watch { runtime, requests } = self;
+        let SignalWatch { runtime, requests } = self;
         runtime.block_on(async {
             let ends = TerminationSignals::install().context(CANNOT_INSTALL)?;
             // Flushed first, so that messages of the start appear before the line `ready`.

@@ -156,10 +156,10 @@ fn check_of_blocks(name: &str) -> Option<CheckBlocks> {
 }
 
 /// A name, its line, and its value or a fault.
-type Named<'v, 'y> = (String, usize, Result<&'v MarkedYaml<'y>, String>);
+type NamedValue<'v, 'y> = (String, usize, Result<&'v MarkedYaml<'y>, String>);
 
 /// The settings of a group that is written as a map, such as `acme: {email: …}`; any other setting as it is.
-fn ungrouped<'v, 'y>(name: String, line: usize, value: &'v MarkedYaml<'y>) -> Vec<Named<'v, 'y>> {
+fn ungrouped<'v, 'y>(name: String, line: usize, value: &'v MarkedYaml<'y>) -> Vec<NamedValue<'v, 'y>> {
     let group = GROUPS.contains(&name.as_str()).then(|| value.data.as_mapping()).flatten();
     let Some(entries) = group else { return vec![(name, line, Ok(value))] };
     let entry = |(key, value): (&MarkedYaml<'y>, &'v MarkedYaml<'y>)| {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use model::report::{Breakdown, Rate};
+use model::report::{Breakdown, TrafficRate};
 use serde_json::{Value, json};
 
 use super::Talk;
 
 /// A rate with these requests a second, share of 5xx and percentile.
-pub(super) fn rate(id: &str, requests: f64, server_errors: f64, p99_us: Option<u64>) -> Rate {
-    Rate { id: Arc::from(id), requests, client_errors: 0.0, server_errors, p99_us, bytes: 0.0 }
+pub(super) fn rate(id: &str, requests: f64, server_errors: f64, p99_us: Option<u64>) -> TrafficRate {
+    TrafficRate { id: Arc::from(id), requests, client_errors: 0.0, server_errors, p99_us, bytes: 0.0 }
 }
 
 impl Talk {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::report::{Breakdown, Rate, Top, TrafficRow};
+use model::report::{Breakdown, TrafficRate, Top, TrafficRow};
 use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
@@ -144,10 +144,10 @@ impl Asked {
 
 /// Joins the endpoints of each upstream.
 fn by_upstream(top: Top, limit: usize) -> Top {
-    let mut joined: BTreeMap<Arc<str>, (Rate, f64)> = BTreeMap::new();
+    let mut joined: BTreeMap<Arc<str>, (TrafficRate, f64)> = BTreeMap::new();
     for row in top.rows {
         let Some(id) = row.upstream else { continue };
-        let rate = Rate {
+        let rate = TrafficRate {
             id: Arc::clone(&id),
             requests: row.requests,
             client_errors: row.client_errors,
@@ -166,7 +166,7 @@ fn by_upstream(top: Top, limit: usize) -> Top {
             }
         }
     }
-    let row = |(rate, time_us): (Rate, f64)| TrafficRow {
+    let row = |(rate, time_us): (TrafficRate, f64)| TrafficRow {
         mean_us: (time_us / rate.requests.max(f64::MIN_POSITIVE)) as u64,
         id: rate.id,
         upstream: None,

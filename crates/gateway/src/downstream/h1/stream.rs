@@ -15,7 +15,7 @@ use crate::body::{
     BodyEvent, BodyLength, Capacity, INTERIM_WAITING_MAX_BYTES, RequestBody, ResponseProgress, ResponseSink,
 };
 use crate::h1::encode;
-use crate::h1::reader::{BodyReader, Next};
+use crate::h1::reader::{BodyReader, BodyReadStep};
 use crate::h1::writer::{Framing, H1Writer};
 use crate::tunnel::Duplex;
 use exchange::Exchange;
@@ -188,9 +188,9 @@ impl<'c> DownstreamH1Stream<'c> {
         };
         loop {
             match self.reader.next(input) {
-                Ok(Next::Data(count)) => self.reader.took(count, input),
-                Ok(Next::End) => return true,
-                Ok(Next::More) | Err(_) => return false,
+                Ok(BodyReadStep::Data(count)) => self.reader.took(count, input),
+                Ok(BodyReadStep::End) => return true,
+                Ok(BodyReadStep::More) | Err(_) => return false,
             }
         }
     }
@@ -238,7 +238,7 @@ impl RequestBody for DownstreamH1Stream<'_> {
         loop {
             let input = self.connection.input.get_or_insert_with(Buffer::small);
             match self.reader.next(input) {
-                Ok(Next::Data(count)) => {
+                Ok(BodyReadStep::Data(count)) => {
                     if self.taken_bytes == 0
                         && matches!(self.reader, BodyReader::Length(bytes) if bytes == count as u64)
                     {
@@ -247,12 +247,12 @@ impl RequestBody for DownstreamH1Stream<'_> {
                     let input = self.connection.input.as_ref().map_or(&[][..], Buffer::filled);
                     return Poll::Ready(BodyEvent::Data(&input[..count]));
                 }
-                Ok(Next::End) => {
+                Ok(BodyReadStep::End) => {
                     // The same holds for bytes after its body.
                     self.rest_input();
                     return Poll::Ready(BodyEvent::End(self.reader.trailers()));
                 }
-                Ok(Next::More) => {}
+                Ok(BodyReadStep::More) => {}
                 Err(error) => {
                     self.keep_alive = false;
                     return Poll::Ready(BodyEvent::Reset(ExchangeFailure::new(Cause::BadRequest, error.reason())));

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use net::sniff::{self, FirstProtocol, Look};
 use net::transport::Transport;
 
-use crate::runtime::stream_table::Asks;
+use crate::runtime::stream_table::SniffNeeds;
 use exchange::plugin::stream::{PREREAD_MAX_BYTES, SessionEnd, StreamSession};
 use stdx::buffer::{Buffer, LARGE_BYTES};
 
@@ -35,7 +35,7 @@ impl FirstBytes {
     /// The client has closed, or sent too much.
     pub(super) async fn answer(
         &mut self,
-        asks: Asks,
+        asks: SniffNeeds,
         stream: &mut Transport,
         session: &mut StreamSession,
         looks_for_header: bool,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How many events there may be in each window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rate {
+pub(super) struct EventRate {
     pub(super) events: u32,
     /// The length of a window in nanoseconds.
     pub(super) window_ns: u64,
@@ -13,7 +13,7 @@ pub(super) struct Rate {
 /// The events left in the present window; see the module.
 #[derive(Debug)]
 pub(super) struct EventBudget {
-    rate: Rate,
+    rate: EventRate,
     /// The number of the window that `used` counts in.
     window: AtomicU64,
     used: AtomicU32,
@@ -21,7 +21,7 @@ pub(super) struct EventBudget {
 
 impl EventBudget {
     /// A budget of this rate.
-    pub(super) fn new(rate: Rate) -> EventBudget {
+    pub(super) fn new(rate: EventRate) -> EventBudget {
         EventBudget { rate, window: AtomicU64::new(0), used: AtomicU32::new(0) }
     }
 
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn window_has_its_limit() {
-        let budget = EventBudget::new(Rate { events: 2, window_ns: 100 });
+        let budget = EventBudget::new(EventRate { events: 2, window_ns: 100 });
         let taken: Vec<bool> = [5, 99, 99, 100, 199, 199].map(|now_ns| budget.take(now_ns)).to_vec();
         assert_eq!(taken, [true, true, false, true, true, false]);
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use exchange::failure::Cause;
-use model::report::{Breakdown, Rate, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint};
+use model::report::{Breakdown, TrafficRate, TrafficInterval, Top, Traffic, TrafficNow, TrafficPoint};
 use net::env;
 use parking_lot::Mutex;
 
@@ -15,7 +15,7 @@ use super::cell::Sums;
 use super::counts::{CLASSES, CellList, TrafficCounts};
 use super::ledger::Ledger;
 use super::process::ProcessUsage;
-use super::ring::{Reading, Ring, TEN};
+use super::ring::{TrafficReading, TrafficRing, TEN};
 use crate::observe::status::WorkerStatus;
 
 /// How long durations are counted by route, consumer and endpoint after a reader has asked.
@@ -32,7 +32,7 @@ pub struct TrafficHistory {
     workers: Vec<Arc<WorkerStatus>>,
     memory_limit_bytes: Option<u64>,
     usage: ProcessUsage,
-    ring: Mutex<Ring>,
+    ring: Mutex<TrafficRing>,
     kinds: Mutex<Kinds>,
     /// Until when durations are counted, in milliseconds of the monotonic clock; 0 while they are not.
     timed_until_ms: AtomicU64,
@@ -43,7 +43,7 @@ struct Kinds {
     ledgers: [Ledger; 4],
     /// When each was read last, in milliseconds of the monotonic clock.
     read_ms: [u64; 4],
-    rates: [Option<(u64, Arc<[Rate]>)>; 4],
+    rates: [Option<(u64, Arc<[TrafficRate]>)>; 4],
 }
 
 impl TrafficHistory {
@@ -72,7 +72,7 @@ impl TrafficHistory {
 
     fn new(workers: Vec<Arc<WorkerStatus>>, memory_limit_bytes: u64, now_ms: u64) -> TrafficHistory {
         let usage = ProcessUsage::open();
-        let ring = Ring::new(read(&workers, &usage, now_ms));
+        let ring = TrafficRing::new(read(&workers, &usage, now_ms));
         let kinds = Kinds {
             ledgers: std::array::from_fn(|_| Ledger::new(now_ms)),
             read_ms: [0; 4],
@@ -161,7 +161,7 @@ impl TrafficHistory {
 const ROUNDING: f64 = 1.1;
 
 impl Traffic for TrafficHistory {
-    fn rates(&self, by: Breakdown) -> Arc<[Rate]> {
+    fn rates(&self, by: Breakdown) -> Arc<[TrafficRate]> {
         let now_ms = now_ms();
         if let Some((at_ms, rates)) = &self.kinds.lock().rates[by as usize]
             && now_ms.saturating_sub(*at_ms) < FRESH_MS
@@ -170,7 +170,7 @@ impl Traffic for TrafficHistory {
             return Arc::clone(rates);
         }
         let top = self.top_at(by, RATES_WINDOW_S, usize::MAX, now_ms);
-        let rates: Arc<[Rate]> = merged(&top).into();
+        let rates: Arc<[TrafficRate]> = merged(&top).into();
         self.kinds.lock().rates[by as usize] = Some((now_ms, Arc::clone(&rates)));
         rates
     }
@@ -196,11 +196,11 @@ impl Traffic for TrafficHistory {
 }
 
 /// The rates by name alone: an endpoint of several upstreams is one.
-fn merged(top: &Top) -> Vec<Rate> {
-    let mut rates: Vec<Rate> = Vec::with_capacity(top.rows.len());
+fn merged(top: &Top) -> Vec<TrafficRate> {
+    let mut rates: Vec<TrafficRate> = Vec::with_capacity(top.rows.len());
     let mut places: std::collections::HashMap<Arc<str>, usize> = std::collections::HashMap::new();
     for row in &top.rows {
-        let rate = Rate {
+        let rate = TrafficRate {
             id: Arc::clone(&row.id),
             requests: row.requests,
             client_errors: row.client_errors,
@@ -262,12 +262,12 @@ fn failures(workers: &[Arc<WorkerStatus>], cause: Cause) -> Sums {
 }
 
 /// Reads the counts of all workers.
-fn read(workers: &[Arc<WorkerStatus>], usage: &ProcessUsage, now_ms: u64) -> Reading {
-    let mut reading = Reading {
+fn read(workers: &[Arc<WorkerStatus>], usage: &ProcessUsage, now_ms: u64) -> TrafficReading {
+    let mut reading = TrafficReading {
         at_ms: now_ms,
         cpu_ns: usage.cpu_ns(),
         resident_bytes: usage.resident_bytes(),
-        ..Reading::default()
+        ..TrafficReading::default()
     };
     for worker in workers {
         let classes = worker.traffic.classes();

@@ -16,7 +16,7 @@ pub(crate) const TEN: usize = 10;
 
 /// The counts of all workers at one moment, and the usage of the process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct TrafficReading {
     /// Milliseconds of the monotonic clock.
     pub(crate) at_ms: u64,
     /// Requests by class of status.
@@ -32,9 +32,9 @@ pub(crate) struct Reading {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Ring {
+pub(crate) struct TrafficRing {
     /// The readings of the last ten seconds and of the moment before them, oldest first.
-    readings: VecDeque<Reading>,
+    readings: VecDeque<TrafficReading>,
     /// The number of the newest point; the first is 1.
     seq: u64,
     seconds: VecDeque<TrafficPoint>,
@@ -42,14 +42,14 @@ pub(crate) struct Ring {
     now: Option<TrafficPoint>,
 }
 
-impl Ring {
+impl TrafficRing {
     /// A ring that begins with this reading.
-    pub(crate) fn new(first: Reading) -> Ring {
-        Ring { readings: VecDeque::from([first]), ..Ring::default() }
+    pub(crate) fn new(first: TrafficReading) -> TrafficRing {
+        TrafficRing { readings: VecDeque::from([first]), ..TrafficRing::default() }
     }
 
     /// Takes the next reading, a second after the one before, at `unix_ms` since 1970.
-    pub(crate) fn push(&mut self, reading: Reading, unix_ms: u64) {
+    pub(crate) fn push(&mut self, reading: TrafficReading, unix_ms: u64) {
         self.seq += 1;
         let seq = self.seq;
         let before = self.readings.back().expect("there is always a reading");
@@ -70,7 +70,7 @@ impl Ring {
         // The first reading belongs to the ten seconds before.
         let own = self.readings.iter().skip(1);
         let count = own.len().max(1) as f64;
-        let mean = |value: fn(&Reading) -> u64| own.clone().map(value).sum::<u64>() as f64 / count;
+        let mean = |value: fn(&TrafficReading) -> u64| own.clone().map(value).sum::<u64>() as f64 / count;
         figures.in_flight = mean(|reading| reading.in_flight);
         figures.connections = mean(|reading| reading.connections);
         figures
@@ -112,7 +112,7 @@ fn keep<T>(list: &mut VecDeque<T>, value: T, most: usize) {
 }
 
 /// The figures between two readings.
-fn figures(before: &Reading, after: &Reading) -> Figures {
+fn figures(before: &TrafficReading, after: &TrafficReading) -> Figures {
     let seconds = (after.at_ms.saturating_sub(before.at_ms) as f64 / 1_000.0).max(0.001);
     let rate = |after: u64, before: u64| after.saturating_sub(before) as f64 / seconds;
     let class = |class: usize| rate(after.classes[class], before.classes[class]);
@@ -139,20 +139,20 @@ fn figures(before: &Reading, after: &Reading) -> Figures {
 mod tests {
     use super::*;
 
-    fn reading(second: u64) -> Reading {
+    fn reading(second: u64) -> TrafficReading {
         let requests = second * 20;
-        Reading {
+        TrafficReading {
             at_ms: second * 1_000,
             classes: [0, 0, requests, 0, second, second * 2],
             cpu_ns: second * 500_000_000,
             in_flight: second,
-            ..Reading::default()
+            ..TrafficReading::default()
         }
     }
 
     #[test]
     fn points_of_both_steps_are_kept() {
-        let mut ring = Ring::new(reading(0));
+        let mut ring = TrafficRing::new(reading(0));
         assert!(ring.now().is_none());
         for second in 1..=25 {
             ring.push(reading(second), 1_000_000 + second * 1_000);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn memory_of_the_ring_is_bounded() {
-        let mut ring = Ring::new(reading(0));
+        let mut ring = TrafficRing::new(reading(0));
         for second in 1..=4_000 {
             ring.push(reading(second), second * 1_000);
         }

@@ -67,10 +67,10 @@ impl WorkerTraffic {
         let is_timed = counts.is_timed.load(Ordering::Relaxed);
         let mut tables = self.tables.borrow_mut();
         if let Some(route) = exchange.route() {
-            tables.routes.record(&counts.routes, Named::only(&route.id), sample, is_timed);
+            tables.routes.record(&counts.routes, CounterKey::only(&route.id), sample, is_timed);
         }
         if let Some(consumer) = exchange.consumer() {
-            tables.consumers.record(&counts.consumers, Named::only(&consumer.username), sample, is_timed);
+            tables.consumers.record(&counts.consumers, CounterKey::only(&consumer.username), sample, is_timed);
         }
         for (index, attempt) in exchange.attempts.iter().enumerate() {
             let Some(owner) = upstream(attempt.upstream) else { continue };
@@ -84,7 +84,7 @@ impl WorkerTraffic {
                 Sample { status, us: attempt.total_us, bytes: if is_last { bytes } else { 0 }, failure };
             let label =
                 || CounterLabel { id: attempt.address.to_string().into(), upstream: Some(Arc::clone(owner)) };
-            let named = Named { keeps: owner, number: attempt.endpoint_id, label };
+            let named = CounterKey { keeps: owner, number: attempt.endpoint_id, label };
             tables.endpoints.record(&counts.endpoints, named, sample, is_timed);
         }
     }
@@ -124,7 +124,7 @@ impl WorkerTraffic {
 const FAILED: u16 = 502;
 
 /// The counters that are meant.
-struct Named<'a, L> {
+struct CounterKey<'a, L> {
     /// The text with the address that tells the object apart; it is kept, so that no other text gets this address.
     keeps: &'a Arc<str>,
     /// A number that tells counters with the same text apart.
@@ -133,10 +133,10 @@ struct Named<'a, L> {
     label: L,
 }
 
-impl<'a> Named<'a, ()> {
+impl<'a> CounterKey<'a, ()> {
     /// Counters that are told apart by a text alone.
-    fn only(id: &'a Arc<str>) -> Named<'a, impl Fn() -> CounterLabel + use<'a>> {
-        Named { keeps: id, number: 0, label: move || CounterLabel { id: Arc::clone(id), upstream: None } }
+    fn only(id: &'a Arc<str>) -> CounterKey<'a, impl Fn() -> CounterLabel + use<'a>> {
+        CounterKey { keeps: id, number: 0, label: move || CounterLabel { id: Arc::clone(id), upstream: None } }
     }
 }
 
@@ -165,7 +165,7 @@ impl CounterTable {
     fn record<L: Fn() -> CounterLabel>(
         &mut self,
         list: &CellList,
-        named: Named<'_, L>,
+        named: CounterKey<'_, L>,
         sample: Sample,
         is_timed: bool,
     ) {
@@ -183,7 +183,7 @@ impl CounterTable {
         &mut self,
         list: &CellList,
         key: (usize, u64),
-        named: Named<'_, L>,
+        named: CounterKey<'_, L>,
         sample: Sample,
         is_timed: bool,
     ) {
@@ -264,12 +264,12 @@ mod tests {
         let (list, mut table) = (CellList::default(), CounterTable::new(&CellList::default()));
         let (old, new): (Arc<str>, Arc<str>) = ("shop".into(), "shop".into());
         for id in [&old, &old, &new] {
-            table.record(&list, Named::only(id), SAMPLE, false);
+            table.record(&list, CounterKey::only(id), SAMPLE, false);
         }
         assert_eq!(requests(&list), [("shop".to_owned(), 3)]);
         table.retain(&list, |label| &*label.id != "shop");
         assert_eq!(requests(&list), []);
-        table.record(&list, Named::only(&new), SAMPLE, false);
+        table.record(&list, CounterKey::only(&new), SAMPLE, false);
         assert_eq!(requests(&list), [("shop".to_owned(), 1)]);
     }
 
@@ -278,7 +278,7 @@ mod tests {
         let list = CellList::default();
         let id: Arc<str> = "a".into();
         for _ in 0..2 {
-            CounterTable::new(&list).record(&list, Named::only(&id), SAMPLE, false);
+            CounterTable::new(&list).record(&list, CounterKey::only(&id), SAMPLE, false);
         }
         assert_eq!(requests(&list), [("a".to_owned(), 2)]);
     }
@@ -287,13 +287,13 @@ mod tests {
     fn durations_are_counted_while_asked_for() {
         let (list, mut table) = (CellList::default(), CounterTable::new(&CellList::default()));
         let id: Arc<str> = "a".into();
-        table.record(&list, Named::only(&id), SAMPLE, false);
+        table.record(&list, CounterKey::only(&id), SAMPLE, false);
         assert!(!list.cells()[0].has_times());
-        table.record(&list, Named::only(&id), SAMPLE, true);
+        table.record(&list, CounterKey::only(&id), SAMPLE, true);
         assert!(list.cells()[0].has_times());
         table.end_times(&list);
         assert!(!list.cells()[0].has_times());
-        table.record(&list, Named::only(&id), SAMPLE, false);
+        table.record(&list, CounterKey::only(&id), SAMPLE, false);
         assert_eq!(requests(&list), [("a".to_owned(), 3)]);
     }
 
@@ -302,14 +302,14 @@ mod tests {
         let (list, mut table) = (CellList::default(), CounterTable::new(&CellList::default()));
         for number in 0..CELLS_MAX + 3 {
             let id: Arc<str> = number.to_string().into();
-            table.record(&list, Named::only(&id), SAMPLE, true);
+            table.record(&list, CounterKey::only(&id), SAMPLE, true);
         }
         assert_eq!((list.cells().len(), list.other.sums().requests), (CELLS_MAX, 3));
         assert_eq!(table.timed, TIMED_MAX);
         table.end_idle(&list);
         assert_eq!(list.cells().len(), CELLS_MAX, "all were used");
         let id: Arc<str> = "7".into();
-        table.record(&list, Named::only(&id), SAMPLE, true);
+        table.record(&list, CounterKey::only(&id), SAMPLE, true);
         table.end_idle(&list);
         assert_eq!(requests(&list), [("7".to_owned(), 2)]);
     }

@@ -64,14 +64,14 @@ impl Balancer for BoundedHash {
 
 #[cfg(test)]
 mod tests {
-    use super::super::consistent_hash::Ring;
+    use super::super::consistent_hash::HashRing;
     use super::super::testing::{Bench, set};
     use super::*;
 
     #[test]
     fn idle_nodes_are_chosen_as_on_the_ring() {
         let weights = [1, 2, 1];
-        let ring = Ring::new(&set(&weights).nodes);
+        let ring = HashRing::new(&set(&weights).nodes);
         let mut bench = Bench::new(&KIND, set(&weights));
         for key in (0..u32::MAX).step_by(9_999_991) {
             bench.key_hash = key;

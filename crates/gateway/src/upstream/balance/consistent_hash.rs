@@ -31,14 +31,14 @@ pub static KIND: BalancerKind = BalancerKind {
 
 /// Points on the ring, sorted: the hash, and the index of the node.
 #[derive(Default)]
-pub struct Ring {
+pub struct HashRing {
     points: Vec<(u32, u32)>,
 }
 
-impl Ring {
+impl HashRing {
     /// The ring of `nodes`; nodes with weight 0 have no point. Nodes of all priorities share it: the points of one
     /// priority alone are the ring that APISIX builds for that priority.
-    pub fn new(nodes: &[ResolvedNode]) -> Ring {
+    pub fn new(nodes: &[ResolvedNode]) -> HashRing {
         // Weights are reduced first, for each priority, because 100 and 100 must give the same ring as 1 and 1.
         let mut divisors = BTreeMap::new();
         for node in nodes {
@@ -57,13 +57,13 @@ impl Ring {
             points.extend(points_of(node).take(share as usize).map(|hash| (hash, index)));
         }
         points.sort_unstable();
-        Ring { points }
+        HashRing { points }
     }
 
     /// The points of the members of `group`.
-    fn part(&self, group: &NodeGroup) -> Ring {
+    fn part(&self, group: &NodeGroup) -> HashRing {
         let is_member = |(_, node): &&(u32, u32)| group.member(*node as usize).is_some();
-        Ring { points: self.points.iter().filter(is_member).copied().collect() }
+        HashRing { points: self.points.iter().filter(is_member).copied().collect() }
     }
 
     /// Nodes in the order of the ring from `hash` on, with repetitions.
@@ -89,7 +89,7 @@ fn greatest_common_divisor(a: u32, b: u32) -> u32 {
 
 /// The ring of `nodes`, as the value that a node set keeps.
 pub fn derive_ring(nodes: &[ResolvedNode]) -> Arc<dyn Any + Send + Sync> {
-    Arc::new(Ring::new(nodes))
+    Arc::new(HashRing::new(nodes))
 }
 
 /// The hash of a request's key.
@@ -98,7 +98,7 @@ pub fn key_hash(key: &[u8]) -> u32 {
 }
 
 /// The ring of a group: that of the set, or a part of it where the group is sparse.
-pub(super) struct GroupRing(Option<Ring>);
+pub(super) struct GroupRing(Option<HashRing>);
 
 impl GroupRing {
     pub(super) fn new(start: &Start<'_>) -> GroupRing {
@@ -119,7 +119,7 @@ impl GroupRing {
 }
 
 /// The ring of a node set.
-fn shared(set: &NodeSet) -> Option<&Ring> {
+fn shared(set: &NodeSet) -> Option<&HashRing> {
     set.derived.as_deref()?.downcast_ref()
 }
 
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn a_ring_is_bounded_whatever_the_weights() {
-        let ring = Ring::new(&nodes(&[(u32::MAX, 0), (u32::MAX - 1, 0), (1, 0)]).nodes);
+        let ring = HashRing::new(&nodes(&[(u32::MAX, 0), (u32::MAX - 1, 0), (1, 0)]).nodes);
         assert!(ring.points.len() as u64 <= POINTS_MAX + 3, "{} points", ring.points.len());
         assert!(ring.points.iter().any(|(_, node)| *node == 2), "the lightest node has a point");
     }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn sparse_group_is_mapped_as_on_the_shared_ring() {
         let (weights, members) = ([1; 40], [3, 17, 29]);
-        let ring = Ring::new(&set(&weights).nodes);
+        let ring = HashRing::new(&set(&weights).nodes);
         let mut bench = Bench::of_group(&KIND, set(&weights), &members);
         for key in (0..u32::MAX).step_by(9_999_991) {
             bench.key_hash = key;

@@ -192,7 +192,7 @@ impl Checks {
             Begin::Take(began_ms, outcome) => return self.take_outcome(id, began_ms, Some(&outcome)),
             Begin::Check => {}
         }
-        let ending = Ending { id, check, outcome: None, ends: self.ends.clone() };
+        let ending = CheckEndGuard { id, check, outcome: None, ends: self.ends.clone() };
         env::spawn(async move {
             let mut ending = ending;
             let CheckedTarget { health, target, .. } = &*checked;
@@ -257,14 +257,14 @@ impl CompiledHealthChecks {
 }
 
 /// Reports the end of a check, also when its task panics, because its place in flight would otherwise never be free.
-struct Ending {
+struct CheckEndGuard {
     id: Id,
     check: Rc<SharedCheck>,
     outcome: Option<CheckOutcome>,
     ends: UnboundedSender<CheckEnd>,
 }
 
-impl Drop for Ending {
+impl Drop for CheckEndGuard {
     fn drop(&mut self) {
         // The receiver lives as long as the thread.
         let _ =

@@ -17,7 +17,7 @@ use super::io::{read_some, write_all};
 use super::outcome::CheckOutcome;
 use super::request::HttpRequest;
 use super::rules::Observation;
-use super::share::{Asks, CheckKey};
+use super::share::{CheckQuestion, CheckKey};
 
 /// How the nodes of an upstream are asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +73,7 @@ impl HealthProbe {
             Ok(stream) => stream,
             Err(error) => return CheckOutcome::refused(&error),
         };
-        if *asks == Asks::Connection {
+        if *asks == CheckQuestion::Connection {
             return CheckOutcome::new(Observation::Success, "connected");
         }
         let mut transport = match &self.tls {
@@ -89,12 +89,12 @@ impl HealthProbe {
             }
         };
         let outcome = match asks {
-            Asks::Connection => unreachable!("a check for a connection ends above"),
-            Asks::Grpc(service) => {
+            CheckQuestion::Connection => unreachable!("a check for a connection ends above"),
+            CheckQuestion::Grpc(service) => {
                 let scheme = if self.tls.is_some() { "https" } else { "http" };
                 Box::pin(grpc::ask(&mut transport, scheme, host, service)).await
             }
-            Asks::Http(request) => ask_http(&mut transport, request).await,
+            CheckQuestion::Http(request) => ask_http(&mut transport, request).await,
         };
         outcome.unwrap_or_else(|error| CheckOutcome::broken(&error))
     }

@@ -17,7 +17,7 @@ pub(super) struct CheckKey {
     /// With a port only where `upstream_host` or `host` is written with one; an IPv6 address is in brackets.
     pub(super) host: Box<str>,
     /// The bytes of an HTTP check, the service of one by gRPC; none for a connection alone.
-    pub(super) asks: Asks,
+    pub(super) asks: CheckQuestion,
     /// The identity of TLS by its number.
     pub(super) tls: Option<u64>,
     pub(super) timeout_ms: u64,
@@ -25,7 +25,7 @@ pub(super) struct CheckKey {
 
 /// The question of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Asks {
+pub(super) enum CheckQuestion {
     Connection,
     Http(Box<[u8]>),
     Grpc(Box<str>),
@@ -114,7 +114,7 @@ mod tests {
 
     fn key(timeout_ms: u64) -> CheckKey {
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
-        CheckKey { address, host: "a".into(), asks: Asks::Connection, tls: None, timeout_ms }
+        CheckKey { address, host: "a".into(), asks: CheckQuestion::Connection, tls: None, timeout_ms }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use net::nodes::ResolvedNode;
 
 use super::super::authority::without_port_str;
 use super::probe::{HealthProbe, ProbeHost, ProbeKind};
-use super::share::{Asks, CheckKey, SharedCheck, Shares};
+use super::share::{CheckQuestion, CheckKey, SharedCheck, Shares};
 
 /// See the module.
 pub(super) struct CheckTarget {
@@ -27,9 +27,9 @@ impl CheckTarget {
         }
         let host: Box<str> = host(&probe.host, &node.host, address.ip()).into();
         let asks = match &probe.kind {
-            ProbeKind::Http(request) => Asks::Http(request.bytes(&host)),
-            ProbeKind::Tcp => Asks::Connection,
-            ProbeKind::Grpc { service } => Asks::Grpc(service.clone()),
+            ProbeKind::Http(request) => CheckQuestion::Http(request.bytes(&host)),
+            ProbeKind::Tcp => CheckQuestion::Connection,
+            ProbeKind::Grpc { service } => CheckQuestion::Grpc(service.clone()),
         };
         let tls = probe.tls.as_ref().map(|identity| identity.id());
         let check = shares.of(CheckKey { address, host, asks, tls, timeout_ms: probe.timeout_ms });

@@ -8,7 +8,7 @@ use super::*;
 /// the response.
 type Outcome = Result<Option<(u16, Vec<u8>, bool, usize)>, Fault>;
 
-fn read(reading: &mut Reading, pieces: &[&[u8]], closes: bool) -> Outcome {
+fn read(reading: &mut ResponseParser, pieces: &[&[u8]], closes: bool) -> Outcome {
     let (mut body, mut used) = (Vec::new(), 0);
     for piece in pieces {
         if reading.is_whole() {
@@ -21,13 +21,13 @@ fn read(reading: &mut Reading, pieces: &[&[u8]], closes: bool) -> Outcome {
 }
 
 fn in_one(bytes: &[u8], closes: bool) -> Outcome {
-    read(&mut Reading::default(), &[bytes], closes)
+    read(&mut ResponseParser::default(), &[bytes], closes)
 }
 
 /// Checks that the result is the same for every cut: at every byte in two, and byte by byte.
 fn check_cuts(bytes: &[u8], closes: bool) {
     let wanted = in_one(bytes, closes);
-    let mut reading = Reading::default();
+    let mut reading = ResponseParser::default();
     for cut in 0..=bytes.len() {
         reading.begin();
         let (left, right) = bytes.split_at(cut);
@@ -117,7 +117,7 @@ fn a_head_has_a_limit() {
     let whole = format!("{long}\r\n\r\n");
     assert_eq!(in_one(whole.as_bytes(), true), Err(TOO_LONG));
     let (left, right) = whole.as_bytes().split_at(1000);
-    assert_eq!(read(&mut Reading::default(), &[left, right], true), Err(TOO_LONG));
+    assert_eq!(read(&mut ResponseParser::default(), &[left, right], true), Err(TOO_LONG));
 }
 
 proptest! {
