@@ -15,7 +15,7 @@ pub use plan::EndpointFault;
 use plan::Phases;
 
 use crate::contender::Definition;
-use crate::files::Files;
+use crate::files::LabFiles;
 use crate::placement::{self, Placement};
 use crate::ports::Ports;
 use crate::process::cores;
@@ -31,7 +31,7 @@ use course::{CONNECTIONS, Course, TIMEOUT};
 #[derive(Debug)]
 pub struct FaultRunSettings {
     /// The files of the contenders.
-    pub files: Files,
+    pub files: LabFiles,
     /// The contenders.
     pub contenders: Vec<Definition>,
     /// The settings with which each is measured.

@@ -34,12 +34,12 @@ pub struct FilesArguments {
 
 /// The scenarios and contenders of a command, and where installed programs are kept.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub struct LabFiles {
     folder: PathBuf,
     cache: PathBuf,
 }
 
-impl Files {
+impl LabFiles {
     /// The requested folder, else the program's own files, unpacked into the cache folder.
     pub fn open(arguments: &FilesArguments) -> anyhow::Result<Self> {
         let cache = cache_folder()?;
@@ -176,7 +176,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let folder = unpack(cache.path()).unwrap();
         assert_eq!(unpack(cache.path()).unwrap(), folder, "a second time it is there");
-        let files = Files { folder, cache: cache.path().to_owned() };
+        let files = LabFiles { folder, cache: cache.path().to_owned() };
         let scenarios = files.scenarios().unwrap();
         assert!(scenarios.iter().any(|scenario| scenario.quick));
         let contenders = files.contenders().unwrap();

@@ -39,7 +39,7 @@ use crowd::Crowd;
 use expect::Measure;
 use periods::Periods;
 use race::race;
-use schedule::Schedule;
+use schedule::LoadSchedule;
 use tally::{FailureKind, RunFacts, Tally};
 use tls::LoadTlsClient;
 
@@ -48,7 +48,7 @@ pub use crowd::Habit;
 pub use expect::{ResponseCheck, Expectation};
 pub use fetch::fetch;
 pub use tally::summary;
-pub use target::{LoadTarget, Transport};
+pub use target::{LoadTarget, LoadTransport};
 pub use tls::Tls;
 pub(crate) use tls::client_hello;
 
@@ -157,7 +157,7 @@ fn send(
         let shares = (0..threads).map(|thread| plan.http3_share(thread, streams)).collect();
         let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
         race(shares, |share, barrier| http3::run(share, job, tally(), stop, barrier), during)
-    } else if plan.target.transport != Transport::Http {
+    } else if plan.target.transport != LoadTransport::Http {
         layer4::send(plan, stop, during)?
     } else {
         let askers: anyhow::Result<_> =
@@ -305,7 +305,7 @@ impl LoadPlan {
         };
         let most = self.requests.map_or(u64::MAX, |requests| self.share(requests, thread));
         let source = match self.rate {
-            Some(rate) => RequestSource::Open(Schedule::new(rate, thread, threads, end_ns, most)),
+            Some(rate) => RequestSource::Open(LoadSchedule::new(rate, thread, threads, end_ns, most)),
             None => RequestSource::Closed { left: most },
         };
         Asker::new(job, limits, source, Tally::new(self.seconds.unwrap_or(0.0)).with(periods))

@@ -7,4 +7,4 @@ pub mod guard;
 mod tree;
 
 pub use group::{ProcessExit, ProcessGroup, Start};
-pub use tree::{Cpu, Memory, Switches, Tree};
+pub use tree::{Cpu, Memory, Switches, ProcessTree};

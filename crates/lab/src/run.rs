@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use stdx::clock::HttpDate;
 
 use crate::contender::Definition;
-use crate::files::Files;
+use crate::files::LabFiles;
 use crate::placement::{self, Placement};
 use crate::ports::Ports;
 use crate::process::cores;
@@ -37,7 +37,7 @@ pub use stage::RunningPrograms;
 #[derive(Debug)]
 pub struct RunSettings {
     /// The files of scenarios and contenders.
-    pub files: Files,
+    pub files: LabFiles,
     /// The scenarios, in this order as far as setups allow.
     pub scenarios: Vec<Scenario>,
     /// The contenders.

@@ -66,11 +66,11 @@ struct SlsLogger {
 }
 
 /// The service, as one instance reaches it.
-struct Service(ByteStream);
+struct SlsService(ByteStream);
 
 impl LogPlugin for SlsLogger {
     type TcpLoggerConfig = SlsLoggerConfig;
-    type Sink = Service;
+    type Sink = SlsService;
 
     const NAME: &'static str = "sls-logger";
 
@@ -88,7 +88,7 @@ impl LogPlugin for SlsLogger {
         Ok(SlsLogger { structured })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &SlsLoggerConfig, _settings: &QueueSettings) -> Result<Service, String> {
+    fn sink(&self, build: &Build<'_>, config: &SlsLoggerConfig, _settings: &QueueSettings) -> Result<SlsService, String> {
         let reaching = Reaching {
             host: &config.host,
             port: config.port,
@@ -97,7 +97,7 @@ impl LogPlugin for SlsLogger {
             kept_max: KEPT_MAX,
             idle_ms: IDLE_MS,
         };
-        ByteStream::new(build.services, reaching).map(Service)
+        ByteStream::new(build.services, reaching).map(SlsService)
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
@@ -106,7 +106,7 @@ impl LogPlugin for SlsLogger {
     }
 }
 
-impl Sink for Service {
+impl Sink for SlsService {
     fn deliver<'a>(&'a self, _client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move { Ok(self.0.send(&batch.concat()).await?) })
     }

@@ -25,7 +25,7 @@ pub(crate) struct Worker {
     pub(crate) context: Rc<WorkerContext>,
     /// The number of its share of every listener.
     pub(super) seat: usize,
-    pub(super) listeners: RefCell<Listeners>,
+    pub(super) listeners: RefCell<WorkerListeners>,
     /// Sessions over UDP, once it has a listener for them.
     pub(super) datagrams: OnceCell<Rc<DatagramWorker>>,
     /// Keys and generation, the same as those of other workers.
@@ -59,7 +59,7 @@ impl Worker {
         Rc::new(Worker {
             context,
             seat: parts.seat,
-            listeners: RefCell::new(Listeners::new(parts.listeners)),
+            listeners: RefCell::new(WorkerListeners::new(parts.listeners)),
             datagrams: OnceCell::new(),
             quic: parts.quic,
             critical_task_failed: tokio::sync::Notify::new(),
@@ -79,14 +79,14 @@ impl Worker {
 }
 
 /// The listeners of a worker.
-pub(super) struct Listeners {
+pub(super) struct WorkerListeners {
     pub(super) published: Reader<ListenerSet>,
     pub(super) open: Vec<Rc<OpenListener>>,
 }
 
-impl Listeners {
-    pub(super) fn new(published: Arc<Published<ListenerSet>>) -> Listeners {
-        Listeners { published: Reader::new(published), open: Vec::new() }
+impl WorkerListeners {
+    pub(super) fn new(published: Arc<Published<ListenerSet>>) -> WorkerListeners {
+        WorkerListeners { published: Reader::new(published), open: Vec::new() }
     }
 }
 

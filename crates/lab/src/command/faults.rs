@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use super::run::{program, unused_name};
 use crate::contender::Definition;
 use crate::faults::{self, EndpointFault, FaultRunSettings};
-use crate::files::{Files, FilesArguments, select};
+use crate::files::{LabFiles, FilesArguments, select};
 use crate::result::Protection;
 use crate::run::Binaries;
 
@@ -74,7 +74,7 @@ impl FaultsArguments {
         if self.rate.is_some_and(|rate| !RATE.contains(&rate)) {
             bail!("--rate is between {} and {}", RATE.start(), RATE.end());
         }
-        let files = Files::open(&self.files)?;
+        let files = LabFiles::open(&self.files)?;
         let able: Vec<Definition> = files.contenders()?.into_iter().filter(|one| one.endpoints).collect();
         let usual = |one: &Definition| !self.quick || QUICK.contains(&one.name.as_str());
         let contenders = select("contender", &able, &self.contender, |one| &one.name, usual)

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::files::{Files, FilesArguments, select};
+use crate::files::{LabFiles, FilesArguments, select};
 use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, RunningPrograms};
 use crate::terminal::{Paint, print, print_error};
@@ -23,7 +23,7 @@ const INSTALL_LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// Installs one contender after another. Exit code 1 if one cannot be installed.
 pub fn run(arguments: &InstallArguments) -> anyhow::Result<ExitCode> {
-    let files = Files::open(&arguments.files)?;
+    let files = LabFiles::open(&arguments.files)?;
     let contenders = select("contender", &files.contenders()?, &arguments.names, |one| &one.name, |_| true)?;
     let interrupt = Interrupt::listen()?;
     let program = std::env::current_exe()?;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::files::{Files, FilesArguments};
+use crate::files::{LabFiles, FilesArguments};
 use crate::ports::Ports;
 use crate::run::{Binaries, Interrupt, Interrupted, RunningPrograms};
 use crate::terminal::{Paint, print};
@@ -20,7 +20,7 @@ const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
 /// Prints both lists.
 pub fn run(arguments: &ListArguments) -> anyhow::Result<ExitCode> {
-    let files = Files::open(&arguments.files)?;
+    let files = LabFiles::open(&arguments.files)?;
     let paint = Paint::for_stdout();
     print(paint.strong("Scenarios (weir lab run --scenario NAME)"));
     let scenarios = files.scenarios()?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{self, ResponseCheck, Expectation, Habit, Manner, LoadPlan, Talk, LoadTarget, Tls, Transport};
+use crate::load::{self, ResponseCheck, Expectation, Habit, Manner, LoadPlan, Talk, LoadTarget, Tls, LoadTransport};
 use crate::scenario::TlsVersion;
 
 /// Arguments of `weir lab load`.
@@ -146,7 +146,7 @@ impl LoadArguments {
     fn plan(&self) -> anyhow::Result<LoadPlan> {
         let every = Duration::from_millis(self.slow_interval_ms);
         let mut target = LoadTarget::parse(&self.url)?;
-        let is_layer4 = target.transport != Transport::Http;
+        let is_layer4 = target.transport != LoadTransport::Http;
         if let Some(name) = &self.server_name {
             target.host.clone_from(name);
         }
@@ -154,14 +154,14 @@ impl LoadArguments {
         if is_layer4 && has_other_manner {
             bail!("tcp:// and udp:// carry bytes: --websocket, --http3, --idle and --slow are about HTTP");
         }
-        if (self.bulk || self.server_name.is_some()) && target.transport != Transport::Tcp {
+        if (self.bulk || self.server_name.is_some()) && target.transport != LoadTransport::Tcp {
             bail!("--bulk and --server-name need a URL with tcp://");
         }
-        if self.at_once.is_some() && target.transport != Transport::Udp {
+        if self.at_once.is_some() && target.transport != LoadTransport::Udp {
             bail!("--at-once needs a URL with udp://");
         }
         let manner = match self.slow {
-            _ if target.transport == Transport::Udp => {
+            _ if target.transport == LoadTransport::Udp => {
                 Manner::Udp { at_once: self.at_once.unwrap_or(USUAL_AT_ONCE.min(self.connections)) }
             }
             _ if self.bulk => Manner::Tcp(Talk::Bulk),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use crate::contender::Definition;
-use crate::files::{Files, FilesArguments, select};
+use crate::files::{LabFiles, FilesArguments, select};
 use crate::run::{Binaries, RunSettings, Wishes};
 
 /// Arguments of `weir lab run`.
@@ -77,7 +77,7 @@ impl RunArguments {
         if self.seconds.is_some_and(|seconds| !SECONDS.contains(&seconds)) {
             bail!("--seconds is between {} and {}", SECONDS.start(), SECONDS.end());
         }
-        let files = Files::open(&self.files)?;
+        let files = LabFiles::open(&self.files)?;
         let scenarios = select(
             "scenario",
             &files.scenarios()?,

@@ -13,7 +13,7 @@ use super::endpoint::EndpointSet;
 use super::plan::{EndpointFault, Phases, Switch};
 use super::refused::RefusalCounter;
 use crate::contender::Definition;
-use crate::load::{self, ResponseCheck, Expectation, Manner, LoadPlan, LoadTarget, Tls, Transport};
+use crate::load::{self, ResponseCheck, Expectation, Manner, LoadPlan, LoadTarget, Tls, LoadTransport};
 use crate::result::{FaultRun, FaultyTraffic, LoadOutcome, Protection};
 use crate::run::{Interrupt, RunningPrograms};
 
@@ -170,7 +170,7 @@ fn plan(address: SocketAddr, seconds: f64, rate: Option<f64>) -> LoadPlan {
             host: address.to_string(),
             path: PATH.to_owned(),
             is_tls: false,
-            transport: Transport::Http,
+            transport: LoadTransport::Http,
         },
         manner: Manner::Http,
         connections: CONNECTIONS,

@@ -61,7 +61,7 @@ struct TestEndpoint {
 
 /// The part of an endpoint that its tasks need.
 #[derive(Clone, Debug)]
-struct Service {
+struct EndpointService {
     condition: watch::Receiver<Condition>,
     arrivals: Arc<Arrivals>,
 }
@@ -81,7 +81,7 @@ impl EndpointSet {
             let address = listener.local_addr()?;
             let (condition, seen) = watch::channel(Condition::Healthy);
             let arrivals = Arc::new(Arrivals::new(began, length));
-            let service = Service { condition: seen, arrivals: Arc::clone(&arrivals) };
+            let service = EndpointService { condition: seen, arrivals: Arc::clone(&arrivals) };
             services.push((service, address, listener));
             endpoints.push(TestEndpoint { address, condition, arrivals });
         }
@@ -122,7 +122,7 @@ impl Drop for EndpointSet {
 
 /// The thread of all endpoints.
 fn serve_all(
-    services: Vec<(Service, SocketAddr, std::net::TcpListener)>,
+    services: Vec<(EndpointService, SocketAddr, std::net::TcpListener)>,
     mut stopped: watch::Receiver<()>,
     on: &[usize],
 ) {
@@ -144,7 +144,7 @@ fn serve_all(
 }
 
 /// One endpoint: listens as long as its condition says so.
-async fn serve(mut service: Service, address: SocketAddr, first: std::net::TcpListener) {
+async fn serve(mut service: EndpointService, address: SocketAddr, first: std::net::TcpListener) {
     let mut bound = Some(first);
     loop {
         let listener = match bound.take().map_or_else(|| listen(address), Ok).and_then(TcpListener::from_std)
@@ -174,7 +174,7 @@ async fn serve(mut service: Service, address: SocketAddr, first: std::net::TcpLi
 }
 
 /// One connection: a request after another until the client or the endpoint's condition ends it.
-async fn connection(mut service: Service, mut stream: TcpStream) {
+async fn connection(mut service: EndpointService, mut stream: TcpStream) {
     // Without TCP_NODELAY a response may wait for an acknowledgement. A failure only costs time.
     let _ = stream.set_nodelay(true);
     let (mut input, mut filled) = (vec![0; INPUT_BYTES], 0);
@@ -232,7 +232,7 @@ async fn closed(condition: &mut watch::Receiver<Condition>, is_idle: bool) {
 }
 
 /// Closes a connection of an endpoint that ends: with a reset if it died.
-fn leave(service: &Service, stream: &TcpStream) {
+fn leave(service: &EndpointService, stream: &TcpStream) {
     if *service.condition.borrow() == Condition::Dead {
         // A failure closes it in order, which a gateway sees as an error as well.
         let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));

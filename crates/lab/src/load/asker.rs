@@ -14,7 +14,7 @@ use rustix::event::epoll::{self, Event, EventFlags};
 use rustix::io::Errno;
 
 use super::connection::{LoadConnection, LoadJob, ConnectionPhase, EventOutcome, nanoseconds};
-use super::schedule::Schedule;
+use super::schedule::LoadSchedule;
 use super::tally::{FailureKind, Tally};
 use super::timer::Timer;
 
@@ -52,7 +52,7 @@ pub(super) enum RequestSource {
     /// This many requests, each as soon as a connection is free.
     Closed { left: u64 },
     /// Requests at the times when they are due.
-    Open(Schedule),
+    Open(LoadSchedule),
 }
 
 impl<'a> Asker<'a> {

@@ -17,7 +17,7 @@ use socket2::SockRef;
 use super::connection::{LoadJob, nanoseconds};
 use super::expect::{BodyComparison, ComparisonResult};
 use super::reading::ResponseParser;
-use super::schedule::Schedule;
+use super::schedule::LoadSchedule;
 use super::tally::{FailureKind, RunFacts, Tally};
 use super::{LoadPlan, race::cpu_time, socket};
 use crate::result::LoadOutcome;
@@ -342,14 +342,14 @@ impl<'a> Crowd<'a> {
 
 /// The schedule of turns.
 struct Turns {
-    schedule: Schedule,
+    schedule: LoadSchedule,
     asked_ns: u64,
 }
 
 impl Turns {
     /// A schedule with this many turns per second.
     fn new(rate: f64) -> Self {
-        Self { schedule: Schedule::new(rate, 0, 1, u64::MAX, u64::MAX), asked_ns: 0 }
+        Self { schedule: LoadSchedule::new(rate, 0, 1, u64::MAX, u64::MAX), asked_ns: 0 }
     }
 
     /// How many turns have become due since the last call. Turns missed while this process was stopped are left out,

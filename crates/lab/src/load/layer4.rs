@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use super::race::{Raced, race};
 use super::tally::Tally;
-use super::{LARGEST_BODY_BYTES, Manner, LoadPlan, Talk, Transport, byte_streams, datagrams, pattern, tls};
+use super::{LARGEST_BODY_BYTES, Manner, LoadPlan, Talk, LoadTransport, byte_streams, datagrams, pattern, tls};
 use crate::echo::BUFFER_BYTES;
 use crate::echo::language::{self, REQUEST_BYTES};
 use datagrams::NUMBER_BYTES;
@@ -15,8 +15,8 @@ use datagrams::NUMBER_BYTES;
 /// Checks the rules of bytes and datagrams; `None` if the plan is about HTTP.
 pub(super) fn check(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
     match (plan.manner, plan.target.transport) {
-        (Manner::Tcp(_), Transport::Tcp) | (Manner::Udp { .. }, Transport::Udp) => Some(plan.check_layer4()),
-        (Manner::Tcp(_) | Manner::Udp { .. }, _) | (_, Transport::Tcp | Transport::Udp) => {
+        (Manner::Tcp(_), LoadTransport::Tcp) | (Manner::Udp { .. }, LoadTransport::Udp) => Some(plan.check_layer4()),
+        (Manner::Tcp(_) | Manner::Udp { .. }, _) | (_, LoadTransport::Tcp | LoadTransport::Udp) => {
             Some(Err(anyhow::anyhow!("bytes need a URL with tcp://, datagrams one with udp://")))
         }
         _ => None,

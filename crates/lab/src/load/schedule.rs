@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 /// The due requests of one thread: every `threads`th of all, beginning with its own.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(super) struct LoadSchedule {
     /// Nanoseconds between two of this thread's requests, and before the first.
     interval_ns: f64,
     offset_ns: f64,
@@ -19,12 +19,12 @@ pub(super) struct Schedule {
     refused: u64,
 }
 
-impl Schedule {
+impl LoadSchedule {
     /// `rate` requests a second are due on all threads together, from 0 until before `end_ns`, and no more than `most`
     /// on this one.
-    pub(super) fn new(rate: f64, thread: usize, threads: usize, end_ns: u64, most: u64) -> Schedule {
+    pub(super) fn new(rate: f64, thread: usize, threads: usize, end_ns: u64, most: u64) -> LoadSchedule {
         let apart_ns = NANOSECONDS / rate;
-        Schedule {
+        LoadSchedule {
             interval_ns: apart_ns * threads as f64,
             offset_ns: apart_ns * thread as f64,
             end_ns,
@@ -86,13 +86,13 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn taken(schedule: &mut Schedule) -> Vec<u64> {
+    fn taken(schedule: &mut LoadSchedule) -> Vec<u64> {
         std::iter::from_fn(|| schedule.take()).collect()
     }
 
     #[test]
     fn requests_are_due_whatever_the_responses_do() {
-        let mut schedule = Schedule::new(4.0, 0, 1, SECOND, u64::MAX);
+        let mut schedule = LoadSchedule::new(4.0, 0, 1, SECOND, u64::MAX);
         let mut check = |now_ms: u64, wanted_ms: &[u64]| {
             schedule.advance(now_ms * 1_000_000);
             let wanted: Vec<u64> = wanted_ms.iter().map(|ms| ms * 1_000_000).collect();
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn only_requests_due_before_a_time_expire() {
-        let mut schedule = Schedule::new(10.0, 0, 1, SECOND, u64::MAX);
+        let mut schedule = LoadSchedule::new(10.0, 0, 1, SECOND, u64::MAX);
         schedule.advance(SECOND / 2);
         let expired: Vec<u64> = std::iter::from_fn(|| schedule.take_before(SECOND / 5)).collect();
         assert_eq!(expired, [0, SECOND / 10]);
@@ -120,7 +120,7 @@ mod tests {
     fn threads_take_turns() {
         let all: Vec<u64> = (0..3)
             .flat_map(|thread| {
-                let mut schedule = Schedule::new(1000.0, thread, 3, SECOND / 100, u64::MAX);
+                let mut schedule = LoadSchedule::new(1000.0, thread, 3, SECOND / 100, u64::MAX);
                 schedule.advance(SECOND);
                 taken(&mut schedule)
             })
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_odd_rate_does_not_drift() {
-        let mut schedule = Schedule::new(333.3, 0, 1, 1000 * SECOND, u64::MAX);
+        let mut schedule = LoadSchedule::new(333.3, 0, 1, 1000 * SECOND, u64::MAX);
         let mut count = 0;
         for second in 1..=1000 {
             schedule.advance(second * SECOND);
@@ -144,12 +144,12 @@ mod tests {
 
     #[test]
     fn the_queue_and_the_number_have_limits() {
-        let mut schedule = Schedule::new(1e6, 0, 1, SECOND, u64::MAX);
+        let mut schedule = LoadSchedule::new(1e6, 0, 1, SECOND, u64::MAX);
         schedule.advance(SECOND);
         assert_eq!(schedule.unsent(), 1_000_000);
         assert_eq!(taken(&mut schedule).len(), LONGEST_QUEUE);
         assert_eq!(schedule.unsent(), 1_000_000 - LONGEST_QUEUE as u64);
-        let mut schedule = Schedule::new(10.0, 0, 1, u64::MAX, 3);
+        let mut schedule = LoadSchedule::new(10.0, 0, 1, u64::MAX, 3);
         schedule.advance(60 * SECOND);
         assert_eq!(taken(&mut schedule), [0, SECOND / 10, SECOND / 5]);
         assert!(schedule.is_over());

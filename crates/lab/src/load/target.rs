@@ -16,12 +16,12 @@ pub struct LoadTarget {
     /// Whether TLS is spoken.
     pub is_tls: bool,
     /// The kind of bytes that are carried to it.
-    pub transport: Transport,
+    pub transport: LoadTransport,
 }
 
 /// The kinds of bytes that a URL may ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
+pub enum LoadTransport {
     /// Requests of HTTP, or WebSocket.
     #[default]
     Http,
@@ -36,10 +36,10 @@ impl LoadTarget {
     /// and on names that do not resolve.
     pub fn parse(url: &str) -> anyhow::Result<LoadTarget> {
         let (rest, is_tls, transport) = match url.split_once("://") {
-            Some(("http" | "ws", rest)) => (rest, false, Transport::Http),
-            Some(("https", rest)) => (rest, true, Transport::Http),
-            Some(("tcp", rest)) => (rest, false, Transport::Tcp),
-            Some(("udp", rest)) => (rest, false, Transport::Udp),
+            Some(("http" | "ws", rest)) => (rest, false, LoadTransport::Http),
+            Some(("https", rest)) => (rest, true, LoadTransport::Http),
+            Some(("tcp", rest)) => (rest, false, LoadTransport::Tcp),
+            Some(("udp", rest)) => (rest, false, LoadTransport::Udp),
             Some((scheme, _)) => {
                 bail!("{url} has the scheme {scheme}: http, https, ws, tcp and udp are known")
             }
@@ -52,7 +52,7 @@ impl LoadTarget {
         if url.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             bail!("{url:?} has blanks or control characters: write them percent-encoded");
         }
-        if transport != Transport::Http && (path != "/" || !host.contains(':')) {
+        if transport != LoadTransport::Http && (path != "/" || !host.contains(':')) {
             bail!("{url} names no port, or a path: write tcp://HOST:PORT or udp://HOST:PORT");
         }
         // The port follows the last colon, unless that colon is within the brackets of an IPv6 address.
@@ -85,7 +85,7 @@ mod tests {
         check("ws://[::1]:9/echo", ("[::1]:9", "[::1]:9", "/echo"));
         check("http://[::1]/", ("[::1]:80", "[::1]", "/"));
         check("tcp://127.0.0.1:9", ("127.0.0.1:9", "127.0.0.1:9", "/"));
-        assert_eq!(LoadTarget::parse("udp://127.0.0.1:9").unwrap().transport, Transport::Udp);
+        assert_eq!(LoadTarget::parse("udp://127.0.0.1:9").unwrap().transport, LoadTransport::Udp);
     }
 
     #[test]

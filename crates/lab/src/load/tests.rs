@@ -71,7 +71,7 @@ fn plan(address: SocketAddr) -> LoadPlan {
             host: address.to_string(),
             path: "/x".to_owned(),
             is_tls: false,
-            transport: Transport::Http,
+            transport: LoadTransport::Http,
         },
         manner: Manner::Http,
         connections: 3,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
-use super::tree::{Cpu, Tree, descendants};
+use super::tree::{Cpu, ProcessTree, descendants};
 
 /// How a program is started.
 #[derive(Clone, Debug)]
@@ -82,8 +82,8 @@ impl ProcessGroup {
     }
 
     /// The process tree, for its CPU and memory.
-    pub fn tree(&self) -> Tree {
-        Tree::beneath(Pid::from_child(&self.guard).as_raw_nonzero().get())
+    pub fn tree(&self) -> ProcessTree {
+        ProcessTree::beneath(Pid::from_child(&self.guard).as_raw_nonzero().get())
     }
 
     /// Stops its processes until [`ProcessGroup::go_on`], as soon as there are any. The list of processes is stored then, so

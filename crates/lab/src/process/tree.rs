@@ -51,11 +51,11 @@ pub struct Memory {
 /// The processes below a guard. The guard itself is not counted, but the processes that it waited for are: dead
 /// children of the program for which no other process waited.
 #[derive(Clone, Copy, Debug)]
-pub struct Tree {
+pub struct ProcessTree {
     guard: i32,
 }
 
-impl Tree {
+impl ProcessTree {
     /// The tree below the process with this number.
     pub fn beneath(guard: i32) -> Self {
         Self { guard }

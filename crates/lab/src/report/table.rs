@@ -6,14 +6,14 @@ use crate::terminal::Paint;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TextTable {
     /// From the left; the first names the row.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TableColumn>,
     /// Each as long as `columns`.
     pub rows: Vec<Vec<Cell>>,
 }
 
 /// A column.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Column {
+pub struct TableColumn {
     /// Its heading.
     pub heading: String,
     /// Whether its cells are numbers, which are aligned to the right.
@@ -50,7 +50,7 @@ pub enum Tone {
 impl TextTable {
     /// An empty table with these headings; all columns after the first hold numbers.
     pub fn with_numbers<T: Into<String>>(headings: impl IntoIterator<Item = T>) -> Self {
-        let column = |(index, heading): (usize, T)| Column { heading: heading.into(), numeric: index > 0 };
+        let column = |(index, heading): (usize, T)| TableColumn { heading: heading.into(), numeric: index > 0 };
         Self { columns: headings.into_iter().enumerate().map(column).collect(), rows: Vec::new() }
     }
 
@@ -65,7 +65,7 @@ impl TextTable {
             *first = first.saturating_sub(over).max(LEAST_NAME).min(*first);
         }
         let heading =
-            |column: &Column| Cell { text: column.heading.clone(), tone: Tone::Faint, number: None };
+            |column: &TableColumn| Cell { text: column.heading.clone(), tone: Tone::Faint, number: None };
         let headings: Vec<Cell> = self.columns.iter().map(heading).collect();
         let mut out = String::new();
         for row in std::iter::once(&headings).chain(&self.rows) {

@@ -14,11 +14,11 @@ use crate::scenario::Scenario;
 #[derive(Debug)]
 pub(super) struct Beside {
     crowds: Vec<ProcessGroup>,
-    changes: Option<Changes>,
+    changes: Option<PeriodicChanges>,
 }
 
 #[derive(Debug)]
-struct Changes {
+struct PeriodicChanges {
     every: Duration,
     next: Instant,
     program: PathBuf,
@@ -68,7 +68,7 @@ impl Beside {
             })?;
             crowds.push(group);
         }
-        let changes = (scenario.changes_per_second > 0.0).then(|| Changes {
+        let changes = (scenario.changes_per_second > 0.0).then(|| PeriodicChanges {
             every: Duration::from_secs_f64(1.0 / scenario.changes_per_second),
             next: Instant::now(),
             program: program.to_owned(),
@@ -108,7 +108,7 @@ impl Beside {
     }
 }
 
-impl Changes {
+impl PeriodicChanges {
     fn go_on(&mut self, running: &mut RunningContender) -> anyhow::Result<()> {
         if let Some(group) = &mut self.under_way {
             let Some(ended) = group.ended()? else { return Ok(()) };

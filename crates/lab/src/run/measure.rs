@@ -10,7 +10,7 @@ use super::beside::Beside;
 use super::stage::{RunningContender, RunningPrograms};
 use crate::load::tools::{self, ToolRun};
 use crate::process::cores::Ticks;
-use crate::process::{Cpu, ProcessGroup, Memory, Start, Switches, Tree};
+use crate::process::{Cpu, ProcessGroup, Memory, Start, Switches, ProcessTree};
 use crate::result::{LoadOutcome, MeasuredRun, Usage};
 use crate::scenario::Scenario;
 
@@ -25,7 +25,7 @@ pub(super) struct Measurement {
     scenario: Scenario,
     load: ProcessGroup,
     beside: Beside,
-    tree: Tree,
+    tree: ProcessTree,
     cores: Vec<usize>,
     began: Instant,
     /// Its planned length at most.

@@ -18,7 +18,7 @@ use super::interrupt::Interrupt;
 use super::probe;
 use crate::certificate::Certificates;
 use crate::contender::Definition;
-use crate::files::Files;
+use crate::files::LabFiles;
 use crate::placement::Placement;
 use crate::ports::Ports;
 use crate::process::{ProcessGroup, Start};
@@ -71,7 +71,7 @@ pub struct RunningContender {
 #[derive(Debug)]
 pub struct RunningPrograms {
     program: PathBuf,
-    files: Files,
+    files: LabFiles,
     measured: BTreeMap<String, PathBuf>,
     scratch: TempDir,
     certificates: Certificates,
@@ -100,7 +100,7 @@ impl RunningPrograms {
     /// guard and a load generator; `cores` are those that all of them are pinned to, if any.
     pub fn new(
         program: PathBuf,
-        files: Files,
+        files: LabFiles,
         measured: BTreeMap<String, PathBuf>,
         ports: Ports,
         cores: Vec<usize>,

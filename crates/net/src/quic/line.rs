@@ -9,7 +9,7 @@ use quinn::udp::EcnCodepoint;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 
 use super::connection_id::SocketLocation;
-use super::process::Listeners;
+use super::process::QuicListeners;
 use super::steering::SteeredDatagram;
 
 /// The form of messages. A process that knows another form drops them.
@@ -42,7 +42,7 @@ impl UpgradeLine {
 }
 
 /// Passes on what comes by a line, until it is closed.
-pub(super) fn receive_all(line: &OwnedFd, listeners: &Listeners) {
+pub(super) fn receive_all(line: &OwnedFd, listeners: &QuicListeners) {
     let mut room = vec![0; MESSAGE_BYTES];
     loop {
         match recv(line, &mut room[..], RecvFlags::empty()) {

@@ -20,14 +20,14 @@ pub struct QuicProcess {
     /// The number of the process among its predecessors and successors.
     pub generation: u16,
     predecessor: Option<Arc<UpgradeLine>>,
-    listeners: Arc<Listeners>,
+    listeners: Arc<QuicListeners>,
 }
 
 /// The listeners of a process by their addresses.
 #[derive(Debug, Default)]
-pub(super) struct Listeners(Mutex<Vec<(SocketAddr, Weak<Steering>)>>);
+pub(super) struct QuicListeners(Mutex<Vec<(SocketAddr, Weak<Steering>)>>);
 
-impl Listeners {
+impl QuicListeners {
     pub(super) fn find(&self, address: SocketAddr) -> Option<Arc<Steering>> {
         let listeners = self.0.lock();
         listeners.iter().filter(|(known, _)| *known == address).find_map(|(_, steering)| steering.upgrade())

@@ -26,7 +26,7 @@ struct Element {
 }
 
 /// The elements that are open, the innermost last; the first stands for the document.
-struct Tree {
+struct XmlTreeBuilder {
     open: Vec<(String, Element)>,
     text: String,
     nodes: usize,
@@ -46,7 +46,7 @@ pub(super) fn read(lua: &Lua, text: &[u8], budget: &DecodingBudget) -> Result<Ta
 fn parse(text: &str, budget: &DecodingBudget) -> Result<Element, String> {
     let mut reader = Reader::from_str(text.trim_start_matches('\u{feff}'));
     reader.config_mut().expand_empty_elements = true;
-    let mut tree = Tree { open: vec![Default::default()], text: String::new(), nodes: 0 };
+    let mut tree = XmlTreeBuilder { open: vec![Default::default()], text: String::new(), nodes: 0 };
     loop {
         let event = reader.read_event();
         let at = reader.buffer_position();
@@ -86,7 +86,7 @@ fn parse(text: &str, budget: &DecodingBudget) -> Result<Element, String> {
     }
 }
 
-impl Tree {
+impl XmlTreeBuilder {
     /// Gives the text so far to the innermost element, without the white space around it.
     fn flush(&mut self) -> Result<(), String> {
         let text = self.text.trim_matches(|c: char| c.is_ascii_whitespace() || c == '\u{b}');

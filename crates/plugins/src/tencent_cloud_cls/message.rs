@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 const VALUE_MAX_BYTES: usize = 1024 * 1024;
 
 #[derive(Message)]
-pub(super) struct Log {
+pub(super) struct ClsLog {
     /// Milliseconds since the Unix epoch.
     #[prost(int64, required, tag = "1")]
     pub(super) time: i64,
@@ -43,7 +43,7 @@ pub(super) struct LogGroupList {
 /// A log of these fields, encoded.
 pub(super) fn log(fields: &Map<String, Value>, time_ms: u64) -> Vec<u8> {
     let content = |(key, value): (&String, &Value)| Content { key: key.clone(), value: text(value) };
-    Log { time: time_ms as i64, contents: fields.iter().map(content).collect() }.encode_to_vec()
+    ClsLog { time: time_ms as i64, contents: fields.iter().map(content).collect() }.encode_to_vec()
 }
 
 /// A value as a text, at most so long as the service takes it.

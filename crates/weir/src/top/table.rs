@@ -29,49 +29,49 @@ impl Tab {
         }
     }
 
-    fn columns(self) -> &'static [Column] {
+    fn columns(self) -> &'static [TopColumn] {
         match self {
             Tab::Routes => &[
-                Column::Name("ROUTE"),
-                Column::Match,
-                Column::Rate,
-                Column::Share,
-                Column::Failing,
-                Column::P99,
-                Column::Upstream,
-                Column::Refused,
-                Column::Bytes,
+                TopColumn::Name("ROUTE"),
+                TopColumn::Match,
+                TopColumn::Rate,
+                TopColumn::Share,
+                TopColumn::Failing,
+                TopColumn::P99,
+                TopColumn::Upstream,
+                TopColumn::Refused,
+                TopColumn::Bytes,
             ],
             Tab::Upstreams => &[
-                Column::Name("UPSTREAM"),
-                Column::Rate,
-                Column::Share,
-                Column::Failing,
-                Column::P99,
-                Column::State,
-                Column::Bytes,
+                TopColumn::Name("UPSTREAM"),
+                TopColumn::Rate,
+                TopColumn::Share,
+                TopColumn::Failing,
+                TopColumn::P99,
+                TopColumn::State,
+                TopColumn::Bytes,
             ],
             Tab::Endpoints => &[
-                Column::Name("ENDPOINT"),
-                Column::Upstream,
-                Column::Rate,
-                Column::Share,
-                Column::Failing,
-                Column::P99,
-                Column::LastFailure,
-                Column::Bytes,
+                TopColumn::Name("ENDPOINT"),
+                TopColumn::Upstream,
+                TopColumn::Rate,
+                TopColumn::Share,
+                TopColumn::Failing,
+                TopColumn::P99,
+                TopColumn::LastFailure,
+                TopColumn::Bytes,
             ],
             Tab::Consumers => &[
-                Column::Name("CONSUMER"),
-                Column::Group,
-                Column::Rate,
-                Column::Share,
-                Column::Refused,
-                Column::Failing,
-                Column::P99,
-                Column::Bytes,
+                TopColumn::Name("CONSUMER"),
+                TopColumn::Group,
+                TopColumn::Rate,
+                TopColumn::Share,
+                TopColumn::Refused,
+                TopColumn::Failing,
+                TopColumn::P99,
+                TopColumn::Bytes,
             ],
-            Tab::Causes => &[Column::Name("CAUSE"), Column::Rate, Column::Share],
+            Tab::Causes => &[TopColumn::Name("CAUSE"), TopColumn::Rate, TopColumn::Share],
         }
     }
 }
@@ -120,7 +120,7 @@ impl Sort {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
+enum TopColumn {
     Name(&'static str),
     Match,
     Rate,
@@ -135,34 +135,34 @@ enum Column {
     LastFailure,
 }
 
-impl Column {
+impl TopColumn {
     fn title(self) -> &'static str {
         match self {
-            Column::Name(title) => title,
-            Column::Match => "MATCH",
-            Column::Rate => "REQ/S",
-            Column::Share => "SHARE",
-            Column::Refused => "4XX %",
-            Column::Failing => "5XX %",
-            Column::P99 => "P99 MS",
-            Column::Bytes => "BYTES/S",
-            Column::Upstream => "UPSTREAM",
-            Column::Group => "GROUP",
-            Column::State => "STATE",
-            Column::LastFailure => "LAST FAILURE",
+            TopColumn::Name(title) => title,
+            TopColumn::Match => "MATCH",
+            TopColumn::Rate => "REQ/S",
+            TopColumn::Share => "SHARE",
+            TopColumn::Refused => "4XX %",
+            TopColumn::Failing => "5XX %",
+            TopColumn::P99 => "P99 MS",
+            TopColumn::Bytes => "BYTES/S",
+            TopColumn::Upstream => "UPSTREAM",
+            TopColumn::Group => "GROUP",
+            TopColumn::State => "STATE",
+            TopColumn::LastFailure => "LAST FAILURE",
         }
     }
 
     fn is_number(self) -> bool {
-        matches!(self, Column::Rate | Column::Refused | Column::Failing | Column::P99 | Column::Bytes)
+        matches!(self, TopColumn::Rate | TopColumn::Refused | TopColumn::Failing | TopColumn::P99 | TopColumn::Bytes)
     }
 
     /// The width that texts are cut to.
     fn most(self) -> usize {
         match self {
-            Column::Name(_) => 32,
-            Column::Match => 40,
-            Column::Share => SHARE_WIDTH,
+            TopColumn::Name(_) => 32,
+            TopColumn::Match => 40,
+            TopColumn::Share => SHARE_WIDTH,
             _ => 28,
         }
     }
@@ -170,27 +170,27 @@ impl Column {
     fn piece(self, row: &TopRow, mark: Mark, attention: &[Attention]) -> TonedText {
         let text = |text: Option<&String>| TonedText::plain(clean(text.map_or("", String::as_str)));
         match self {
-            Column::Name(_) => TonedText::plain(clean(row.shown_name())),
-            Column::Match => text(row.matched.as_ref()),
-            Column::Rate => TonedText::plain(rate(row.rps)),
-            Column::Share => {
+            TopColumn::Name(_) => TonedText::plain(clean(row.shown_name())),
+            TopColumn::Match => text(row.matched.as_ref()),
+            TopColumn::Rate => TonedText::plain(rate(row.rps)),
+            TopColumn::Share => {
                 let cells = (row.share / 100.0 * SHARE_WIDTH as f64).round().clamp(0.0, SHARE_WIDTH as f64);
                 TonedText { text: "▇".repeat(cells as usize), tone: Tone::Accent }
             }
-            Column::Refused => TonedText::plain(percent(row.p4xx)),
-            Column::Failing => TonedText { text: percent(row.p5xx), tone: Mark::of_share(row.p5xx).tone() },
-            Column::P99 => TonedText::plain(millis(row.p99_us)),
-            Column::Bytes => TonedText::plain(bytes(row.bytes)),
-            Column::Upstream => text(row.upstream.as_ref().or(row.service.as_ref())),
-            Column::Group => text(row.group.as_ref()),
-            Column::State => {
+            TopColumn::Refused => TonedText::plain(percent(row.p4xx)),
+            TopColumn::Failing => TonedText { text: percent(row.p5xx), tone: Mark::of_share(row.p5xx).tone() },
+            TopColumn::P99 => TonedText::plain(millis(row.p99_us)),
+            TopColumn::Bytes => TonedText::plain(bytes(row.bytes)),
+            TopColumn::Upstream => text(row.upstream.as_ref().or(row.service.as_ref())),
+            TopColumn::Group => text(row.group.as_ref()),
+            TopColumn::State => {
                 let about = about(row, attention);
                 let state =
                     about.map_or("up", |line| line.title.split(" endpoints").next().unwrap_or("down"));
                 let state = if about.is_some() { format!("{state} down") } else { state.to_owned() };
                 TonedText { text: clean(&state), tone: mark.tone() }
             }
-            Column::LastFailure => match &row.last_failure {
+            TopColumn::LastFailure => match &row.last_failure {
                 None => TonedText { text: UNKNOWN.to_owned(), tone: Tone::Faint },
                 Some(last) => TonedText::plain(format!("{} {}", clean(&last.cause), time_of_day(last.at_ms))),
             },
@@ -316,7 +316,7 @@ pub(crate) fn lines(
             columns.iter().map(|column| column.piece(row, *mark, &overview.attention)).collect()
         })
         .collect();
-    let natural = |index: usize, column: &Column| {
+    let natural = |index: usize, column: &TopColumn| {
         let widest = cells.iter().map(|row| row[index].text.chars().count()).max().unwrap_or_default();
         widest.max(column.title().len()).min(column.most())
     };

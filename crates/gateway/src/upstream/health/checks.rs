@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::counts::{HealthCounts, CheckSource};
 use super::outcome::CheckOutcome;
 use super::rules::Observation;
-use super::schedule::{Id, Schedule};
+use super::schedule::{Id, CheckSchedule};
 use super::share::{Begin, SharedCheck, Shares};
 use super::target::CheckTarget;
 use super::{CompiledHealthChecks, forget_verdict};
@@ -28,7 +28,7 @@ const SETS_EVERY_MS: u64 = 200;
 pub(super) struct Checks {
     policy: OutboundPolicy,
     counts: Arc<HealthCounts>,
-    schedule: Schedule,
+    schedule: CheckSchedule,
     upstreams: HashMap<Arc<str>, CheckedUpstream>,
     /// The nodes of all upstreams by the number that the schedule knows.
     targets: HashMap<Id, Rc<CheckedTarget>>,
@@ -71,7 +71,7 @@ impl Checks {
         Checks {
             policy,
             counts,
-            schedule: Schedule::default(),
+            schedule: CheckSchedule::default(),
             upstreams: HashMap::new(),
             targets: HashMap::new(),
             shares: Shares::default(),

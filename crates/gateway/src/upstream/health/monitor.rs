@@ -35,14 +35,14 @@ struct MonitorState {
 /// Changes that the thread has not taken up: one for each upstream at most.
 #[derive(Default)]
 struct Inbox {
-    changes: Changes,
+    changes: HealthChanges,
     /// The checks of all upstreams, with which a thread that panicked begins again.
     in_force: HashMap<Arc<str>, Arc<CompiledHealthChecks>>,
     is_closed: bool,
 }
 
 /// The checks of upstreams by identity; none where an upstream has none any more.
-type Changes = HashMap<Arc<str>, Option<Arc<CompiledHealthChecks>>>;
+type HealthChanges = HashMap<Arc<str>, Option<Arc<CompiledHealthChecks>>>;
 
 impl Inbox {
     fn set(&mut self, identity: &Arc<str>, health: Option<Arc<CompiledHealthChecks>>) {

@@ -15,7 +15,7 @@ pub(super) type Id = u64;
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Schedule {
+pub(super) struct CheckSchedule {
     /// Due times. An entry of a target that has left is skipped.
     due: BinaryHeap<Reverse<(u64, Id)>>,
     /// Targets with the group of each; bounded by the nodes of all upstreams.
@@ -41,7 +41,7 @@ struct CheckGroup {
     waiting: VecDeque<Id>,
 }
 
-impl Schedule {
+impl CheckSchedule {
     /// Adds a group of which at most `concurrency` targets are asked at a time.
     pub(super) fn add_group(&mut self, group: Id, concurrency: u32) {
         let group_state =
@@ -61,7 +61,7 @@ impl Schedule {
     /// Removes targets; the results of their checks in flight are to be dropped.
     pub(super) fn remove(&mut self, targets: &[Id]) {
         let left: HashSet<Id> = targets.iter().filter_map(|target| self.targets.remove(target)).collect();
-        let Schedule { due, targets, groups, .. } = self;
+        let CheckSchedule { due, targets, groups, .. } = self;
         due.retain(|Reverse((_, target))| targets.contains_key(target));
         for group in left {
             // The end of a check makes one waiting target due. If that target is removed before its check begins, no check is
@@ -135,13 +135,13 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    fn due(schedule: &mut Schedule, now_ms: u64) -> Vec<Id> {
+    fn due(schedule: &mut CheckSchedule, now_ms: u64) -> Vec<Id> {
         std::iter::from_fn(|| schedule.take_due(now_ms)).collect()
     }
 
     #[test]
     fn checks_follow_their_interval() {
-        let mut schedule = Schedule::default();
+        let mut schedule = CheckSchedule::default();
         schedule.add_group(1, 10);
         schedule.add(10, 1, 1_000, 500, 700);
         assert_eq!((due(&mut schedule, 1_199), schedule.next_ms()), (vec![], Some(1_200)));
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn first_check_comes_soon_however_long_the_interval() {
-        let mut schedule = Schedule::default();
+        let mut schedule = CheckSchedule::default();
         schedule.add_group(1, 1);
         schedule.add(10, 1, 0, 86_400_000, u64::MAX);
         assert!(schedule.next_ms().is_some_and(|next_ms| next_ms < FIRST_WITHIN_MS));
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn concurrency_holds_for_each_group() {
-        let mut schedule = Schedule::default();
+        let mut schedule = CheckSchedule::default();
         schedule.add_group(1, 2);
         schedule.add_group(2, 1);
         for (target, group) in [(10, 1), (11, 1), (12, 1), (13, 1), (20, 2), (21, 2)] {
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn target_that_left_is_not_asked_again() {
-        let mut schedule = Schedule::default();
+        let mut schedule = CheckSchedule::default();
         schedule.add_group(1, 2);
         schedule.add(10, 1, 0, 100, 0);
         schedule.add(11, 1, 0, 100, 50);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn checks_in_flight_are_bounded() {
-        let mut schedule = Schedule::default();
+        let mut schedule = CheckSchedule::default();
         schedule.add_group(1, u32::MAX);
         let count = IN_FLIGHT_MAX as u64 + 5;
         (0..count).for_each(|target| schedule.add(target, 1, 0, 100, 0));
@@ -211,7 +211,7 @@ mod tests {
     }
     #[test]
     fn waiting_targets_take_no_place_in_flight() {
-        let mut schedule = Schedule::default();
+        let mut schedule = CheckSchedule::default();
         schedule.add_group(1, u32::MAX);
         let count = IN_FLIGHT_MAX as u64;
         (0..=count).for_each(|target| schedule.add(target, 1, 0, 100, 0));
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn removed_due_target_leaves_none_waiting() {
-        let mut schedule = Schedule::default();
+        let mut schedule = CheckSchedule::default();
         schedule.add_group(1, 1);
         for target in [10, 11, 12, 13] {
             schedule.add(target, 1, 0, 100, 0);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 /// Sessions of one upstream that are remembered while all of them are used. Of more sessions those without a request for
-/// the longest time are forgotten. At most 36 MiB: each of the two generations of [`Shard`] may hold as many, in a table
+/// the longest time are forgotten. At most 36 MiB: each of the two generations of [`StickyShard`] may hold as many, in a table
 /// with 33 bytes for each place, of which an eighth to a half is free.
 pub(crate) const SESSIONS_MAX: usize = 262_144;
 /// Parts with a lock each, so that workers seldom wait for each other.
@@ -18,7 +18,7 @@ const SLACK_PART: usize = 16;
 
 /// See the module.
 pub struct StickySessions {
-    shards: Box<[Mutex<Shard>]>,
+    shards: Box<[Mutex<StickyShard>]>,
     /// Two keyed hashes name a session: 128 bits, which clients cannot choose.
     keys: [RandomState; 2],
     shard_max: usize,
@@ -29,7 +29,7 @@ pub struct StickySessions {
 /// Sessions in two generations: when the younger one is full or old, it replaces the older one. A session that is used
 /// moves to the younger one.
 #[derive(Default)]
-struct Shard {
+struct StickyShard {
     young: HashMap<u128, StickySession>,
     old: HashMap<u128, StickySession>,
     young_since_ms: u64,
@@ -95,12 +95,12 @@ impl StickySessions {
         self.put(&mut shard.lock(), name, StickySession { node, used_ms: now_ms }, now_ms, ttl_ms);
     }
 
-    fn place(&self, value: &[u8]) -> (u128, &Mutex<Shard>) {
+    fn place(&self, value: &[u8]) -> (u128, &Mutex<StickyShard>) {
         let [high, low] = [0, 1].map(|index| self.keys[index].hash_one(value));
         (u128::from(high) << 64 | u128::from(low), &self.shards[low as usize % SHARDS])
     }
 
-    fn put(&self, shard: &mut Shard, name: u128, session: StickySession, now_ms: u64, ttl_ms: u64) {
+    fn put(&self, shard: &mut StickyShard, name: u128, session: StickySession, now_ms: u64, ttl_ms: u64) {
         let before = shard.young.len() + shard.old.len();
         let is_old = now_ms.saturating_sub(shard.young_since_ms) >= ttl_ms;
         if is_old || (shard.young.len() >= self.shard_max && !shard.young.contains_key(&name)) {

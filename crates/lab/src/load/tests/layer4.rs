@@ -6,18 +6,18 @@ use super::*;
 use crate::echo;
 use crate::echo::language;
 
-fn plan_to(address: SocketAddr, transport: Transport, manner: Manner) -> LoadPlan {
+fn plan_to(address: SocketAddr, transport: LoadTransport, manner: Manner) -> LoadPlan {
     let usual = plan(address);
     let body_bytes = if manner == Manner::Tcp(Talk::Messages) { 100 } else { 0 };
     LoadPlan { target: LoadTarget { transport, ..usual.target.clone() }, manner, body_bytes, ..usual }
 }
 
 fn bytes(address: SocketAddr, talk: Talk) -> LoadPlan {
-    plan_to(address, Transport::Tcp, Manner::Tcp(talk))
+    plan_to(address, LoadTransport::Tcp, Manner::Tcp(talk))
 }
 
 fn datagrams(address: SocketAddr) -> LoadPlan {
-    let plan = plan_to(address, Transport::Udp, Manner::Udp { at_once: 2 });
+    let plan = plan_to(address, LoadTransport::Udp, Manner::Udp { at_once: 2 });
     LoadPlan { body_bytes: 64, ..plan }
 }
 

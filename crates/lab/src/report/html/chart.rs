@@ -2,7 +2,7 @@
 //! numbers with names and do not know the figures.
 
 use super::legend::{self, LegendEntry, Shape, Sign};
-use super::scale::{Linear, Log};
+use super::scale::{Linear, LogScale};
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
 
@@ -91,7 +91,7 @@ pub(super) fn ranges(ranges: &[Range], label: &str) -> String {
     let ends =
         |range: &Range| [range.max, range.p99_9, range.p99].into_iter().flatten().fold(range.p50, f64::max);
     let least = ranges.iter().map(|range| range.p50).filter(|p50| *p50 > 0.0).fold(f64::INFINITY, f64::min);
-    let axis = Log::new(least * 0.8, ranges.iter().map(ends).fold(0.0, f64::max) * 1.1, left + GAP, right);
+    let axis = LogScale::new(least * 0.8, ranges.iter().map(ends).fold(0.0, f64::max) * 1.1, left + GAP, right);
     let mut svg = Svg::new(WIDTH);
     legend::draw(&mut svg, &range_legend(ranges));
     let bottom = TOP + ROW * ranges.len() as f64;

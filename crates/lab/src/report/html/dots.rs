@@ -3,7 +3,7 @@
 
 use super::chart::{CHARACTER, GAP, ChartRow, TOP, WIDTH, grid, text_width};
 use super::legend::{self, LegendEntry, Shape};
-use super::scale::Log;
+use super::scale::LogScale;
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
 
@@ -38,7 +38,7 @@ pub(super) fn dots(rows: &[DotRow], entries: &[LegendEntry], label: &str) -> Str
         || rows.iter().flat_map(|line| line.dots.iter().map(|dot| dot.ratio)).filter(|ratio| *ratio > 0.0);
     let least = all().fold(0.8, f64::min).max(1.0 / FARTHEST);
     let greatest = all().fold(1.25, f64::max).min(FARTHEST);
-    let axis = Log::new(least * 0.9, greatest * 1.1, left + GAP, WIDTH - VALUE_WIDTH);
+    let axis = LogScale::new(least * 0.9, greatest * 1.1, left + GAP, WIDTH - VALUE_WIDTH);
     let mut svg = Svg::new(WIDTH);
     legend::draw(&mut svg, entries);
     let heights = rows.iter().map(height);
@@ -61,7 +61,7 @@ pub(super) fn dots(rows: &[DotRow], entries: &[LegendEntry], label: &str) -> Str
     svg.finish(bottom + GAP, label)
 }
 
-fn row(svg: &mut Svg, line: &DotRow, (left, top): (f64, f64), axis: &Log) {
+fn row(svg: &mut Svg, line: &DotRow, (left, top): (f64, f64), axis: &LogScale) {
     let mut y = top;
     if let Some(heading) = line.heading {
         let mark = Mark { class: "group", ..Mark::default() };

@@ -12,7 +12,7 @@ pub(super) struct Linear {
 
 /// A logarithmic axis.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Log {
+pub(super) struct LogScale {
     low: f64,
     high: f64,
     from: f64,
@@ -43,7 +43,7 @@ impl Linear {
     }
 }
 
-impl Log {
+impl LogScale {
     /// An axis for figures between `least` and `greatest`, which are above zero.
     pub(super) fn new(least: f64, greatest: f64, from: f64, to: f64) -> Self {
         let low = if least.is_finite() && least > 0.0 { least } else { 0.1 };
@@ -110,13 +110,13 @@ mod tests {
             (0.0, 0.0, &[0.1, 0.2, 0.5, 1.0]),
         ];
         for (least, greatest, expected) in rows {
-            let ticks = Log::new(*least, *greatest, 0.0, 1.0).ticks();
+            let ticks = LogScale::new(*least, *greatest, 0.0, 1.0).ticks();
             assert_eq!(ticks.len(), expected.len(), "{least} {greatest}: {ticks:?}");
             for (tick, expected) in ticks.iter().zip(*expected) {
                 assert!((tick / expected - 1.0).abs() < 1e-9, "{least} {greatest}: {ticks:?}");
             }
         }
-        let axis = Log::new(1.0, 100.0, 0.0, 10.0);
+        let axis = LogScale::new(1.0, 100.0, 0.0, 10.0);
         assert!((axis.at(10.0) - 5.0).abs() < 1e-9);
         assert_eq!((axis.at(0.0), axis.at(1e9)), (0.0, 10.0));
     }

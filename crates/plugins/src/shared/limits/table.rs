@@ -55,7 +55,7 @@ impl KeyStanding {
 
 /// The table.
 pub(crate) struct KeyTable<V> {
-    shards: [Mutex<Shard<V>>; SHARDS],
+    shards: [Mutex<KeyTableShard<V>>; SHARDS],
     seeds: [u64; 2],
     shard_keys_max: usize,
 }
@@ -63,15 +63,15 @@ pub(crate) struct KeyTable<V> {
 /// A key as it is kept: its hash under two secret seeds, so that memory does not depend on what clients send.
 type KeyTableHash = [u64; 2];
 
-struct Shard<V> {
+struct KeyTableShard<V> {
     states: FastMap<KeyTableHash, V>,
     /// The size at which states that are over are removed next.
     sweep_at: usize,
 }
 
-impl<V> Default for Shard<V> {
+impl<V> Default for KeyTableShard<V> {
     fn default() -> Self {
-        Shard { states: FastMap::default(), sweep_at: 0 }
+        KeyTableShard { states: FastMap::default(), sweep_at: 0 }
     }
 }
 
@@ -124,7 +124,7 @@ impl<V: KeyState> KeyTable<V> {
     }
 }
 
-impl<V: KeyState> Shard<V> {
+impl<V: KeyState> KeyTableShard<V> {
     /// Removes states that are over when the shard has doubled since the last time, so that the cost per new key is
     /// constant; a full shard also loses its least important keys.
     fn make_room(&mut self, now_ms: u64, keys_max: usize) {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn oldest_open_states_give_way_first() {
-        let mut shard = Shard::default();
+        let mut shard = KeyTableShard::default();
         let state = |number: u64| {
             let standing = if number.is_multiple_of(2) { KeyStanding::Open } else { KeyStanding::Exhausted };
             State::new(number, u64::MAX, standing)

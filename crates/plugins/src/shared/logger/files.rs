@@ -41,7 +41,7 @@ static THREAD: LazyLock<Option<SyncSender<AppendJob>>> = LazyLock::new(|| {
 });
 
 fn run(writes: &Receiver<AppendJob>) {
-    let mut files = Files::default();
+    let mut files = OpenFiles::default();
     while let Ok(AppendJob { path, lines, done }) = writes.recv() {
         let written = files.append(&path, &lines, reopening::count(), Instant::now());
         // The queue may have gone meanwhile.
@@ -83,7 +83,7 @@ pub(crate) fn check(path: &str) -> Result<(), String> {
 
 /// The files that are open.
 #[derive(Default)]
-struct Files {
+struct OpenFiles {
     open: HashMap<PathBuf, OpenFile>,
 }
 
@@ -96,7 +96,7 @@ struct OpenFile {
     is_torn: bool,
 }
 
-impl Files {
+impl OpenFiles {
     fn append(&mut self, path: &Path, lines: &[u8], reopenings: u64, now: Instant) -> io::Result<()> {
         if self.open.get_mut(path).is_some_and(|file| !file.is_current(path, reopenings, now)) {
             self.open.remove(path);
@@ -200,7 +200,7 @@ mod tests {
     fn moved_file_is_opened_again() {
         let folder = temporary("moved");
         let (path, moved) = (folder.join("a.log"), folder.join("a.log.1"));
-        let (mut files, start) = (Files::default(), Instant::now());
+        let (mut files, start) = (OpenFiles::default(), Instant::now());
         files.append(&path, b"1\n", 0, start).unwrap();
         std::fs::rename(&path, &moved).unwrap();
         files.append(&path, b"2\n", 0, start).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn number_of_open_files_is_limited() {
         let folder = temporary("many");
-        let (mut files, start) = (Files::default(), Instant::now());
+        let (mut files, start) = (OpenFiles::default(), Instant::now());
         for number in 0..FILES_MAX + 3 {
             let now = start + Duration::from_millis(number as u64);
             files.append(&folder.join(number.to_string()), b"x\n", 0, now).unwrap();
