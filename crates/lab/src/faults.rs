@@ -21,7 +21,7 @@ use crate::ports::Ports;
 use crate::process::cores;
 use crate::process::guard::raise_descriptor_limit;
 use crate::report::{faults as tables, json, number};
-use crate::result::{FORMAT, FaultResults, FaultRun, Protection, Report};
+use crate::result::{FORMAT, FaultResults, FaultRun, Protection, RunReport};
 use crate::run::{self, Binaries, INTERRUPTED, Interrupt, Interrupted, RunningPrograms};
 use crate::terminal::{Paint, print, print_error};
 use crate::{machine, tools};
@@ -73,7 +73,7 @@ pub fn run(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
     if !placement.load.is_empty() {
         cores::pin(&placement.load)?;
     }
-    let mut report = Report {
+    let mut report = RunReport {
         format: FORMAT,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         started: run::now(),
@@ -118,7 +118,7 @@ pub fn run(settings: &FaultRunSettings) -> anyhow::Result<ExitCode> {
 fn measure(
     settings: &FaultRunSettings,
     stage: &mut RunningPrograms,
-    report: &mut Report,
+    report: &mut RunReport,
     interrupt: &Interrupt,
     began: Instant,
 ) -> anyhow::Result<()> {
@@ -203,7 +203,7 @@ fn rate(
 }
 
 /// Announces the runs, and how long they will take.
-fn announce(settings: &FaultRunSettings, report: &Report, phases: &Phases, present: usize) {
+fn announce(settings: &FaultRunSettings, report: &RunReport, phases: &Phases, present: usize) {
     let runs = settings.faults.len() * present * settings.protections.len();
     print(format_args!(
         "{} faults of {} s, {present} contenders, {runs} runs: about {}",

@@ -15,7 +15,7 @@ pub const FORMAT: u32 = 1;
 
 /// One run of the laboratory. Stored as JSON while it grows, so that an interrupted run keeps its finished part.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub struct Report {
+pub struct RunReport {
     /// [`FORMAT`].
     pub format: u32,
     /// The version of the program that measured.

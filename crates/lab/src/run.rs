@@ -23,7 +23,7 @@ use crate::ports::Ports;
 use crate::process::cores;
 use crate::process::guard::raise_descriptor_limit;
 use crate::report::{json, number, terminal};
-use crate::result::{ContenderFacts, ContenderResult, FORMAT, Report, ScenarioResult};
+use crate::result::{ContenderFacts, ContenderResult, FORMAT, RunReport, ScenarioResult};
 use crate::scenario::Scenario;
 use crate::terminal::{Paint, print, print_error};
 use crate::{machine, tools};
@@ -90,7 +90,7 @@ pub fn run(settings: RunSettings) -> anyhow::Result<ExitCode> {
         // The laboratory's own work must not disturb the gateway.
         cores::pin(&placement.load)?;
     }
-    let mut report = Report {
+    let mut report = RunReport {
         format: FORMAT,
         weir: env!("CARGO_PKG_VERSION").to_owned(),
         started: now(),
@@ -137,7 +137,7 @@ pub fn run(settings: RunSettings) -> anyhow::Result<ExitCode> {
 fn measure_all(
     settings: &RunSettings,
     stage: &mut RunningPrograms,
-    report: &mut Report,
+    report: &mut RunReport,
     interrupt: &Interrupt,
     began: Instant,
 ) -> anyhow::Result<()> {
@@ -213,7 +213,7 @@ pub(crate) fn install(
     contenders: &[Definition],
     installs: bool,
     stage: &RunningPrograms,
-    report: &mut Report,
+    report: &mut RunReport,
 ) -> anyhow::Result<Vec<Definition>> {
     let mut present = Vec::new();
     let paint = Paint::for_stderr();
@@ -238,7 +238,7 @@ pub(crate) fn install(
 }
 
 /// Announces the steps, and how long they will take.
-fn announce(steps: &[PlannedScenario], report: &Report) {
+fn announce(steps: &[PlannedScenario], report: &RunReport) {
     let paint = Paint::for_stdout();
     let runs: usize = steps.iter().map(|step| step.contenders.len() * step.rounds as usize).sum();
     print(format_args!(
@@ -287,7 +287,7 @@ impl RunSettings {
         }
     }
 
-    fn kept(&self, report: &Report) -> String {
+    fn kept(&self, report: &RunReport) -> String {
         if report.scenarios.is_empty() { String::new() } else { shown(&self.save) }
     }
 }

@@ -5,7 +5,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::resource::Discovery;
+use crate::resource::UpstreamDiscovery;
 
 /// The argument that holds the upstream's scheme.
 pub const SCHEME_ARGUMENT: &str = "scheme";
@@ -36,7 +36,7 @@ impl ServiceKey {
     /// ports for an instance: the upstream's scheme becomes an argument and replaces a user's one of that
     /// name.
     #[must_use]
-    pub fn of_upstream(written: &Discovery, has_ports_by_scheme: bool) -> ServiceKey {
+    pub fn of_upstream(written: &UpstreamDiscovery, has_ports_by_scheme: bool) -> ServiceKey {
         let mut args = written.args.others.clone();
         if let Some(scheme) = written.scheme.filter(|_| has_ports_by_scheme) {
             args.insert(SCHEME_ARGUMENT.into(), scheme.into());

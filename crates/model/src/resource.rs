@@ -62,7 +62,7 @@ pub use service::Service;
 pub use ssl::{OcspStapling, Ssl, SslClient, SslType};
 pub use stream_route::{SendProxyProtocol, SniffedProtocol, StreamProtocol, StreamRoute};
 pub use upstream::{
-    Discovery, DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, UpstreamScheme, UpstreamConfig, UpstreamTls,
+    UpstreamDiscovery, DiscoveryArgs, HttpVersion, KeepalivePool, PassHost, UpstreamScheme, UpstreamConfig, UpstreamTls,
 };
 
 use crate::ObjectKind;

@@ -21,7 +21,7 @@ use std::fmt;
 pub use fields::{CERTIFICATE_FIELDS, FilterField, FieldType, FilterFields, OBJECT_FIELDS, TRAFFIC_FIELDS};
 pub use text::quote;
 
-use text::Pattern;
+use text::TextPattern;
 
 /// The longest filter, in bytes: a line that fits an address bar. Matching costs at most this for each byte of a text.
 pub const FILTER_BYTES_MAX: usize = 1024;
@@ -81,7 +81,7 @@ struct Term {
 #[derive(Clone, Debug, PartialEq)]
 enum Test {
     /// A text, or a number as it is written.
-    Text(Pattern),
+    Text(TextPattern),
     /// A number.
     Number(ValueComparison, Quantity),
     /// A class of statuses: 5 for `5xx`.

@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 
 use net::env;
 use net::env::udp::{
-    Answers, DatagramBatch, ClientSocket, Datagram, DatagramSendFault, NodePoll, NodeSocket, Ready, SLOTS, fault_of,
+    ReceiveCounts, DatagramBatch, ClientSocket, Datagram, DatagramSendFault, NodePoll, NodeSocket, Ready, SLOTS, fault_of,
 };
 
 /// A client's socket, here one of a session, and the socket of a listener.
@@ -36,7 +36,7 @@ fn segments_stay_together_both_ways() {
         poll_fn(|cx| poll.poll_ready(cx, &mut ready)).await.unwrap();
         assert_eq!(ready.tokens().collect::<Vec<_>>(), [7]);
         let answers = client.receive(&mut batch, 8, listener.address(), None).unwrap();
-        assert_eq!(answers, Answers { slots: 1, datagrams: 3, bytes: 2_500 });
+        assert_eq!(answers, ReceiveCounts { slots: 1, datagrams: 3, bytes: 2_500 });
     })
     .unwrap();
 }

@@ -51,7 +51,7 @@ use crate::shared::attributes::Attribute;
 use crate::shared::config;
 use message::query::{arguments, decode};
 use server::KeycloakServer;
-use settings::{AuthzKeycloakConfig, Mode, check};
+use settings::{AuthzKeycloakConfig, EnforcementMode, check};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -122,7 +122,7 @@ impl AuthzKeycloak {
                 Err(reason) => return self.unavailable(&local, &reason),
             }
         }
-        if permissions.is_empty() && self.config.policy_enforcement_mode == Mode::Enforcing {
+        if permissions.is_empty() && self.config.policy_enforcement_mode == EnforcementMode::Enforcing {
             return self.deny(NOT_AUTHORIZED.as_bytes().to_vec());
         }
         let scope = self.config.http_method_as_scope.then(|| exchange.request.method_text());

@@ -76,7 +76,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::encoding::decode::codings;
 use crate::shared::event_stream::is_event_stream;
-use format::{Format, Input};
+use format::{Format, EncodedBody};
 use transformation::{TransformationFault, Transformation};
 
 /// The plugin.
@@ -191,9 +191,9 @@ impl ReceivedMessage {
         }
     }
 
-    fn input<'a>(&'a self, exchange: &'a Exchange, body: Option<&'a [u8]>) -> Input<'a> {
+    fn input<'a>(&'a self, exchange: &'a Exchange, body: Option<&'a [u8]>) -> EncodedBody<'a> {
         let query = exchange.request.query().unwrap_or_default();
-        Input { format: self.format, content_type: &self.content_type, query, body }
+        EncodedBody { format: self.format, content_type: &self.content_type, query, body }
     }
 }
 

@@ -45,7 +45,7 @@ pub(crate) const KIND: PluginKind =
 attributes! {
     struct ConsumerRestrictionConfig {
         /// The name that is compared.
-        r#type: Subject = Subject::ConsumerName;
+        r#type: RestrictionSubject = RestrictionSubject::ConsumerName;
         /// The names that are refused.
         blacklist: Option<Vec<Box<str>>>, {"minItems": 1};
         /// The only names that pass.
@@ -73,7 +73,7 @@ attributes! {
 }
 
 words! {
-    enum Subject {
+    enum RestrictionSubject {
         ConsumerName = "consumer_name",
         ServiceId = "service_id",
         RouteId = "route_id",
@@ -82,7 +82,7 @@ words! {
 }
 
 struct ConsumerRestriction {
-    subject: Subject,
+    subject: RestrictionSubject,
     refused: HashSet<Box<str>>,
     admitted: Option<HashSet<Box<str>>>,
     /// The methods of single names; nothing: no method.
@@ -116,10 +116,10 @@ fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> 
 impl ConsumerRestriction {
     fn name<'e>(&self, exchange: &'e Exchange) -> Option<&'e str> {
         match self.subject {
-            Subject::ConsumerName => exchange.consumer().map(|consumer| &*consumer.username),
-            Subject::ConsumerGroupId => exchange.consumer()?.group_id.as_deref(),
-            Subject::ServiceId => exchange.route()?.service.as_ref().map(|service| &*service.id),
-            Subject::RouteId => exchange.route().map(|route| &*route.id),
+            RestrictionSubject::ConsumerName => exchange.consumer().map(|consumer| &*consumer.username),
+            RestrictionSubject::ConsumerGroupId => exchange.consumer()?.group_id.as_deref(),
+            RestrictionSubject::ServiceId => exchange.route()?.service.as_ref().map(|service| &*service.id),
+            RestrictionSubject::RouteId => exchange.route().map(|route| &*route.id),
         }
     }
 

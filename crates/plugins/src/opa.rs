@@ -61,7 +61,7 @@ use crate::shared::config;
 use crate::shared::fields;
 use crate::shared::outages::Outages;
 use decision::OpaDecision;
-use input::Input;
+use input::OpaInput;
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new("opa", 2001, &[PluginPhase::Access], OpaConfig::schema, build)
@@ -105,7 +105,7 @@ impl OpaConfig {
 struct Opa {
     destination: OutboundDestination,
     limits: OutboundLimits,
-    input: Input,
+    input: OpaInput,
     upstream_fields: Vec<Box<str>>,
     outages: Outages,
 }
@@ -136,7 +136,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
             total_timeout_ms: config.timeout,
             max_body_bytes: ANSWER_MAX_BYTES,
         },
-        input: Input::new(config.with_route, config.with_service, config.with_consumer),
+        input: OpaInput::new(config.with_route, config.with_service, config.with_consumer),
         upstream_fields: config.send_headers_upstream.unwrap_or_default(),
         outages: Outages::new(build, "opa"),
     }))

@@ -32,7 +32,7 @@ pub(crate) struct VmCell {
 }
 
 /// The request or session that is lent to a call.
-pub(crate) enum Subject<'a> {
+pub(crate) enum CallSubject<'a> {
     Exchange(&'a mut Exchange),
     Session(&'a mut StreamSession),
     /// A session that has ended.
@@ -77,13 +77,13 @@ impl VmCell {
         context: u32,
         run: impl FnOnce(&mut Vm) -> Result<R, GuestFault>,
     ) -> Result<R, GuestFault> {
-        self.enter_with(exchange.map_or(Subject::None, Subject::Exchange), context, run)
+        self.enter_with(exchange.map_or(CallSubject::None, CallSubject::Exchange), context, run)
     }
 
     /// As [`VmCell::enter`], for any subject.
     pub(crate) fn enter_with<R>(
         &self,
-        subject: Subject<'_>,
+        subject: CallSubject<'_>,
         context: u32,
         run: impl FnOnce(&mut Vm) -> Result<R, GuestFault>,
     ) -> Result<R, GuestFault> {
@@ -91,12 +91,12 @@ impl VmCell {
         let mut place =
             self.vm.try_borrow_mut().map_err(|_| GuestFault::new("busy", "its instance is entered twice"))?;
         let vm = place.as_mut().ok_or_else(gone)?;
-        vm.host().lent_to = if matches!(subject, Subject::None) { 0 } else { context };
+        vm.host().lent_to = if matches!(subject, CallSubject::None) { 0 } else { context };
         let result = match subject {
-            Subject::Exchange(exchange) => self.lent.exchange.lend(exchange, || run(vm)),
-            Subject::Session(session) => self.lent.session.lend(session, || run(vm)),
-            Subject::EndedSession(session) => self.lent.session.lend_shared(session, || run(vm)),
-            Subject::None => run(vm),
+            CallSubject::Exchange(exchange) => self.lent.exchange.lend(exchange, || run(vm)),
+            CallSubject::Session(session) => self.lent.session.lend(session, || run(vm)),
+            CallSubject::EndedSession(session) => self.lent.session.lend_shared(session, || run(vm)),
+            CallSubject::None => run(vm),
         };
         vm.host().lent_to = 0;
         let result = result.and_then(|value| {

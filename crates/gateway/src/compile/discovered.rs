@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use model::discovery::{ServiceInstance, ServiceDirectory, ServiceKey, ServiceNodes};
-use model::resource::Discovery;
+use model::resource::UpstreamDiscovery;
 use net::nodes::{NodeSet, NodePlan, PlannedNode};
 use parking_lot::Mutex;
 use stdx::published::Published;
@@ -25,7 +25,7 @@ impl SnapshotCompiler {
     /// until now.
     pub(super) fn fill(
         &self,
-        discovery: Option<&Discovery>,
+        discovery: Option<&UpstreamDiscovery>,
         cell: &Arc<Published<NodeSet>>,
         plan: NodePlan,
         default_port: u16,

@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
     use crate::report::sample;
-    use crate::result::Report;
+    use crate::result::RunReport;
 
     #[derive(Parser)]
     struct Program {
@@ -66,7 +66,7 @@ mod tests {
     }
 
     /// The status, or the error that makes it 1.
-    fn compare(before: &Report, after: &Report, more: &[&str]) -> Result<String, String> {
+    fn compare(before: &RunReport, after: &RunReport, more: &[&str]) -> Result<String, String> {
         let directory = tempfile::tempdir().unwrap();
         let paths = ["a.json", "b.json"].map(|name| directory.path().join(name));
         json::write(before, &paths[0]).unwrap();

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, bail};
 
 use crate::report::{html, json, terminal, texts};
-use crate::result::Report;
+use crate::result::RunReport;
 use crate::terminal::{print, print_error};
 
 /// Arguments of `weir lab report`.
@@ -49,7 +49,7 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
         compare_with(&mut report, baseline)?;
     }
     let mut written = false;
-    let mut write = |path: &Option<PathBuf>, page: fn(&Report) -> String| -> anyhow::Result<()> {
+    let mut write = |path: &Option<PathBuf>, page: fn(&RunReport) -> String| -> anyhow::Result<()> {
         let Some(path) = path else { return Ok(()) };
         fs::write(path, page(&report)).with_context(|| format!("cannot write {}", path.display()))?;
         print(format_args!("wrote {}", path.display()));
@@ -72,7 +72,7 @@ pub fn run(arguments: &ReportArguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_charts(report: &Report, folder: &Path) -> anyhow::Result<usize> {
+fn write_charts(report: &RunReport, folder: &Path) -> anyhow::Result<usize> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let charts = html::charts(report);
     for (name, chart) in &charts {
@@ -83,7 +83,7 @@ fn write_charts(report: &Report, folder: &Path) -> anyhow::Result<usize> {
 }
 
 /// Sets every scenario's baseline. Fails if no contender of that name was measured.
-fn compare_with(report: &mut Report, baseline: &str) -> anyhow::Result<()> {
+fn compare_with(report: &mut RunReport, baseline: &str) -> anyhow::Result<()> {
     let mut found = false;
     for result in &mut report.scenarios {
         let measured =

@@ -8,7 +8,7 @@ use super::number;
 use super::statistics::{CONFIDENCE_PERCENT, Ratio, Spread, RatioSignificance, unpaired};
 use super::summary;
 use super::table::{Cell, TextTable, Tone, wrapped};
-use crate::result::{ContenderResult, Report, ScenarioResult};
+use crate::result::{ContenderResult, RunReport, ScenarioResult};
 use crate::terminal::Paint;
 
 /// The compared figures of a contender.
@@ -60,9 +60,9 @@ pub struct FigureChange {
 }
 
 /// Compares two runs.
-pub fn of(before: &Report, after: &Report) -> RunComparison {
+pub fn of(before: &RunReport, after: &RunReport) -> RunComparison {
     let find =
-        |report: &'_ Report, name: &str| report.scenarios.iter().position(|one| one.scenario.name == name);
+        |report: &'_ RunReport, name: &str| report.scenarios.iter().position(|one| one.scenario.name == name);
     let mut scenarios = Vec::new();
     for result in &after.scenarios {
         if let Some(index) = find(before, &result.scenario.name) {
@@ -189,7 +189,7 @@ fn of_contenders(
 }
 
 /// Differences that make two runs hard to compare.
-fn differences(before: &Report, after: &Report) -> Vec<String> {
+fn differences(before: &RunReport, after: &RunReport) -> Vec<String> {
     let mut out = Vec::new();
     let mut told = |what: &str, one: &str, other: &str| {
         if one != other {
@@ -222,7 +222,7 @@ fn differences(before: &Report, after: &Report) -> Vec<String> {
             out.push(format!("the {which} run was ended before its time"));
         }
     }
-    let scenarios = |report: &Report| -> Vec<String> {
+    let scenarios = |report: &RunReport| -> Vec<String> {
         report.scenarios.iter().map(|result| result.scenario.name.clone()).collect()
     };
     let (earlier, later) = (scenarios(before), scenarios(after));

@@ -3,11 +3,11 @@
 use super::number;
 use super::table::{Cell, TextTable, Tone, wrapped};
 use crate::faults::EndpointFault;
-use crate::result::{FaultResults, FaultRun, PeriodOutcome, Report};
+use crate::result::{FaultResults, FaultRun, PeriodOutcome, RunReport};
 use crate::terminal::Paint;
 
 /// One fault as text: heading, table, and the failures by kind and phase. Empty if the report has no run of it.
-pub fn of_fault(report: &Report, fault: EndpointFault, paint: Paint) -> String {
+pub fn of_fault(report: &RunReport, fault: EndpointFault, paint: Paint) -> String {
     let Some(faults) = &report.faults else { return String::new() };
     let runs = runs(faults, fault);
     if runs.is_empty() {
@@ -22,7 +22,7 @@ pub fn of_fault(report: &Report, fault: EndpointFault, paint: Paint) -> String {
 }
 
 /// All faults as text, with the load that they had in common. Empty if the report has none.
-pub fn whole(report: &Report, paint: Paint) -> String {
+pub fn whole(report: &RunReport, paint: Paint) -> String {
     let Some(faults) = &report.faults else { return String::new() };
     let mut out = format!("{}\n", wrapped(&load(faults), WIDTH, 0));
     for fault in EndpointFault::ALL {

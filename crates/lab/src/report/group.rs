@@ -1,7 +1,7 @@
 //! Groups of scenarios on a page. A stored run has no groups, so the group follows from the load of a scenario; the
 //! name of a scenario decides nothing.
 
-use crate::result::{Report, ScenarioResult};
+use crate::result::{RunReport, ScenarioResult};
 use crate::scenario::{ScenarioProtocol, Scenario, Tool};
 
 use super::summary::DIRECT;
@@ -106,7 +106,7 @@ impl ScenarioGroup {
 }
 
 /// The groups that a run has, each with the indexes of its scenarios in the order of the run.
-pub fn groups(report: &Report) -> Vec<(ScenarioGroup, Vec<usize>)> {
+pub fn groups(report: &RunReport) -> Vec<(ScenarioGroup, Vec<usize>)> {
     let mut groups: Vec<(ScenarioGroup, Vec<usize>)> = Vec::new();
     let of = |(index, result): (usize, &ScenarioResult)| (ScenarioGroup::of(&result.scenario), index);
     let mut indexes: Vec<(ScenarioGroup, usize)> = report.scenarios.iter().enumerate().map(of).collect();

@@ -5,7 +5,7 @@ use super::figure::Figure;
 use super::statistics::{Ratio, RatioSignificance, spread};
 use super::summary::{self, DIRECT, Summary};
 use crate::contender::Definition;
-use crate::result::{Report, ScenarioResult};
+use crate::result::{RunReport, ScenarioResult};
 
 /// The contender that a run is about, if it took part.
 pub const SUBJECT: &str = "weir";
@@ -34,12 +34,12 @@ pub struct SubjectStanding<'a> {
 }
 
 /// The subject in every scenario in which its CPU was measured.
-pub fn standings(report: &Report) -> Vec<SubjectStanding<'_>> {
+pub fn standings(report: &RunReport) -> Vec<SubjectStanding<'_>> {
     report.scenarios.iter().filter_map(|result| standing(report, result)).collect()
 }
 
 /// One or two sentences.
-pub fn sentences(report: &Report) -> Vec<String> {
+pub fn sentences(report: &RunReport) -> Vec<String> {
     let standings = standings(report);
     let mut out = Vec::new();
     let Some(baseline) = report.scenarios.iter().find_map(|result| result.baseline.as_deref()) else {
@@ -69,7 +69,7 @@ pub fn sentences(report: &Report) -> Vec<String> {
     out
 }
 
-fn standing<'a>(report: &Report, result: &'a ScenarioResult) -> Option<SubjectStanding<'a>> {
+fn standing<'a>(report: &RunReport, result: &'a ScenarioResult) -> Option<SubjectStanding<'a>> {
     let summaries = summary::of_scenario(result);
     let peer = |summary: &&Summary<'_>| {
         let usual = report.contenders.iter().find(|facts| facts.definition.name == summary.name);

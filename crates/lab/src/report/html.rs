@@ -27,10 +27,10 @@ use super::number;
 use super::statistics::{CONFIDENCE_PERCENT, LEAST_EFFECT};
 use super::summary;
 use super::table::{TextTable, Tone};
-use crate::result::Report;
+use crate::result::RunReport;
 
 /// The whole page.
-pub fn page(report: &Report) -> String {
+pub fn page(report: &RunReport) -> String {
     let people = People::of(report);
     let title = format!("Weir {} beside others", report.weir);
     let anchors = anchors(report);
@@ -89,7 +89,7 @@ pub fn page(report: &Report) -> String {
     )
 }
 
-fn index_entries(report: &Report, group: ScenarioGroup, members: &[usize], anchors: &[String]) -> String {
+fn index_entries(report: &RunReport, group: ScenarioGroup, members: &[usize], anchors: &[String]) -> String {
     let entry = |member: &usize| {
         let asked = &report.scenarios[*member].scenario;
         let (name, title) = (escape(&asked.name), escape(&asked.title));
@@ -101,7 +101,7 @@ fn index_entries(report: &Report, group: ScenarioGroup, members: &[usize], ancho
 
 /// The anchor of every scenario: its name, so that a link to a scenario finds it in another run's page as well. A name
 /// that the page uses itself, or a repeated name, gets a number.
-fn anchors(report: &Report) -> Vec<String> {
+fn anchors(report: &RunReport) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for result in &report.scenarios {
         let slug = charts::plain(&result.scenario.name);
@@ -124,7 +124,7 @@ struct People<'a> {
 }
 
 impl<'a> People<'a> {
-    fn of(report: &'a Report) -> Self {
+    fn of(report: &'a RunReport) -> Self {
         let mut names: Vec<(&str, &str)> = report
             .contenders
             .iter()
@@ -269,7 +269,7 @@ mod tests {
     fn only_the_subject_is_drawn_large_and_labelled() {
         let mut report = sample::small(1, 5, 1.0);
         let large =
-            |report: &Report| overview::section(report, &People::of(report)).matches("r=\"5.2\"").count();
+            |report: &RunReport| overview::section(report, &People::of(report)).matches("r=\"5.2\"").count();
         assert_eq!(large(&report), 4, "mark and legend in the charts of CPU and of requests per second");
         report.scenarios[0].contenders.retain(|contender| contender.name != headline::SUBJECT);
         assert_eq!(large(&report), 0);

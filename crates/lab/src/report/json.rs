@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use super::figure::Figure;
 use super::statistics::{CONFIDENCE_PERCENT, Ratio, Spread};
 use super::summary::{self, Summary};
-use crate::result::{FORMAT, Report, ScenarioResult};
+use crate::result::{FORMAT, RunReport, ScenarioResult};
 
 /// Reads a stored run. Fails on other files, and on another format.
-pub fn read(path: &Path) -> anyhow::Result<Report> {
+pub fn read(path: &Path) -> anyhow::Result<RunReport> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     parse(&text).with_context(|| format!("{} is no result that this program reads", path.display()))
 }
 
 /// Reads a stored run from its text.
-pub fn parse(text: &str) -> anyhow::Result<Report> {
+pub fn parse(text: &str) -> anyhow::Result<RunReport> {
     let value: Value = serde_json::from_str(text).context("it is no JSON")?;
     match value.get("format").and_then(Value::as_u64) {
         Some(format) if format == u64::from(FORMAT) => {}
@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> anyhow::Result<Report> {
 }
 
 /// Writes a run completely or not at all, so that a reader never finds a part of one.
-pub fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
+pub fn write(report: &RunReport, path: &Path) -> anyhow::Result<()> {
     let name = path.file_name().with_context(|| format!("{} is no file name", path.display()))?;
     let mut beside = name.to_owned();
     beside.push(".part");
@@ -47,14 +47,14 @@ pub fn write(report: &Report, path: &Path) -> anyhow::Result<()> {
 }
 
 /// A run as text.
-pub fn text(report: &Report) -> anyhow::Result<String> {
+pub fn text(report: &RunReport) -> anyhow::Result<String> {
     let mut value = serde_json::to_value(report).context("a report cannot be written as JSON")?;
     value["summary"] = summary_of(report);
     Ok(serde_json::to_string_pretty(&value)? + "\n")
 }
 
 /// Medians, spreads, ratios and verdicts by scenario and contender.
-pub fn summary_of(report: &Report) -> Value {
+pub fn summary_of(report: &RunReport) -> Value {
     report.scenarios.iter().map(|result| (result.scenario.name.clone(), of_scenario(result))).collect()
 }
 

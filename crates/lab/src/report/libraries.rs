@@ -1,10 +1,10 @@
 //! The TLS libraries of the contenders, as a note beside handshakes: a handshake is mostly the library's work, and another
 //! version of it may be much faster. It reads version texts; how they are made is in the start scripts.
 
-use crate::result::{Report, ScenarioResult};
+use crate::result::{RunReport, ScenarioResult};
 
 /// The note of a scenario in which each connection carries one request after its handshake; `None` for others.
-pub(super) fn note(report: &Report, result: &ScenarioResult) -> Option<String> {
+pub(super) fn note(report: &RunReport, result: &ScenarioResult) -> Option<String> {
     let scenario = &result.scenario;
     if !scenario.protocol.is_encrypted() || scenario.load.keep_alive {
         return None;
@@ -20,7 +20,7 @@ pub(super) fn note(report: &Report, result: &ScenarioResult) -> Option<String> {
 }
 
 /// The library in the version text of a contender: the part after its last comma. Texts of earlier results have none.
-fn library<'a>(report: &'a Report, name: &str) -> Option<&'a str> {
+fn library<'a>(report: &'a RunReport, name: &str) -> Option<&'a str> {
     let facts = report.contenders.iter().find(|facts| facts.definition.name == name)?;
     Some(facts.version.as_deref()?.rsplit_once(", ")?.1)
 }

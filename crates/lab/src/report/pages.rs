@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::table::wrapped;
 use super::{headline, json, terminal, texts};
-use crate::result::Report;
+use crate::result::RunReport;
 use crate::terminal::Paint;
 
 #[test]
@@ -69,7 +69,7 @@ fn page_of_layer_4_shows_the_kept_results() {
     );
 }
 
-fn measured(report: &Report, file: &str, title: &str) -> String {
+fn measured(report: &RunReport, file: &str, title: &str) -> String {
     let mut intro = String::new();
     for sentence in headline::sentences(report) {
         intro += &format!("{}\n\n", wrapped(&sentence, WIDTH, 0));
@@ -92,7 +92,7 @@ fn page(title: &str, intro: &str, command: &str, text: &str) -> String {
     )
 }
 
-fn kept(name: &str) -> Report {
+fn kept(name: &str) -> RunReport {
     json::read(&repository().join("lab/results").join(name)).unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::contender::Definition;
 use crate::result::{
-    ContenderFacts, ContenderResult, FORMAT, Failures, Latency, LoadOutcome, Machine, Report, MeasuredRun,
+    ContenderFacts, ContenderResult, FORMAT, Failures, Latency, LoadOutcome, Machine, RunReport, MeasuredRun,
     ScenarioResult, Usage, WarmUp,
 };
 use crate::scenario::Scenario;
@@ -83,13 +83,13 @@ const SCENARIOS: &[(&str, &str, &str)] = &[
 const ROUNDS: u32 = 5;
 
 /// The whole report.
-pub(crate) fn report() -> Report {
+pub(crate) fn report() -> RunReport {
     let mut random = fastrand::Rng::with_seed(7);
     let mut contenders: Vec<ContenderFacts> =
         CONTENDERS.iter().map(|row| facts(row.0, row.1, row.2)).collect();
     contenders.extend(study().map(|(name, ..)| facts_of_study(&name)));
     contenders[4].absent = Some(long_reason());
-    Report {
+    RunReport {
         format: FORMAT,
         weir: "0.1.0".to_owned(),
         started: "2026-11-22T04:51:58Z".to_owned(),
@@ -104,7 +104,7 @@ pub(crate) fn report() -> Report {
 }
 
 /// A small run: the same scenario and contenders, with `slower` times the CPU for `weir`.
-pub(crate) fn small(seed: u64, rounds: u32, slower: f64) -> Report {
+pub(crate) fn small(seed: u64, rounds: u32, slower: f64) -> RunReport {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut report = report();
     report.interrupted = false;

@@ -7,21 +7,21 @@ use super::number;
 use super::statistics::{LEAST_ROUNDS, SCATTERED_SHARE, Spread, RatioSignificance};
 use super::summary::{self, OWN_PERCENT, SATURATED_PERCENT, Summary};
 use super::table::{Cell, TextTable, Tone, wrapped};
-use crate::result::{Report, ScenarioResult};
+use crate::result::{RunReport, ScenarioResult};
 use crate::terminal::Paint;
 
 /// One scenario, for standard output.
-pub fn scenario(report: &Report, result: &ScenarioResult) -> String {
+pub fn scenario(report: &RunReport, result: &ScenarioResult) -> String {
     painted(report, result, Paint::for_stdout())
 }
 
 /// A whole run, for standard output.
-pub fn whole(report: &Report) -> String {
+pub fn whole(report: &RunReport) -> String {
     whole_painted(report, Paint::for_stdout())
 }
 
 /// One scenario: heading, table, notes, absent contenders.
-pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String {
+pub fn painted(report: &RunReport, result: &ScenarioResult, paint: Paint) -> String {
     let asked = &result.scenario;
     let mut out = format!("{}  {}\n", paint.strong(&asked.name), asked.title);
     let summaries = summary::of_scenario(result);
@@ -55,7 +55,7 @@ pub fn painted(report: &Report, result: &ScenarioResult, paint: Paint) -> String
 }
 
 /// The machine, every scenario, and the contenders that were absent throughout.
-pub fn whole_painted(report: &Report, paint: Paint) -> String {
+pub fn whole_painted(report: &RunReport, paint: Paint) -> String {
     let machine = &report.machine;
     let mut out = format!(
         "weir {}, {}, {}\n",

@@ -12,7 +12,7 @@ use super::figure::Figure;
 use super::number;
 use super::summary::{self, DIRECT, Summary};
 use super::table::{Cell, TextTable, wrapped};
-use crate::result::{Report, ScenarioResult};
+use crate::result::{RunReport, ScenarioResult};
 use crate::scenario::ScenarioLoad;
 use crate::terminal::Paint;
 
@@ -20,7 +20,7 @@ use crate::terminal::Paint;
 const OURS: &[&str] = &["nginx", "haproxy", "weir"];
 
 /// All tables as text.
-pub fn page(report: &Report) -> String {
+pub fn page(report: &RunReport) -> String {
     let mut out = "The published tables beside ours\n\n".to_owned();
     out += &paragraph(&format!(
         "Left, what a text reports, taken on its author's machine with the versions of its day. Right, the median of \
@@ -36,7 +36,7 @@ pub fn page(report: &Report) -> String {
     out + &thread_models(report)
 }
 
-fn one(report: &Report, text: &Text) -> String {
+fn one(report: &RunReport, text: &Text) -> String {
     let found = repeating(report, text);
     let summaries = found.map(summary::of_scenario);
     let here = match found {
@@ -143,7 +143,7 @@ fn lacking(text: &Text, summaries: Option<&[Summary<'_>]>) -> String {
 
 /// The scenario with the load of the text: of several the one with the most of the text's contenders, the first of
 /// equals.
-fn repeating<'r>(report: &'r Report, text: &Text) -> Option<&'r ScenarioResult> {
+fn repeating<'r>(report: &'r RunReport, text: &Text) -> Option<&'r ScenarioResult> {
     let shared = |result: &&ScenarioResult| {
         let asked = |ours: &str| result.contenders.iter().any(|one| one.name == ours && !one.runs.is_empty());
         text.rows.iter().filter(|row| asked(row.ours)).count()
@@ -171,7 +171,7 @@ fn repeats(result: &ScenarioResult, ask: &Ask) -> bool {
 
 /// The study of thread models: its findings, and those of this run. Its absolute numbers are not shown, except those of
 /// the origin.
-pub(super) fn thread_models(report: &Report) -> String {
+pub(super) fn thread_models(report: &RunReport) -> String {
     let mut out = heading("A Netty forwarder: layers, thread models, buffers");
     out += &paragraph(
         "The text forwards bytes (layer 4) or parsed HTTP (layer 7) before an origin of 266,000 requests per second, with \

@@ -23,7 +23,7 @@ const BYTES_A_STEP: usize = 16;
 const BACKTRACKING_STEPS: u64 = 1_000;
 
 /// A compiled pattern with the names of its groups.
-struct Pattern {
+struct RegexPattern {
     engine: RegexEngine,
     names: Vec<(usize, String)>,
     /// A search begins where the last match of a call has ended, and nowhere else: the letter `a`.
@@ -37,7 +37,7 @@ enum RegexEngine {
 }
 
 /// The compiled patterns of one interpreter, by options and text.
-type Patterns = RefCell<HashMap<(Vec<u8>, Vec<u8>), Rc<Pattern>>>;
+type Patterns = RefCell<HashMap<(Vec<u8>, Vec<u8>), Rc<RegexPattern>>>;
 
 pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
     let kept = Patterns::default();
@@ -64,7 +64,7 @@ pub(super) fn install(add: &Adder<'_>) -> mlua::Result<()> {
 }
 
 /// The results of a search: the first byte, the last one, and the table of the groups.
-fn found(lua: &Lua, pattern: &Pattern, text: &[u8], places: &GroupPlaces) -> mlua::Result<MultiValue> {
+fn found(lua: &Lua, pattern: &RegexPattern, text: &[u8], places: &GroupPlaces) -> mlua::Result<MultiValue> {
     let Some(Some((start, end))) = places.first().copied() else { return Value::Nil.into_lua_multi(lua) };
     let groups = lua.create_table()?;
     for (index, place) in places.iter().enumerate() {
@@ -88,7 +88,7 @@ fn found(lua: &Lua, pattern: &Pattern, text: &[u8], places: &GroupPlaces) -> mlu
     (start as f64 + 1.0, end as f64, groups, first_places).into_lua_multi(lua)
 }
 
-fn pattern(kept: &Patterns, source: &[u8], options: Vec<u8>) -> Result<Rc<Pattern>, String> {
+fn pattern(kept: &Patterns, source: &[u8], options: Vec<u8>) -> Result<Rc<RegexPattern>, String> {
     if source.len() > PATTERN_MAX_BYTES {
         return Err(format!("a pattern has at most {PATTERN_MAX_BYTES} bytes"));
     }
@@ -105,7 +105,7 @@ fn pattern(kept: &Patterns, source: &[u8], options: Vec<u8>) -> Result<Rc<Patter
     Ok(compiled)
 }
 
-fn compile(source: &[u8], options: &[u8]) -> Result<Pattern, String> {
+fn compile(source: &[u8], options: &[u8]) -> Result<RegexPattern, String> {
     let source =
         str::from_utf8(source).map_err(|_| "pcre_compile() failed: the pattern is not UTF-8".to_owned())?;
     let has = |letter| options.contains(&letter);
@@ -141,7 +141,7 @@ fn compile(source: &[u8], options: &[u8]) -> Result<Pattern, String> {
         let own = regex.capture_names().enumerate().filter(|(index, _)| !inserted.contains(index));
         let names =
             own.enumerate().filter_map(|(index, (_, name))| Some((index, name?.to_owned()))).collect();
-        return Ok(Pattern { engine: RegexEngine::Linear(regex, inserted), names, is_anchored });
+        return Ok(RegexPattern { engine: RegexEngine::Linear(regex, inserted), names, is_anchored });
     }
     let options = BacktrackingOptions {
         ignore_case: has(b'i'),
@@ -157,10 +157,10 @@ fn compile(source: &[u8], options: &[u8]) -> Result<Pattern, String> {
         let names = regex.capture_names().enumerate();
         names.filter_map(|(index, name)| Some((index, name?.to_owned()))).collect()
     });
-    Ok(Pattern { engine: RegexEngine::Backtracking(regex), names: names.unwrap_or_default(), is_anchored })
+    Ok(RegexPattern { engine: RegexEngine::Backtracking(regex), names: names.unwrap_or_default(), is_anchored })
 }
 
-impl Pattern {
+impl RegexPattern {
     fn groups(&self, text: &[u8], from: usize) -> Result<Option<GroupPlaces>, String> {
         // `\A` is the begin of the text: an anchored search sees only what is left of it.
         let (text, offset) = if self.is_anchored { (&text[from..], from) } else { (text, 0) };

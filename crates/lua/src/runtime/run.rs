@@ -14,13 +14,13 @@ use crate::describe;
 pub(crate) struct RunningCall {
     engine: Rc<LuaEngine>,
     call: Rc<ProgramCall>,
-    main: Option<Task>,
-    others: Vec<Task>,
+    main: Option<CoroutineTask>,
+    others: Vec<CoroutineTask>,
     result: Option<Result<MultiValue, String>>,
 }
 
 /// A coroutine of a call.
-struct Task {
+struct CoroutineTask {
     /// The number of a light thread; 0 is the function itself.
     number: u64,
     thread: Thread,
@@ -49,7 +49,7 @@ impl RunningCall {
             RunningCall { engine: engine.clone(), call: call.clone(), main: None, others: Vec::new(), result: None };
         let thread = engine.coroutine().map_err(|error| describe(&error))?;
         // A tuple goes to the stack of the interpreter as it is, without a list in between.
-        run.advance(Task { number: 0, thread, waits_for: None }, (function, values), reach);
+        run.advance(CoroutineTask { number: 0, thread, waits_for: None }, (function, values), reach);
         Ok(run)
     }
 
@@ -104,7 +104,7 @@ impl RunningCall {
         if is_finished { self.result.take() } else { None }
     }
 
-    fn keep(&mut self, task: Task) {
+    fn keep(&mut self, task: CoroutineTask) {
         if task.number == 0 {
             self.main = Some(task);
         } else {
@@ -116,21 +116,21 @@ impl RunningCall {
         let spawned = self.call.spawned.take();
         let has_any = !spawned.is_empty();
         for spawned in spawned {
-            let task = Task { number: spawned.number, thread: spawned.thread, waits_for: None };
+            let task = CoroutineTask { number: spawned.number, thread: spawned.thread, waits_for: None };
             self.advance(task, spawned.values, reach);
         }
         has_any
     }
 
     /// Lets a coroutine go on with `values`.
-    fn advance(&mut self, task: Task, values: impl IntoLuaMulti, reach: &mut Reach<'_>) {
+    fn advance(&mut self, task: CoroutineTask, values: impl IntoLuaMulti, reach: &mut Reach<'_>) {
         match self.engine.resume(&self.call, &task.thread, values, reach) {
-            CoroutineTurn::Waits(operation) => self.keep(Task { waits_for: Some(operation), ..task }),
+            CoroutineTurn::Waits(operation) => self.keep(CoroutineTask { waits_for: Some(operation), ..task }),
             CoroutineTurn::Ended(result) => self.end(task, result),
         }
     }
 
-    fn end(&mut self, task: Task, result: Result<MultiValue, String>) {
+    fn end(&mut self, task: CoroutineTask, result: Result<MultiValue, String>) {
         if result.is_ok() {
             self.engine.keep_coroutine(task.thread);
         }

@@ -24,7 +24,7 @@ pub struct UpstreamConfig {
     /// The origin servers; empty with a `discovery`, and when the user wrote none.
     pub nodes: Box<[NodeConfig]>,
     /// The registry that names the nodes.
-    pub discovery: Option<Box<Discovery>>,
+    pub discovery: Option<Box<UpstreamDiscovery>>,
     /// The destinations of sessions that go where their clients wanted to go, in place of nodes. Not in APISIX.
     pub original_dst: Option<Box<OriginalDestination>>,
     /// How many more nodes are tried; none: as many as there are others.
@@ -167,7 +167,7 @@ impl Default for KeepalivePool {
 
 /// A service in a registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Discovery {
+pub struct UpstreamDiscovery {
     /// The service's name there.
     pub service_name: Box<str>,
     /// The registry.
@@ -303,7 +303,7 @@ impl From<UpstreamForm> for UpstreamConfig {
         };
         let discovery = form.service_name.zip(form.discovery_type).map(|(service_name, discovery_type)| {
             let (args, scheme) = (form.discovery_args, form.scheme.of_discovery());
-            Box::new(Discovery { service_name, discovery_type, args, scheme })
+            Box::new(UpstreamDiscovery { service_name, discovery_type, args, scheme })
         });
         UpstreamConfig {
             balance,

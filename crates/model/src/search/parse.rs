@@ -2,7 +2,7 @@
 
 use stdx::nearest::nearest;
 
-use super::text::Pattern;
+use super::text::TextPattern;
 use super::{
     ValueComparison, FILTER_BYTES_MAX, FilterField, FieldType, FilterFields, Filter, FilterError, Quantity, TERMS_MAX, Term,
     Test, VALUES_MAX,
@@ -136,8 +136,8 @@ impl FilterReader<'_> {
             WrittenValue::Bare(text) if text.is_empty() => {
                 Err(self.fault(begin, Vec::new(), "a text is missing here"))
             }
-            WrittenValue::Bare(text) => Ok(Test::Text(Pattern::with_stars(text))),
-            WrittenValue::Quoted(text) => Ok(Test::Text(Pattern::literal(text))),
+            WrittenValue::Bare(text) => Ok(Test::Text(TextPattern::with_stars(text))),
+            WrittenValue::Quoted(text) => Ok(Test::Text(TextPattern::literal(text))),
         }
     }
 
@@ -153,7 +153,7 @@ impl FilterReader<'_> {
                 format!("`{}` is a text and has no order; write it in quotes to find this sign", field.name);
             return Err(self.fault(begin, expected(field), reason));
         }
-        let pattern = if is_bare { Pattern::with_stars(text) } else { Pattern::literal(text) };
+        let pattern = if is_bare { TextPattern::with_stars(text) } else { TextPattern::literal(text) };
         let is_unknown =
             pattern.plain().is_some_and(|plain| !field.values.is_empty() && !field.values.contains(&plain));
         if is_unknown {
@@ -172,7 +172,7 @@ impl FilterReader<'_> {
                 return Ok(Test::Class(class));
             }
             if number.contains('*') && number.chars().all(|digit| digit.is_ascii_digit() || digit == '*') {
-                return Ok(Test::Text(Pattern::with_stars(number)));
+                return Ok(Test::Text(TextPattern::with_stars(number)));
             }
         }
         let value = match field.of {

@@ -5,20 +5,20 @@ use std::fmt;
 
 /// A text with any characters in places. The parts are in lower case; between two of them anything may stand.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Pattern {
+pub(super) struct TextPattern {
     /// The pieces between the stars, in order; the first and the last are empty where a star begins or ends the text.
     parts: Vec<String>,
     is_ascii: bool,
 }
 
-impl Pattern {
+impl TextPattern {
     /// A text in which nothing has a meaning.
-    pub(super) fn literal(text: &str) -> Pattern {
-        Pattern::of(vec![text.to_lowercase()])
+    pub(super) fn literal(text: &str) -> TextPattern {
+        TextPattern::of(vec![text.to_lowercase()])
     }
 
     /// A text in which `*` stands for any characters.
-    pub(super) fn with_stars(text: &str) -> Pattern {
+    pub(super) fn with_stars(text: &str) -> TextPattern {
         let mut parts: Vec<String> = text.split('*').map(str::to_lowercase).collect();
         let last = parts.len() - 1;
         let mut index = 0;
@@ -27,12 +27,12 @@ impl Pattern {
             index += 1;
             index == 1 || index - 1 == last || !part.is_empty()
         });
-        Pattern::of(parts)
+        TextPattern::of(parts)
     }
 
-    fn of(parts: Vec<String>) -> Pattern {
+    fn of(parts: Vec<String>) -> TextPattern {
         let is_ascii = parts.iter().all(|part| part.is_ascii());
-        Pattern { parts, is_ascii }
+        TextPattern { parts, is_ascii }
     }
 
     /// The text, if it has no star.
@@ -92,7 +92,7 @@ fn position(text: &[u8], part: &[u8]) -> Option<usize> {
     (0..=last).find(|&at| text[at].eq_ignore_ascii_case(first) && starts(&text[at..], part))
 }
 
-impl fmt::Display for Pattern {
+impl fmt::Display for TextPattern {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.plain() {
             Some(text) => formatter.write_str(&quote(text)),

@@ -6,5 +6,5 @@ mod batch;
 mod raw;
 mod sockets;
 
-pub use batch::{Answers, DatagramBatch, Datagram, SLOTS};
+pub use batch::{ReceiveCounts, DatagramBatch, Datagram, SLOTS};
 pub use sockets::{ClientSocket, DatagramSendFault, NodePoll, NodeSocket, Ready, fault_of};

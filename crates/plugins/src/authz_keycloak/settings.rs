@@ -23,7 +23,7 @@ attributes! {
         /// The grant with which permissions are asked for.
         grant_type: Grant = Grant::UmaTicket, { "minLength": 1, "maxLength": 100 };
         /// The treatment of a request without a permission to ask for: ENFORCING refuses the request, PERMISSIVE asks without one.
-        policy_enforcement_mode: Mode = Mode::Enforcing;
+        policy_enforcement_mode: EnforcementMode = EnforcementMode::Enforcing;
         /// The permissions that are asked for: resources, each with scopes behind a #.
         permissions: Vec<String> = Vec::new(), {
             "uniqueItems": true, "items": { "type": "string", "minLength": 1, "maxLength": 100 },
@@ -83,7 +83,7 @@ words! {
 }
 
 words! {
-    pub(super) enum Mode {
+    pub(super) enum EnforcementMode {
         Enforcing = "ENFORCING",
         Permissive = "PERMISSIVE",
     }

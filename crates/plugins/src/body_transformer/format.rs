@@ -43,33 +43,33 @@ impl Format {
 }
 
 /// A decoded body.
-pub(super) struct Decoded {
+pub(super) struct DecodedBody {
     pub(super) fields: Table,
     /// The body as parts, where it is of several.
     pub(super) multipart: Option<Multipart>,
 }
 
 /// A body to decode.
-pub(super) struct Input<'a> {
+pub(super) struct EncodedBody<'a> {
     pub(super) format: Option<Format>,
     pub(super) content_type: &'a [u8],
     pub(super) query: &'a [u8],
     pub(super) body: Option<&'a [u8]>,
 }
 
-impl Input<'_> {
+impl EncodedBody<'_> {
     /// The fields that a template sees of the body; none where it cannot be told what the body is, and without a body.
     ///
     /// # Errors
     /// The body is not of its format, or exceeds a limit of decoding, as a sentence.
-    pub(super) fn decode(&self, lua: &Lua, json: &Json) -> Result<Decoded, String> {
+    pub(super) fn decode(&self, lua: &Lua, json: &Json) -> Result<DecodedBody, String> {
         let body = self.body.unwrap_or_default();
         let budget = DecodingBudget::begin();
         let mut multipart = None;
         let fields = match self.format {
             Some(Format::Args) => form(lua, self.query),
             Some(Format::Xml) if self.body.is_some() => {
-                return Ok(Decoded { fields: xml::read(lua, body, &budget)?, multipart });
+                return Ok(DecodedBody { fields: xml::read(lua, body, &budget)?, multipart });
             }
             Some(Format::Json) if self.body.is_some() => match json.read(lua, body, &|| budget.charge())? {
                 Value::Table(fields) => Ok(fields),
@@ -82,7 +82,7 @@ impl Input<'_> {
             }
             _ => lua.create_table(),
         };
-        Ok(Decoded { fields: fields.map_err(|error| error.to_string())?, multipart })
+        Ok(DecodedBody { fields: fields.map_err(|error| error.to_string())?, multipart })
     }
 }
 

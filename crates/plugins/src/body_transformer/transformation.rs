@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use exchange::Exchange;
 use mlua::Value;
 
-use super::format::{Decoded, Format, Input};
+use super::format::{DecodedBody, Format, EncodedBody};
 use super::template::Template;
 use lua::base64;
 use lua::{Interpreter, RESULT_MAX_BYTES, LuaScript};
@@ -71,7 +71,7 @@ impl Transformation {
     ///
     /// # Errors
     /// The status and the reasons, as APISIX has them.
-    pub(super) fn apply(&self, exchange: &Exchange, input: &Input<'_>) -> Result<Vec<u8>, TransformationFault> {
+    pub(super) fn apply(&self, exchange: &Exchange, input: &EncodedBody<'_>) -> Result<Vec<u8>, TransformationFault> {
         let side = self.side;
         let template = self.template(input.format).as_ref().map_err(|reason| TransformationFault {
             status: 503,
@@ -89,7 +89,7 @@ impl Transformation {
             };
             // A large body must not leave less to the template.
             call.restart_budget();
-            let Decoded { fields, multipart } = decoded;
+            let DecodedBody { fields, multipart } = decoded;
             let multipart = match multipart {
                 Some(parts) => Value::UserData(call.lua().create_userdata(parts)?),
                 None => Value::Nil,

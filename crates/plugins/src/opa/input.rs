@@ -15,7 +15,7 @@ use message::query::{arguments, decode};
 const OBJECTS_MAX: usize = 1_024;
 
 /// Renders the document.
-pub(super) struct Input {
+pub(super) struct OpaInput {
     with_route: bool,
     with_service: bool,
     with_consumer: bool,
@@ -29,9 +29,9 @@ struct RenderedObject {
     text: Arc<str>,
 }
 
-impl Input {
-    pub(super) fn new(with_route: bool, with_service: bool, with_consumer: bool) -> Input {
-        Input { with_route, with_service, with_consumer, objects: Mutex::default() }
+impl OpaInput {
+    pub(super) fn new(with_route: bool, with_service: bool, with_consumer: bool) -> OpaInput {
+        OpaInput { with_route, with_service, with_consumer, objects: Mutex::default() }
     }
 
     /// The document of a request, `{"input": …}`.

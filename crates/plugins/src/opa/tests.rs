@@ -39,10 +39,10 @@ fn question_describes_the_request() {
     let mut jack = consumer("jack");
     jack.credential_id = Some("c".into());
     exchange.authenticate(Arc::new(jack));
-    let render = |input: &Input, exchange: &Exchange| -> Value {
+    let render = |input: &OpaInput, exchange: &Exchange| -> Value {
         serde_json::from_slice(&input.render(exchange)).unwrap()
     };
-    let mut bare = render(&Input::new(false, false, false), &exchange);
+    let mut bare = render(&OpaInput::new(false, false, false), &exchange);
     assert!(bare["input"]["var"]["timestamp"].take().is_u64());
     let request = json!({
         "scheme": "http", "method": "PUT", "host": "shop.example", "port": exchange.connection.local.port(),
@@ -56,7 +56,7 @@ fn question_describes_the_request() {
     });
     assert_eq!(bare, json!({"input": {"type": "http", "request": request, "var": var}}));
 
-    let input = Input::new(true, true, true);
+    let input = OpaInput::new(true, true, true);
     for _ in 0..2 {
         let whole = &render(&input, &exchange)["input"];
         assert_eq!(whole["route"], json!({"id": "r", "name": "shop", "plugins": {"opa": {}}}));
@@ -125,7 +125,7 @@ fn upstream_gets_only_the_policys_fields() {
             .destination("http://127.0.0.1:1/", KeepAlive::default(), &OutboundTls::default())
             .unwrap(),
         limits: OutboundLimits { connect_timeout_ms: 1, total_timeout_ms: 1, max_body_bytes: 1 },
-        input: Input::new(false, false, false),
+        input: OpaInput::new(false, false, false),
         upstream_fields: config::parse::<OpaConfig>(&config).unwrap().send_headers_upstream.unwrap(),
         outages: Outages::uncounted(),
     };

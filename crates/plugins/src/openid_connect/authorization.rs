@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::OpenidConnect;
 use super::browser::BrowserFault;
 use super::client::FormFields;
-use super::provider::Discovery;
+use super::provider::DiscoveryDocument;
 use super::session::{PendingLogin, OpenidSession};
 use crate::shared::api_call;
 use crate::shared::uri::{encode_path, encode_uri};
@@ -127,7 +127,7 @@ impl OpenidConnect {
     async fn push(
         &self,
         local: &Local,
-        discovery: &Discovery,
+        discovery: &DiscoveryDocument,
         parameters: Vec<(String, String)>,
     ) -> Result<Vec<(String, String)>, BrowserFault> {
         let endpoint = self.par_endpoint.as_ref().or(discovery.par.as_ref());

@@ -10,7 +10,7 @@ use exchange::plugin::outbound::OutboundResponse;
 use serde_json::Value;
 
 use super::assertion::SigningKey;
-use super::provider::{Discovery, ProviderEndpoint};
+use super::provider::{DiscoveryDocument, ProviderEndpoint};
 use super::settings::{AssertionAlgorithm, OpenidConnectConfig};
 use crate::shared::api_call::{self, Calls};
 
@@ -74,7 +74,7 @@ impl OpenidClient {
 
     /// The method at the token endpoint: the configured one, or, where the provider does not list it, the first one that it
     /// lists and the client can use.
-    pub(super) fn token_method<'a>(&'a self, discovery: &'a Discovery) -> &'a str {
+    pub(super) fn token_method<'a>(&'a self, discovery: &'a DiscoveryDocument) -> &'a str {
         let Some(listed) = &discovery.auth_methods else { return &self.token_method };
         if listed.contains(&self.token_method) {
             return &self.token_method;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::OpenidConnect;
 use super::keys::algorithm_of;
-use super::provider::Discovery;
+use super::provider::DiscoveryDocument;
 use crate::shared::jwt::{JwtAlgorithm, VerifiedTokens};
 
 impl OpenidConnect {
@@ -17,7 +17,7 @@ impl OpenidConnect {
     pub(super) async fn id_token_claims(
         &self,
         local: &Local,
-        discovery: &Discovery,
+        discovery: &DiscoveryDocument,
         raw: &str,
         nonce: Option<&str>,
     ) -> Result<Exact, String> {

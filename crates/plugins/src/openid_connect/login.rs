@@ -15,7 +15,7 @@ use super::OpenidConnect;
 use super::authorization::{now_s, redirect};
 use super::browser::BrowserFault;
 use super::client::FormFields;
-use super::provider::Discovery;
+use super::provider::DiscoveryDocument;
 use super::session::{Login, PendingLogin, OpenidSession};
 use crate::shared::api_call;
 use message::query::{arguments, decode};
@@ -140,7 +140,7 @@ impl OpenidConnect {
     pub(super) async fn tokens(
         &self,
         local: &Local,
-        discovery: &Arc<Discovery>,
+        discovery: &Arc<DiscoveryDocument>,
         form: FormFields,
     ) -> Result<Value, BrowserFault> {
         let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
@@ -152,7 +152,7 @@ impl OpenidConnect {
     async fn user(
         &self,
         local: &Local,
-        discovery: &Discovery,
+        discovery: &DiscoveryDocument,
         token: &str,
         subject: &Value,
     ) -> Option<Exact> {

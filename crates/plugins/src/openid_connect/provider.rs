@@ -24,7 +24,7 @@ pub(super) struct Provider {
     discovery_url: OutboundDestination,
     opener: DestinationOpener,
     tls: OutboundTls,
-    discovery: Fetched<Discovery>,
+    discovery: Fetched<DiscoveryDocument>,
     keys: Fetched<KeySet>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct ProviderEndpoint {
 }
 
 /// The parts of a discovery document that the plugin uses.
-pub(super) struct Discovery {
+pub(super) struct DiscoveryDocument {
     pub(super) issuer: String,
     pub(super) authorization: Option<String>,
     pub(super) end_session: Option<String>,
@@ -73,7 +73,7 @@ impl Provider {
     ///
     /// # Errors
     /// The provider cannot be reached or its document cannot be used, a sentence for the log.
-    pub(super) async fn discovery(&self, local: &Local, calls: &Calls) -> Result<Arc<Discovery>, String> {
+    pub(super) async fn discovery(&self, local: &Local, calls: &Calls) -> Result<Arc<DiscoveryDocument>, String> {
         let fetch = async {
             let answer = api_call::get(local, &self.discovery_url, None, calls, &[]).await?;
             let document: Value = api_call::json(&answer, &self.discovery_url)?;
@@ -121,7 +121,7 @@ impl Provider {
         KeySet::read(&api_call::json(&answer, &endpoint.destination)?)
     }
 
-    async fn read(&self, document: &Value, calls: &Calls) -> Result<Discovery, String> {
+    async fn read(&self, document: &Value, calls: &Calls) -> Result<DiscoveryDocument, String> {
         let text = |name: &str| document.get(name).and_then(Value::as_str).map(str::to_owned);
         let texts = |name: &str| {
             let listed = document.get(name)?.as_array()?;
@@ -129,7 +129,7 @@ impl Provider {
         };
         let issuer = text("issuer").ok_or("the discovery document has no issuer")?;
         let web = |name: &str| text(name).filter(|url| is_web_url(url));
-        Ok(Discovery {
+        Ok(DiscoveryDocument {
             issuer,
             authorization: web("authorization_endpoint"),
             end_session: web("end_session_endpoint"),

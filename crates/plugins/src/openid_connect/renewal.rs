@@ -21,7 +21,7 @@ use super::OpenidConnect;
 use super::authorization::now_s;
 use super::browser::BrowserFault;
 use super::client::{OpenidClient, FormFields};
-use super::provider::Discovery;
+use super::provider::DiscoveryDocument;
 use super::session::Login;
 use crate::shared::api_call;
 use crate::shared::fetched::Fetched;
@@ -104,7 +104,7 @@ impl OpenidConnect {
     async fn answer_for(
         &self,
         local: &Rc<Local>,
-        discovery: &Arc<Discovery>,
+        discovery: &Arc<DiscoveryDocument>,
         token: String,
     ) -> Result<Arc<Value>, BrowserFault> {
         let answer = self.renewals.of(&self.client.id, &token, local.now_ms());
@@ -126,7 +126,7 @@ impl OpenidConnect {
 }
 
 /// Asks the token endpoint; gives its answer with the time of the call, because an answer may be used by a later request.
-async fn fetch(client: &OpenidClient, local: &Local, discovery: &Discovery, form: FormFields) -> Result<Value, String> {
+async fn fetch(client: &OpenidClient, local: &Local, discovery: &DiscoveryDocument, form: FormFields) -> Result<Value, String> {
     let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
     let asked_s = now_s(local);
     let answer = client.post(local, endpoint, client.token_method(discovery), form, &[]).await?;

@@ -8,22 +8,22 @@ use serde_json::{Map, Value};
 use message::query::{arguments, decode};
 
 /// A decoded body.
-pub(super) struct Decoded {
+pub(super) struct ParsedRequestBody {
     pub(super) value: Value,
     /// The body to forward in its place, where the upstream could read another value out of it.
     pub(super) rewritten: Option<Vec<u8>>,
 }
 
 /// Decodes `body`, a form if `content_type` says so, otherwise JSON.
-pub(super) fn body_value(content_type: Option<&[u8]>, body: &[u8]) -> Result<Decoded, String> {
+pub(super) fn body_value(content_type: Option<&[u8]>, body: &[u8]) -> Result<ParsedRequestBody, String> {
     let is_form = content_type.is_some_and(|found| {
         found.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM.as_bytes()))
     });
     if is_form {
-        return Ok(Decoded { value: form(body), rewritten: None });
+        return Ok(ParsedRequestBody { value: form(body), rewritten: None });
     }
     match jsonx::parse(body, BOUNDS) {
-        Ok(parsed) => Ok(Decoded {
+        Ok(parsed) => Ok(ParsedRequestBody {
             value: parsed.value.to_serde(),
             rewritten: parsed.repeats_names.then(|| parsed.value.to_json()),
         }),

@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use exchange::plugin::stream::StreamSession;
 
-use super::{Subject, VmCell};
+use super::{CallSubject, VmCell};
 use crate::abi::StreamSide;
 use crate::fault::GuestFault;
 
@@ -51,7 +51,7 @@ impl VmCell {
                 Ok(Poll::Ready(None)) => {}
             }
             let bytes = session.first_bytes.clone();
-            let delivered = self.enter_with(Subject::Session(&mut *session), context, |vm| {
+            let delivered = self.enter_with(CallSubject::Session(&mut *session), context, |vm| {
                 let arrival = vm.host().streams.get_mut(&context).and_then(|stream| stream.inbox.pop_front());
                 let arrival = arrival.ok_or_else(|| GuestFault::new("instance_gone", "its context is gone"))?;
                 vm.host().frame.downstream_data = Some(bytes);

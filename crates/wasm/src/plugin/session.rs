@@ -11,7 +11,7 @@ use exchange::plugin::stream::{SessionEnd, StreamFlow, StreamPlugin, StreamSessi
 
 use super::state::ContextGuard;
 use super::{Configured, FaultCounters};
-use crate::cell::{SessionResumed, Subject, VmCell};
+use crate::cell::{SessionResumed, CallSubject, VmCell};
 use crate::fault::GuestFault;
 use crate::pool::InstancePool;
 use crate::vm::GuestAction;
@@ -88,7 +88,7 @@ impl WasmStreamPlugin {
         stage: SessionStage,
     ) -> Result<Stepped, GuestFault> {
         let bytes = if stage == SessionStage::Data { session.first_bytes.clone() } else { Vec::new() };
-        cell.enter_with(Subject::Session(session), context, |vm| {
+        cell.enter_with(CallSubject::Session(session), context, |vm| {
             if let Some(stream) = vm.host().streams.get_mut(&context) {
                 stream.continues = Default::default();
             }
@@ -194,7 +194,7 @@ impl StreamPlugin for WasmStreamPlugin {
             _ => CLOSED_BY_GATEWAY,
         };
         let context = held.context;
-        let ended = held.cell.enter_with(Subject::EndedSession(session), context, |vm| {
+        let ended = held.cell.enter_with(CallSubject::EndedSession(session), context, |vm| {
             vm.on_downstream_close(context, closed_by)?;
             let is_done = vm.on_done(context)?;
             vm.on_log(context)?;

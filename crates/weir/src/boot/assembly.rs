@@ -155,8 +155,8 @@ impl Assembly {
     }
 
     /// What the control side shows of the gateway.
-    fn report(&self, compiler: &SnapshotCompiler) -> bridge::Report {
-        bridge::Report {
+    fn report(&self, compiler: &SnapshotCompiler) -> bridge::ReportSources {
+        bridge::ReportSources {
             gateway: self.gateway.clone(),
             options: self.front.options.clone(),
             instance: self.instance.clone(),

@@ -173,7 +173,7 @@ impl SharedTicketKeys for TlsTicketKeys {
 }
 
 /// The reports that control may ask for.
-pub(super) fn reports(parts: Report) -> Reports {
+pub(super) fn reports(parts: ReportSources) -> Reports {
     let (log, instance) = (Arc::new(parts.log.clone()), Arc::clone(&parts.instance));
     let tap = TapHub::new(Arc::new(GatewayTap(Arc::clone(&parts.gateway))));
     let report = Arc::new(parts);
@@ -195,7 +195,7 @@ pub(super) fn reports(parts: Report) -> Reports {
 }
 
 /// The parts of the gateway that reports are made of.
-pub(super) struct Report {
+pub(super) struct ReportSources {
     pub(super) gateway: Arc<Gateway>,
     pub(super) options: Arc<Options>,
     pub(super) instance: Arc<InstanceInfo>,
@@ -213,7 +213,7 @@ pub(super) struct Report {
     pub(super) listeners: Vec<ListenerReport>,
 }
 
-impl WorkerRevisions for Report {
+impl WorkerRevisions for ReportSources {
     fn revisions(&self) -> Vec<WorkerRevision> {
         let revisions = self.gateway.engine().map(Engine::revisions).unwrap_or_default();
         revisions
@@ -224,7 +224,7 @@ impl WorkerRevisions for Report {
     }
 }
 
-impl MetricsText for Report {
+impl MetricsText for ReportSources {
     fn write_metrics(&self, text: &mut String) {
         if let Some(engine) = self.gateway.engine() {
             engine.write_metrics(text);
@@ -245,7 +245,7 @@ impl MetricsText for Report {
     }
 }
 
-impl NodeHealth for Report {
+impl NodeHealth for ReportSources {
     fn health(&self) -> Vec<UpstreamHealth> {
         let Some(runtime) = self.gateway.engine().map(Engine::current) else { return Vec::new() };
         let mut all: Vec<_> =
@@ -255,7 +255,7 @@ impl NodeHealth for Report {
     }
 }
 
-impl UpstreamNodes for Report {
+impl UpstreamNodes for ReportSources {
     fn upstreams(&self, name: Option<&str>) -> Vec<UpstreamReport> {
         let Some(engine) = self.gateway.engine() else { return Vec::new() };
         let runtime = engine.current();
@@ -276,7 +276,7 @@ impl UpstreamNodes for Report {
     }
 }
 
-impl Traffic for Report {
+impl Traffic for ReportSources {
     fn rates(&self, by: Breakdown) -> Arc<[TrafficRate]> {
         self.gateway.engine().map_or_else(|| Arc::from([]), |engine| engine.traffic().rates(by))
     }
@@ -296,7 +296,7 @@ impl Traffic for Report {
     }
 }
 
-impl Readiness for Report {
+impl Readiness for ReportSources {
     fn ready(&self) -> Result<(), String> {
         match self.gateway.engine() {
             Some(_) if self.gateway.is_leaving.load(Ordering::Relaxed) => {
@@ -308,7 +308,7 @@ impl Readiness for Report {
     }
 }
 
-impl Listening for Report {
+impl Listening for ReportSources {
     fn listeners(&self) -> Vec<ListenerReport> {
         let proxy = self.gateway.engine().map(Engine::listeners).unwrap_or_default();
         let proxy = proxy.iter().map(|listener| {
@@ -330,14 +330,14 @@ impl Listening for Report {
     }
 }
 
-impl Certificates for Report {
+impl Certificates for ReportSources {
     fn certificates(&self, most: usize) -> (Vec<CertificateReport>, usize) {
         let current = self.gateway.engine().map(Engine::current);
         current.map_or((Vec::new(), 0), |runtime| certificates::list(&runtime.sites, most))
     }
 }
 
-impl Explain for Report {
+impl Explain for ReportSources {
     fn explain(&self, question: &ExplainQuestion, with: Option<&Applied>) -> Result<Value, String> {
         let engine = self.gateway.engine().ok_or("the workers have not started yet")?;
         let runtime = engine.current();
@@ -355,7 +355,7 @@ impl Explain for Report {
 /// How long an answer of an endpoint is waited for: as long as a worker lets it run, and a while for a busy worker.
 const ENDPOINT_WAIT: Duration = Duration::from_millis(PHASE_WAIT_MS + 5_000);
 
-impl EndpointResponder for Report {
+impl EndpointResponder for ReportSources {
     fn ask(&self, endpoint: LoadedEndpoint, request: EndpointRequest) -> PendingReply {
         let reply = self.gateway.engine().map(|engine| engine.ask_endpoint(endpoint, request));
         Box::pin(async move {

@@ -19,7 +19,7 @@ use super::state::{KeyEffect, TopState};
 use super::table::{Tab, Tone};
 
 /// The answers about one kind of rows, or why there are none.
-type Answers = Result<(Overview, Top), String>;
+type TopAnswers = Result<(Overview, Top), String>;
 
 /// Shows the view until the user ends it. `ask` fetches the answers for a kind of rows.
 ///
@@ -27,7 +27,7 @@ type Answers = Result<(Overview, Top), String>;
 /// The terminal cannot be used.
 pub(crate) fn run(
     mut state: TopState,
-    ask: impl Fn(Tab) -> Answers + Send + 'static,
+    ask: impl Fn(Tab) -> TopAnswers + Send + 'static,
     has_colours: bool,
 ) -> io::Result<()> {
     let (wanted, wishes) = channel();
@@ -49,13 +49,13 @@ pub(crate) fn run(
 /// The way to the thread that asks, and the flag that a signal sets.
 struct Asking {
     wanted: Sender<Tab>,
-    answered: Receiver<(Tab, Answers)>,
+    answered: Receiver<(Tab, TopAnswers)>,
     /// Set by SIGTERM and SIGHUP, so that the terminal is given back before the process ends.
     is_ended: Arc<AtomicBool>,
 }
 
 /// Answers the newest of the wishes that wait.
-fn answer_all(wishes: &Receiver<Tab>, answers: &Sender<(Tab, Answers)>, ask: impl Fn(Tab) -> Answers) {
+fn answer_all(wishes: &Receiver<Tab>, answers: &Sender<(Tab, TopAnswers)>, ask: impl Fn(Tab) -> TopAnswers) {
     while let Ok(first) = wishes.recv() {
         let tab = wishes.try_iter().last().unwrap_or(first);
         if answers.send((tab, ask(tab))).is_err() {

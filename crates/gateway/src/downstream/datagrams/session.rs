@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use exchange::failure::{Blame, Cause, ExchangeFailure};
 use exchange::plugin::stream::SessionEnd;
-use net::env::udp::{Answers, DatagramBatch, DatagramSendFault, NodePoll, NodeSocket, fault_of};
+use net::env::udp::{ReceiveCounts, DatagramBatch, DatagramSendFault, NodePoll, NodeSocket, fault_of};
 use net::proxy_protocol::ProxyHeaderVersion;
 
 use super::port::{Port, count_of};
@@ -243,7 +243,7 @@ impl DatagramSession {
     ///
     /// # Errors
     /// The kernel's: nothing has arrived, or the node refuses datagrams.
-    pub(super) fn take_answers(&mut self, batch: &mut DatagramBatch, most: usize) -> io::Result<Answers> {
+    pub(super) fn take_answers(&mut self, batch: &mut DatagramBatch, most: usize) -> io::Result<ReceiveCounts> {
         let DatagramSessionState::AtNode(socket, _) = &self.state else { return Err(io::ErrorKind::WouldBlock.into()) };
         let answers = socket.receive(batch, most, self.client, self.local)?;
         if self.responses == 0

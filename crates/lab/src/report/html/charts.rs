@@ -5,11 +5,11 @@ use super::svg::escape;
 use super::{CHART_STYLE, People, overview, scenario};
 use crate::report::number;
 use crate::report::table::wrapped;
-use crate::result::Report;
+use crate::result::RunReport;
 
 /// Every chart of the page: a file name that says scenario and figure, and an SVG that holds its title, its source and
 /// its own style, light or dark as its reader's system is.
-pub fn charts(report: &Report) -> Vec<(String, String)> {
+pub fn charts(report: &RunReport) -> Vec<(String, String)> {
     let people = People::of(report);
     let source = format!("weir lab, Weir {}, {}", report.weir, number::moment(&report.started));
     let source = escape(&source);

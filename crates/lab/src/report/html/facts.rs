@@ -6,10 +6,10 @@ use crate::report::machine_line;
 use crate::report::statistics::{CONFIDENCE_PERCENT, LEAST_EFFECT};
 use crate::report::summary::DIRECT;
 use crate::report::table::{Cell, TextTable, Tone};
-use crate::result::{Report, ScenarioResult};
+use crate::result::{RunReport, ScenarioResult};
 
 /// Reasons to be careful with this run; empty if there are none.
-pub(super) fn warnings(report: &Report) -> String {
+pub(super) fn warnings(report: &RunReport) -> String {
     let mut sentences = report.machine.warnings.clone();
     if report.interrupted {
         sentences
@@ -23,7 +23,7 @@ pub(super) fn warnings(report: &Report) -> String {
 }
 
 /// The number of contenders by kind, because most may be variants for a study.
-pub(super) fn contenders_line(report: &Report) -> String {
+pub(super) fn contenders_line(report: &RunReport) -> String {
     let (mut gateways, mut variants, mut studied, mut direct) = (0, 0, 0, 0);
     for definition in report.contenders.iter().map(|facts| &facts.definition) {
         match definition {
@@ -60,7 +60,7 @@ pub(super) fn contenders_line(report: &Report) -> String {
 }
 
 /// The last section of the page.
-pub(super) fn section(report: &Report) -> String {
+pub(super) fn section(report: &RunReport) -> String {
     let mut contenders =
         TextTable::with_numbers(["contender", "what it is", "language", "version", "told", "absent because"]);
     contenders.columns.iter_mut().for_each(|column| column.numeric = false);

@@ -4,10 +4,10 @@ use super::svg::escape;
 use super::{html_table, notes};
 use crate::faults::EndpointFault;
 use crate::report::faults as tables;
-use crate::result::Report;
+use crate::result::RunReport;
 
 /// The section; empty if the report has no such runs.
-pub(super) fn section(report: &Report) -> String {
+pub(super) fn section(report: &RunReport) -> String {
     let Some(faults) = &report.faults else { return String::new() };
     let mut out = format!(
         r#"<section id="faults"><h2>Faulty endpoints</h2><p class="lead">{}</p>"#,

@@ -5,10 +5,10 @@ use super::svg::escape;
 use crate::report::libraries;
 use crate::report::summary::{self, Summary};
 use crate::report::terminal;
-use crate::result::{Report, ScenarioResult};
+use crate::result::{RunReport, ScenarioResult};
 
 /// The notes of a scenario; empty if there are none.
-pub(super) fn of_scenario(report: &Report, result: &ScenarioResult, summaries: &[Summary<'_>]) -> String {
+pub(super) fn of_scenario(report: &RunReport, result: &ScenarioResult, summaries: &[Summary<'_>]) -> String {
     let measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     let sentences = result.notes.iter().cloned().chain(libraries::note(report, result));
     let mut out: String = sentences.map(|note| format!("<p class=\"noted\">{}</p>", escape(&note))).collect();

@@ -9,10 +9,10 @@ use crate::report::headline::{self, SUBJECT};
 use crate::report::number;
 use crate::report::summary::{self, DIRECT};
 use crate::report::table::{Cell, TextTable};
-use crate::result::{Report, ScenarioResult};
+use crate::result::{RunReport, ScenarioResult};
 
 /// Ratios to the baseline over all scenarios, and scenarios in which the subject is not first.
-pub(super) fn section(report: &Report, people: &People<'_>) -> String {
+pub(super) fn section(report: &RunReport, people: &People<'_>) -> String {
     let baseline = report.scenarios.iter().find_map(|result| result.baseline.as_deref());
     let Some(baseline) = baseline else { return String::new() };
     let mut charts = String::new();
@@ -27,7 +27,7 @@ pub(super) fn section(report: &Report, people: &People<'_>) -> String {
 }
 
 fn chart(
-    report: &Report,
+    report: &RunReport,
     people: &People<'_>,
     baseline: &str,
     kind: Figure,
@@ -133,7 +133,7 @@ fn legend(rows: &[DotRow], baseline: &str) -> Vec<LegendEntry> {
     entries
 }
 
-fn not_first(report: &Report) -> String {
+fn not_first(report: &RunReport) -> String {
     let standings = headline::standings(report);
     if standings.is_empty() {
         return String::new();

@@ -11,10 +11,10 @@ use crate::report::number;
 use crate::report::statistics::Spread;
 use crate::report::summary::{self, Summary};
 use crate::report::table::{Cell, TextTable, Tone};
-use crate::result::{Report, MeasuredRun, ScenarioResult};
+use crate::result::{RunReport, MeasuredRun, ScenarioResult};
 
 /// The whole section with the anchor `anchor`.
-pub(super) fn section(report: &Report, result: &ScenarioResult, people: &People<'_>, anchor: &str) -> String {
+pub(super) fn section(report: &RunReport, result: &ScenarioResult, people: &People<'_>, anchor: &str) -> String {
     let summaries = summary::of_scenario(result);
     let mut measured: Vec<&Summary<'_>> = summaries.iter().filter(|summary| summary.rounds > 0).collect();
     sort(&mut measured, summary::paced(result));

@@ -10,7 +10,7 @@ use crate::report::figure::Figure;
 use crate::report::number;
 use crate::report::summary::Summary;
 use crate::report::table::{Cell, TextTable};
-use crate::result::Report;
+use crate::result::RunReport;
 
 /// The properties of one contender of the study.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -22,7 +22,7 @@ struct Variant {
 }
 
 /// The study's charts, if a scenario has at least two of its contenders.
-pub(super) fn chart(report: &Report, view: &View<'_>) -> String {
+pub(super) fn chart(report: &RunReport, view: &View<'_>) -> String {
     let of = |summary: &&Summary<'_>| {
         let facts = report.contenders.iter().find(|facts| facts.definition.name == summary.name)?;
         variant(&facts.definition)

@@ -1,11 +1,11 @@
 //! Why the subject of a run has no number in a scenario, in a few words for a chart.
 
 use crate::report::headline::SUBJECT;
-use crate::result::{Report, ScenarioResult};
+use crate::result::{RunReport, ScenarioResult};
 use crate::scenario::ScenarioProtocol;
 
 /// `None` if the subject was measured, or is no part of the run.
-pub(super) fn absence(report: &Report, result: &ScenarioResult) -> Option<String> {
+pub(super) fn absence(report: &RunReport, result: &ScenarioResult) -> Option<String> {
     let facts = report.contenders.iter().find(|facts| facts.definition.name == SUBJECT)?;
     let found = result.contenders.iter().find(|contender| contender.name == SUBJECT);
     if found.is_some_and(|contender| !contender.runs.is_empty()) {
@@ -47,7 +47,7 @@ mod tests {
         let weir = report.scenarios[0].contenders.iter_mut().find(|one| one.name == SUBJECT).unwrap();
         weir.runs.clear();
         weir.absent = Some("died in round 1".to_owned());
-        let told = |report: &Report| absence(report, &report.scenarios[0]).unwrap();
+        let told = |report: &RunReport| absence(report, &report.scenarios[0]).unwrap();
         assert_eq!(told(&report), "Weir 0.1.0: died in round 1");
         report.scenarios[0].contenders.retain(|one| one.name != SUBJECT);
         assert_eq!(told(&report), "Weir did not take part");

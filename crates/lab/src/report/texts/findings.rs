@@ -6,7 +6,7 @@ use crate::report::figure::Figure;
 use crate::report::number;
 use crate::report::summary::Summary;
 use crate::report::table::{Cell, TextTable};
-use crate::result::Report;
+use crate::result::RunReport;
 
 /// A finding: the words for it, the number of the text, and how it follows from the forms of one forwarder.
 struct Finding {
@@ -84,7 +84,7 @@ impl Forms<'_> {
 }
 
 /// The table of a scenario of the study: one column for each forwarder that has several forms in it. `None` without one.
-pub(super) fn table(report: &Report, measured: &[&Summary<'_>]) -> Option<TextTable> {
+pub(super) fn table(report: &RunReport, measured: &[&Summary<'_>]) -> Option<TextTable> {
     let mut all: Vec<Forms<'_>> = Vec::new();
     let mut is_layer4 = true;
     for summary in measured {

@@ -31,7 +31,7 @@ pub struct Planted;
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
-struct Task {
+struct SimulatedTask {
     group: TaskGroup,
     /// Whether the group ends with it.
     is_root: bool,
@@ -65,7 +65,7 @@ pub(super) struct Executor {
     now_ns: Cell<u64>,
     steps: Cell<u64>,
     random: RefCell<Random>,
-    tasks: RefCell<BTreeMap<u64, Task>>,
+    tasks: RefCell<BTreeMap<u64, SimulatedTask>>,
     runnable: Arc<Mutex<BTreeSet<u64>>>,
     events: RefCell<BTreeMap<EventKey, TimedEvent>>,
     next_id: Cell<u64>,
@@ -133,7 +133,7 @@ impl Executor {
         let id = self.next_id();
         let waker = Waker::from(Arc::new(TaskWaker { id, runnable: self.runnable.clone() }));
         waker.wake_by_ref();
-        self.tasks.borrow_mut().insert(id, Task { group, is_root, body: Some(body), waker });
+        self.tasks.borrow_mut().insert(id, SimulatedTask { group, is_root, body: Some(body), waker });
     }
 
     /// Has `event` happen at `key`; one that was to happen at the very same key is replaced.

@@ -28,7 +28,7 @@ pub struct Datagram {
 
 /// Datagrams that were received of a node in one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answers {
+pub struct ReceiveCounts {
     /// Slots that it filled.
     pub slots: usize,
     /// Datagrams, of which a slot may have several.
@@ -130,10 +130,10 @@ impl DatagramBatch {
         most: usize,
         client: SocketAddr,
         local: Option<IpAddr>,
-    ) -> io::Result<Answers> {
+    ) -> io::Result<ReceiveCounts> {
         let first = self.used;
         let got = self.receive(socket, most.min(self.free()), false)?;
-        let mut answers = Answers { slots: got, ..Answers::default() };
+        let mut answers = ReceiveCounts { slots: got, ..ReceiveCounts::default() };
         for index in 0..got {
             let received = self.messages.received(index);
             if !received.is_cut {

@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::batch::{Answers, DatagramBatch};
+use super::batch::{ReceiveCounts, DatagramBatch};
 use super::raw::{Messages, OutgoingDatagram, turn};
 
 /// Lower ports are those of services of the machine, which clients must not take by the port that they send from.
@@ -197,7 +197,7 @@ impl NodeSocket {
         most: usize,
         client: SocketAddr,
         local: Option<IpAddr>,
-    ) -> io::Result<Answers> {
+    ) -> io::Result<ReceiveCounts> {
         batch.receive_of_node(self.0.as_fd(), most, client, local)
     }
 }

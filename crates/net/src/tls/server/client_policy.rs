@@ -95,7 +95,7 @@ impl ClientPolicy {
     }
 
     pub(super) fn verifier(self: &Arc<Self>) -> Arc<dyn ClientCertVerifier> {
-        Arc::new(Verifier(self.clone()))
+        Arc::new(ClientPolicyVerifier(self.clone()))
     }
 
     fn verify(
@@ -140,9 +140,9 @@ fn reason(error: &Error) -> Box<str> {
 /// The policy as rustls asks it. Where a certificate is optional, rustls is told yes and the verdict is made behind the
 /// handshake; that the client has the key is proven in any case.
 #[derive(Debug)]
-struct Verifier(Arc<ClientPolicy>);
+struct ClientPolicyVerifier(Arc<ClientPolicy>);
 
-impl ClientCertVerifier for Verifier {
+impl ClientCertVerifier for ClientPolicyVerifier {
     fn client_auth_mandatory(&self) -> bool {
         self.0.is_mandatory
     }

@@ -28,7 +28,7 @@ pub(super) enum PublicKey {
     Ed25519(Vec<u8>),
 }
 
-enum Verifier {
+enum SignatureVerifier {
     /// The secret, because the library's form of it takes 1.2 KiB and there may be 100,000 consumers.
     Hmac(hmac::Algorithm, Box<[u8]>),
     Signature(ParsedPublicKey),
@@ -38,7 +38,7 @@ enum Verifier {
 pub(crate) struct VerifyingKey {
     /// Tells this key from every other one of the process, also from one with the same value.
     number: u64,
-    verifiers: Box<[(JwtAlgorithm, Verifier)]>,
+    verifiers: Box<[(JwtAlgorithm, SignatureVerifier)]>,
 }
 
 impl VerifyingKey {
@@ -50,7 +50,7 @@ impl VerifyingKey {
         match algorithm.scheme() {
             _ if secret.is_empty() => Err("the secret is empty".to_owned()),
             SignatureScheme::Hmac(hash) => {
-                Ok(VerifyingKey::new(vec![(algorithm, Verifier::Hmac(hash, secret.into()))]))
+                Ok(VerifyingKey::new(vec![(algorithm, SignatureVerifier::Hmac(hash, secret.into()))]))
             }
             _ => Err(format!("{} needs a public key, not a secret", algorithm.word())),
         }
@@ -93,7 +93,7 @@ impl VerifyingKey {
         let mut verifiers = Vec::new();
         for algorithm in allowed {
             if let Some(verifier) = key.verifier(*algorithm)? {
-                verifiers.push((*algorithm, Verifier::Signature(verifier)));
+                verifiers.push((*algorithm, SignatureVerifier::Signature(verifier)));
             }
         }
         if verifiers.is_empty() {
@@ -103,7 +103,7 @@ impl VerifyingKey {
         Ok(VerifyingKey::new(verifiers))
     }
 
-    fn new(verifiers: Vec<(JwtAlgorithm, Verifier)>) -> VerifyingKey {
+    fn new(verifiers: Vec<(JwtAlgorithm, SignatureVerifier)>) -> VerifyingKey {
         // 0 is the number of no key, for tokens that were not verified.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         VerifyingKey { number: NEXT.fetch_add(1, Ordering::Relaxed), verifiers: verifiers.into() }
@@ -126,8 +126,8 @@ impl VerifyingKey {
         let found = self.verifiers.iter().find(|(own, _)| Some(*own) == algorithm);
         let (_, verifier) = found.ok_or(TokenFault::Algorithm)?;
         let verified = match verifier {
-            Verifier::Hmac(hash, secret) => hmac::verify(&hmac::Key::new(*hash, secret), message, signature),
-            Verifier::Signature(key) => key.verify_sig(message, signature),
+            SignatureVerifier::Hmac(hash, secret) => hmac::verify(&hmac::Key::new(*hash, secret), message, signature),
+            SignatureVerifier::Signature(key) => key.verify_sig(message, signature),
         };
         verified.map_err(|_| TokenFault::Signature)
     }

@@ -10,7 +10,7 @@ use super::tree::Content;
 /// The keys that depend on each other.
 #[derive(Default)]
 pub(super) struct StreamProxy {
-    mode: Option<(At, Mode)>,
+    mode: Option<(At, ProxyMode)>,
     /// `stream_proxy.only`, which older versions have in place of a mode.
     only: Option<(At, bool)>,
     /// `stream_proxy` itself.
@@ -27,7 +27,7 @@ pub(super) struct StreamProxy {
 
 /// The layers that are served.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum ProxyMode {
     Http,
     Stream,
     Both,
@@ -47,9 +47,9 @@ struct StreamProxyEntry {
 pub(super) fn proxy_mode(draft: &mut Draft<'_>, spot: &Spot<'_>) {
     let mode = match draft.text(spot) {
         None => return,
-        Some("http") => Mode::Http,
-        Some("stream") => Mode::Stream,
-        Some("http&stream") => Mode::Both,
+        Some("http") => ProxyMode::Http,
+        Some("stream") => ProxyMode::Stream,
+        Some("http&stream") => ProxyMode::Both,
         Some(other) => {
             let reason = format!("`{other}` is not `http`, `stream` or `http&stream`");
             return draft.fault(spot.key, spot.node.line, reason);
@@ -147,7 +147,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
             }
             mode
         }
-        (None, Some((at, only))) => (at, if only { Mode::Stream } else { Mode::Both }),
+        (None, Some((at, only))) => (at, if only { ProxyMode::Stream } else { ProxyMode::Both }),
         (None, None) => {
             if let Some(at) = stream.written {
                 draft.remark(&at.key, at.line, NEEDS_MODE.to_owned());
@@ -156,14 +156,14 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
         }
     };
     let (at, mode) = mode;
-    if mode == Mode::Http {
+    if mode == ProxyMode::Http {
         if let Some(at) = stream.written {
             draft.remark(&at.key, at.line, NEEDS_MODE.to_owned());
         }
         return;
     }
     draft.set_one(&at, "admin_stream_routes", "true");
-    if mode == Mode::Stream {
+    if mode == ProxyMode::Stream {
         draft.stream.without_http = Some(at);
     }
     if draft.deployment.without_proxy().is_some() {

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use lab::faults::EndpointFault;
-use lab::result::{FaultRun, Protection, Report};
+use lab::result::{FaultRun, Protection, RunReport};
 
 use crate::command::weir;
 
@@ -12,7 +12,7 @@ use crate::command::weir;
 const RATE: &str = "150";
 
 /// Runs the laboratory with one fault.
-fn run(fault: &str, seconds: &str, protection: &str) -> (Report, String) {
+fn run(fault: &str, seconds: &str, protection: &str) -> (RunReport, String) {
     let work = tempfile::tempdir().unwrap();
     let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab");
     let words = [
@@ -27,7 +27,7 @@ fn run(fault: &str, seconds: &str, protection: &str) -> (Report, String) {
     (lab::report::json::read(&work.path().join("result.json")).unwrap(), outcome.stdout)
 }
 
-fn only(report: &Report) -> &FaultRun {
+fn only(report: &RunReport) -> &FaultRun {
     let [run] = &report.faults.as_ref().unwrap().runs[..] else { panic!("one run: {report:?}") };
     assert_eq!((run.absent.as_deref(), run.contender.as_str()), (None, "weir"));
     run

@@ -74,7 +74,7 @@ impl Laboratory {
     }
 
     /// The result that the run wrote.
-    pub(super) fn report(&self) -> lab::result::Report {
+    pub(super) fn report(&self) -> lab::result::RunReport {
         lab::report::json::read(&self.result()).unwrap()
     }
 
