@@ -36,7 +36,7 @@ use crate::shared::config::fields_of;
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::datagrams::Datagrams;
 use crate::shared::logger::{self, CommonFields, LogPlugin};
-use metrics::Metrics;
+use metrics::DatadogMetrics;
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = logger::log_plugin_kind::<Datadog>(495, include_str!("datadog.rs"));
@@ -82,7 +82,7 @@ attributes! {
 
 /// The compiled plugin: an entry is the metrics of a request, a line each.
 struct Datadog {
-    metrics: Metrics,
+    metrics: DatadogMetrics,
     host: String,
     port: u16,
 }
@@ -96,7 +96,7 @@ impl LogPlugin for Datadog {
 
     fn compile(config: &DatadogConfig, metadata: Option<&Value>) -> Result<Datadog, String> {
         let metadata = fields_of::<DatadogMetadata>(metadata)?;
-        let metrics = Metrics::new(config, &metadata);
+        let metrics = DatadogMetrics::new(config, &metadata);
         Ok(Datadog { metrics, host: metadata.host, port: metadata.port })
     }
 

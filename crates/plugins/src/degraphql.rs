@@ -40,7 +40,7 @@ use serde_json::{Map, Value};
 use crate::shared::api_call;
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
-use crate::shared::graphql::Document;
+use crate::shared::graphql::GraphqlDocument;
 use crate::shared::graphql::request::is_part_of_request;
 use crate::shared::side_thread;
 use message::query::{arguments, decode};
@@ -86,7 +86,7 @@ fn check(config: &Value) -> Result<(), String> {
         return Ok(());
     }
     let document =
-        Document::parse(&config.query).map_err(|fault| format!("failed to parse query: {fault}"))?;
+        GraphqlDocument::parse(&config.query).map_err(|fault| format!("failed to parse query: {fault}"))?;
     match (&document.operations[..], &config.operation_name) {
         ([], _) => Err("failed to parse query: it has no operation".to_owned()),
         ([_, _, ..], None) => {

@@ -94,7 +94,7 @@ fn default_page(title: &str) -> String {
 }
 
 /// The page for one status.
-struct Page {
+struct StatusPage {
     status: u16,
     content_type: Box<str>,
     body: Box<[u8]>,
@@ -103,7 +103,7 @@ struct Page {
 /// The compiled plugin.
 struct ErrorPage {
     /// Sorted by status; empty without metadata that enables them.
-    pages: Box<[Page]>,
+    pages: Box<[StatusPage]>,
 }
 
 /// The place of the page of this response, found when its head passed.
@@ -115,7 +115,7 @@ fn build(build: &Build<'_>, _config: &Value) -> Result<Arc<dyn Plugin>, String> 
     Ok(Arc::new(ErrorPage { pages: pages.into() }))
 }
 
-fn pages(metadata: &Value) -> Result<Vec<Page>, String> {
+fn pages(metadata: &Value) -> Result<Vec<StatusPage>, String> {
     if metadata.get("enable").and_then(Value::as_bool) != Some(true) {
         return Ok(Vec::new());
     }
@@ -134,7 +134,7 @@ fn pages(metadata: &Value) -> Result<Vec<Page>, String> {
             return Err(format!("{name}.content_type: a control character cannot stand in a field"));
         }
         if !body.is_empty() {
-            pages.push(Page { status, content_type: content_type.into(), body: body.into_bytes().into() });
+            pages.push(StatusPage { status, content_type: content_type.into(), body: body.into_bytes().into() });
         }
     }
     pages.sort_by_key(|page| page.status);
@@ -142,7 +142,7 @@ fn pages(metadata: &Value) -> Result<Vec<Page>, String> {
 }
 
 impl ErrorPage {
-    fn chosen(&self, exchange: &Exchange) -> Option<&Page> {
+    fn chosen(&self, exchange: &Exchange) -> Option<&StatusPage> {
         self.pages.get(exchange.peek_state::<Chosen>()?.0?)
     }
 }

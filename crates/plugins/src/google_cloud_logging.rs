@@ -55,7 +55,7 @@ attributes! {
         /// The file of the service account, in JSON.
         auth_file: Option<String>;
         /// The monitored resource of entries.
-        resource: Resource = Resource { r#type: "global".to_owned(), labels: None }, { "default": { "type": "global" } };
+        resource: MonitoredResource = MonitoredResource { r#type: "global".to_owned(), labels: None }, { "default": { "type": "global" } };
         /// The identifier of the log, percent-encoded.
         log_id: String = "apisix.apache.org%2Flogs".to_owned();
     }
@@ -66,7 +66,7 @@ attributes! {
 }
 
 attributes! {
-    pub(crate) struct Resource {
+    pub(crate) struct MonitoredResource {
         /// The type of the resource.
         r#type: String;
         /// The labels of the resource.

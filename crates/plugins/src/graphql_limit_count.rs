@@ -70,9 +70,9 @@ use serde_json::{Map, Value};
 use crate::limit_count::CostLimit;
 use crate::shared::attributes::{Attribute, AttributeFields, attributes, words};
 use crate::shared::graphql::request::{GraphqlRequest, NO_BODY, bytes_max, refusal};
-use crate::shared::graphql::{Document, GraphqlOperation};
+use crate::shared::graphql::{GraphqlDocument, GraphqlOperation};
 use crate::shared::outages::Outages;
-use cost::{Inputs, Strategy, bounded, query_cost};
+use cost::{Inputs, CostFormula, bounded, query_cost};
 use decorations::{Decoration, Decorations};
 use schema_index::SchemaIndex;
 use sources::Sources;
@@ -256,7 +256,7 @@ impl GraphqlLimitCount {
     /// The cost of a request, at least 1; the error is the text for the client.
     fn cost(
         &self,
-        document: &Document,
+        document: &GraphqlDocument,
         request: &GraphqlRequest,
         decorations: &Decorations,
         schema: Option<&SchemaIndex>,
@@ -269,8 +269,8 @@ impl GraphqlLimitCount {
                     depth.map_err(|_| "Invalid graphql request: fragment spreads must not form cycles")?;
                 return Ok(self.scaled(depth as f64));
             }
-            CostStrategy::Complexity => Strategy::Complexity,
-            CostStrategy::NodeQuantifier => Strategy::NodeQuantifier,
+            CostStrategy::Complexity => CostFormula::Complexity,
+            CostStrategy::NodeQuantifier => CostFormula::NodeQuantifier,
         };
         let inputs = Inputs {
             decorations,
@@ -327,7 +327,7 @@ impl GraphqlLimitCount {
 }
 
 /// The operations that count: the named one of several, or all.
-fn chosen<'d>(document: &'d Document, name: Option<&str>) -> Vec<&'d GraphqlOperation> {
+fn chosen<'d>(document: &'d GraphqlDocument, name: Option<&str>) -> Vec<&'d GraphqlOperation> {
     let all = &document.operations;
     let named =
         all.iter().find(|operation| all.len() > 1 && name.is_some() && operation.name.as_deref() == name);

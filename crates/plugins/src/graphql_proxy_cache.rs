@@ -49,7 +49,7 @@ use exchange::plugin::{
 use message::Method;
 use serde_json::Value;
 
-use crate::proxy_cache::{KeyedCache, KeyedSettings, Purgeable, PurgeableCaches, Strategy, check_zone_named};
+use crate::proxy_cache::{KeyedCache, KeyedSettings, Purgeable, PurgeableCaches, CacheStrategy, check_zone_named};
 use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::graphql::OperationKind;
@@ -83,7 +83,7 @@ attributes! {
         /// The zone of the setting `proxy_cache` that holds the responses.
         cache_zone: String = "disk_cache_one".into(), { "minLength": 1, "maxLength": 100 };
         /// Where responses are stored.
-        cache_strategy: Strategy = Strategy::Disk;
+        cache_strategy: CacheStrategy = CacheStrategy::Disk;
         /// Seconds for which a response in memory is fresh.
         cache_ttl: u64 = 300, { "minimum": 1 };
         /// Gives each consumer entries of its own.

@@ -66,7 +66,7 @@ words! {
 
 words! {
     /// When messages are sent.
-    pub(crate) enum ProducerType {
+    pub(crate) enum KafkaProducerType {
         /// Together with others.
         Async = "async",
         /// Alone and at once.
@@ -90,7 +90,7 @@ attributes! {
         /// The topic.
         kafka_topic: String;
         /// When messages are sent.
-        producer_type: ProducerType = ProducerType::Async;
+        producer_type: KafkaProducerType = KafkaProducerType::Async;
         /// Replicas that have a message before it counts as arrived: the leader (1), or all in sync (-1).
         required_acks: i64 = 1, { "enum": [1, -1] };
         /// The key of messages, which chooses their partition.
@@ -182,7 +182,7 @@ impl LogPlugin for KafkaLogger {
         let entries = messages.saturating_mul(settings.batch_max_entries);
         let settings =
             QueueSettings { max_pending_entries: settings.max_pending_entries.min(entries), ..settings };
-        if settings.batch_max_entries > 1 || config.producer_type == ProducerType::Sync {
+        if settings.batch_max_entries > 1 || config.producer_type == KafkaProducerType::Sync {
             return settings;
         }
         // Messages of one entry go together, as APISIX's producer gathers them.

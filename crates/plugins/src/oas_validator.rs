@@ -57,7 +57,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::outages::Outages;
 use crate::shared::side_thread;
-use document::{Document, OasOperation};
+use document::{OasDocument, OasOperation};
 use parameters::{ParameterSources, ParameterLocation, decoded_arguments};
 use source::RemoteDocument;
 
@@ -109,15 +109,15 @@ attributes! {
 
 /// The compiled plugin.
 struct OasValidator {
-    document: Origin,
+    document: OasDocumentSource,
     config: OasValidatorConfig,
     outages: Outages,
     pace: Pace,
 }
 
 /// Where the document comes from.
-enum Origin {
-    Written(Arc<Document>),
+enum OasDocumentSource {
+    Written(Arc<OasDocument>),
     Url(RemoteDocument),
     /// The text is a reference that could not be resolved.
     Unresolved,
@@ -127,7 +127,7 @@ fn check(config: &Value) -> Result<(), String> {
     let config: OasValidatorConfig = config::parse(config)?;
     match &config.spec {
         // The text behind a reference is unknown until it is resolved.
-        Some(spec) if !config::is_reference(spec) => Document::read(spec).map(drop).map_err(in_spec),
+        Some(spec) if !config::is_reference(spec) => OasDocument::read(spec).map(drop).map_err(in_spec),
         _ => Ok(()),
     }
 }
@@ -140,13 +140,13 @@ fn in_spec(reason: String) -> String {
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: OasValidatorConfig = config::parse(config)?;
     let document = match (&config.spec, &config.spec_url) {
-        (Some(spec), _) if config::is_reference(spec) => Origin::Unresolved,
-        (Some(spec), _) => Origin::Written(Arc::new(Document::read(spec).map_err(in_spec)?)),
+        (Some(spec), _) if config::is_reference(spec) => OasDocumentSource::Unresolved,
+        (Some(spec), _) => OasDocumentSource::Written(Arc::new(OasDocument::read(spec).map_err(in_spec)?)),
         (None, Some(url)) => {
             let metadata: OasValidatorMetadata = config::parse(build.metadata.unwrap_or(&Map::new().into()))?;
             let headers = config.spec_url_request_headers.clone().unwrap_or_default();
             let kept_ms = metadata.spec_url_ttl.saturating_mul(1_000);
-            Origin::Url(RemoteDocument::new(build, url, &headers, config.ssl_verify, config.timeout, kept_ms)?)
+            OasDocumentSource::Url(RemoteDocument::new(build, url, &headers, config.ssl_verify, config.timeout, kept_ms)?)
         }
         (None, None) => return Err("spec or spec_url is needed".to_owned()),
     };
@@ -172,12 +172,12 @@ impl Plugin for OasValidator {
 
     fn access<'a>(&'a self, exchange: &'a mut Exchange) -> Flow<'a> {
         match &self.document {
-            Origin::Written(document) => self.check(exchange, document),
-            Origin::Unresolved => {
+            OasDocumentSource::Written(document) => self.check(exchange, document),
+            OasDocumentSource::Unresolved => {
                 let reason = "the reference in spec is not resolved";
                 Flow::Reply(self.without_document(exchange, reason))
             }
-            Origin::Url(source) => Flow::Wait(Box::pin(async move {
+            OasDocumentSource::Url(source) => Flow::Wait(Box::pin(async move {
                 let document = match source.get(exchange.local()).await {
                     Ok(document) => document,
                     Err(reason) => return PhaseDecision::Reply(self.without_document(exchange, &reason)),
@@ -193,7 +193,7 @@ impl Plugin for OasValidator {
 }
 
 impl OasValidator {
-    fn check<'a>(&'a self, exchange: &'a mut Exchange, document: &Document) -> Flow<'a> {
+    fn check<'a>(&'a self, exchange: &'a mut Exchange, document: &OasDocument) -> Flow<'a> {
         let (operation, fault) = {
             let path = String::from_utf8_lossy(exchange.path());
             match document.find(exchange.request.method, &path) {

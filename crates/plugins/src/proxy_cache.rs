@@ -152,7 +152,7 @@ const PART_PATTERN: &str = r"(^[^\$].+$|^\$[0-9a-zA-Z_]+$)";
 attributes! {
     struct ProxyCacheConfig {
         /// Where responses are stored.
-        cache_strategy: Strategy = Strategy::Disk;
+        cache_strategy: CacheStrategy = CacheStrategy::Disk;
         /// The zone of the setting `proxy_cache` that holds them.
         cache_zone: String = DEFAULT_ZONE.into(), { "minLength": 1, "maxLength": 100 };
         /// Variables and texts that tell requests apart by their values.
@@ -192,7 +192,7 @@ attributes! {
 }
 
 words! {
-    pub(crate) enum Strategy {
+    pub(crate) enum CacheStrategy {
         Disk = "disk",
         Memory = "memory",
     }
@@ -245,14 +245,14 @@ fn check_zone(states: &StateRegistry, config: &Value) -> Result<(), String> {
 }
 
 /// Checks that a running instance has this zone for this strategy.
-pub(crate) fn check_zone_named(states: &StateRegistry, zone: &str, strategy: Strategy) -> Result<(), String> {
+pub(crate) fn check_zone_named(states: &StateRegistry, zone: &str, strategy: CacheStrategy) -> Result<(), String> {
     let Some(zones) = Zones::running(states) else { return Ok(()) };
-    zones.check(zone, strategy == Strategy::Disk)
+    zones.check(zone, strategy == CacheStrategy::Disk)
 }
 
 fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     let config: ProxyCacheConfig = config::parse(config)?;
-    let in_memory = config.cache_strategy == Strategy::Memory;
+    let in_memory = config.cache_strategy == CacheStrategy::Memory;
     let zones = Zones::of(build.states);
     let zone = zones.open(&config.cache_zone, !in_memory)?;
     let lifetime = match (in_memory, config.cache_control) {

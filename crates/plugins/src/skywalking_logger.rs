@@ -61,7 +61,7 @@ struct SkywalkingLogger {
 
 impl LogPlugin for SkywalkingLogger {
     type TcpLoggerConfig = SkywalkingLoggerConfig;
-    type Sink = Skywalking;
+    type Sink = SkywalkingLogServer;
 
     const NAME: &'static str = "skywalking-logger";
     const QUEUE_NAME: &'static str = "skywalking logger";
@@ -75,11 +75,11 @@ impl LogPlugin for SkywalkingLogger {
         Ok(SkywalkingLogger { service: (&*config.service_name).into(), instance: instance.into() })
     }
 
-    fn sink(&self, build: &Build<'_>, config: &SkywalkingLoggerConfig, _: &QueueSettings) -> Result<Skywalking, String> {
+    fn sink(&self, build: &Build<'_>, config: &SkywalkingLoggerConfig, _: &QueueSettings) -> Result<SkywalkingLogServer, String> {
         let calling = Calling::within_s(config.timeout, true);
         let mut collector = Collector::new(build.services, [&*config.endpoint_addr], calling)?;
         collector.set("endpoint_addr", "Content-Type", "application/json")?;
-        Ok(Skywalking(collector))
+        Ok(SkywalkingLogServer(collector))
     }
 
     fn entry(&self, exchange: &Exchange, contents: &Contents) -> Option<Vec<u8>> {
@@ -115,9 +115,9 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 /// SkyWalking, as one plugin instance reaches it.
-struct Skywalking(Collector);
+struct SkywalkingLogServer(Collector);
 
-impl Sink for Skywalking {
+impl Sink for SkywalkingLogServer {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             let (endpoint, headers) = (self.0.endpoint(), self.0.headers().clone());

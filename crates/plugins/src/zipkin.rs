@@ -57,7 +57,7 @@ use crate::shared::config;
 use crate::shared::tracing::b3::{self, B3Headers};
 use crate::shared::tracing::ids;
 use crate::shared::tracing::json_post::{JsonPost, list};
-use spans::{Origin, ZipkinRecording};
+use spans::{ZipkinEndpoint, ZipkinRecording};
 
 /// The declaration of this plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -92,7 +92,7 @@ attributes! {
 /// The compiled plugin.
 struct Zipkin {
     sample_ratio: f64,
-    origin: Origin,
+    origin: ZipkinEndpoint,
     has_phases: bool,
     refusals: Pace,
     queue: Arc<Result<BatchQueue, String>>,
@@ -123,7 +123,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     }
     Ok(Arc::new(Zipkin {
         sample_ratio: parsed.sample_ratio,
-        origin: Origin { service_name: parsed.service_name, server_addr: parsed.server_addr },
+        origin: ZipkinEndpoint { service_name: parsed.service_name, server_addr: parsed.server_addr },
         has_phases: parsed.span_version == 1,
         refusals: Pace::every_ms(LOG_INTERVAL_MS),
         queue,

@@ -45,7 +45,7 @@ impl MetricKind {
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Metrics {
+pub(crate) struct GuestMetrics {
     metrics: Mutex<Vec<Arc<Metric>>>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Metric {
     buckets: [AtomicU64; BOUNDS.len()],
 }
 
-impl Metrics {
+impl GuestMetrics {
     /// The number of the metric `name` of `plugin`, made if there is none.
     pub(crate) fn define(&self, plugin: &'static str, kind: MetricKind, name: &[u8]) -> Result<u32, AbiStatus> {
         if name.is_empty() || name.len() > METRIC_NAME_BYTES_MAX {
@@ -134,7 +134,7 @@ fn cleaned(name: &[u8]) -> String {
     clean
 }
 
-impl MetricsText for Metrics {
+impl MetricsText for GuestMetrics {
     fn write_metrics(&self, text: &mut String) {
         let metrics: Vec<Arc<Metric>> = self.metrics.lock().clone();
         // All samples of a name stand together; plugins may use one name for different kinds.
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn metrics_show_under_clean_names() {
-        let metrics = Metrics::default();
+        let metrics = GuestMetrics::default();
         let counter = metrics.define("a", MetricKind::Counter, b"requests.total-1").unwrap();
         assert_eq!(metrics.define("a", MetricKind::Counter, b"requests.total-1"), Ok(counter));
         assert_eq!(metrics.define("a", MetricKind::Gauge, b"requests.total-1"), Err(AbiStatus::BadArgument));
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn metrics_of_a_plugin_are_bounded() {
-        let metrics = Metrics::default();
+        let metrics = GuestMetrics::default();
         for index in 0..METRICS_MAX {
             metrics.define("a", MetricKind::Counter, index.to_string().as_bytes()).unwrap();
         }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::abi::AbiStatus;
 use crate::limits::{QUEUE_BYTES_MAX, QUEUE_ITEMS_MAX, QUEUES_MAX, SHARED_BYTES_MAX, SHARED_KEYS_MAX};
-use crate::metrics::Metrics;
+use crate::metrics::GuestMetrics;
 
 /// The data, queues and metrics of all plugins of the process.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(crate) struct SharedStore {
     plugins: Mutex<BTreeMap<&'static str, Arc<Data>>>,
     queues: Mutex<Vec<Arc<SharedQueue>>>,
     /// The metrics that guests define.
-    pub metrics: Arc<Metrics>,
+    pub metrics: Arc<GuestMetrics>,
 }
 
 /// The data of one plugin.

@@ -7,7 +7,7 @@ use exchange::Exchange;
 use super::{DatadogConfig, DatadogMetadata};
 
 /// The parts that an instance decides.
-pub(super) struct Metrics {
+pub(super) struct DatadogMetrics {
     prefers_names: bool,
     includes_path: bool,
     includes_method: bool,
@@ -16,12 +16,12 @@ pub(super) struct Metrics {
     constant_tags: Vec<String>,
 }
 
-impl Metrics {
-    pub(super) fn new(config: &DatadogConfig, metadata: &DatadogMetadata) -> Metrics {
+impl DatadogMetrics {
+    pub(super) fn new(config: &DatadogConfig, metadata: &DatadogMetadata) -> DatadogMetrics {
         let namespace = &metadata.namespace;
         let prefix = if namespace.is_empty() { String::new() } else { format!("{namespace}.") };
         let constant_tags = metadata.constant_tags.iter().chain(&config.constant_tags);
-        Metrics {
+        DatadogMetrics {
             prefers_names: config.prefer_name,
             includes_path: config.include_path,
             includes_method: config.include_method,
@@ -122,11 +122,11 @@ mod tests {
     use super::*;
     use crate::shared::attributes::Attribute;
 
-    fn metrics(config: Value, metadata: Value) -> Metrics {
-        Metrics::new(&DatadogConfig::read(config).unwrap(), &DatadogMetadata::read(metadata).unwrap())
+    fn metrics(config: Value, metadata: Value) -> DatadogMetrics {
+        DatadogMetrics::new(&DatadogConfig::read(config).unwrap(), &DatadogMetadata::read(metadata).unwrap())
     }
 
-    fn lines(metrics: &Metrics, head: &str, change: impl FnOnce(&mut Exchange)) -> Vec<String> {
+    fn lines(metrics: &DatadogMetrics, head: &str, change: impl FnOnce(&mut Exchange)) -> Vec<String> {
         let mut named = route("r1");
         named.name = Some("shop".into());
         let mut scene = Scene::new().with_route(named);

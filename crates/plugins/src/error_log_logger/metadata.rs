@@ -36,7 +36,7 @@ words! {
 
 words! {
     /// When messages are sent: batches are messages here, so that both mean the same.
-    pub(super) enum ProducerType {
+    pub(super) enum ErrorLogProducerType {
         /// With others.
         Async = "async",
         /// At once.
@@ -58,7 +58,7 @@ attributes! {
 }
 
 attributes! {
-    pub(super) struct Skywalking {
+    pub(super) struct SkywalkingSinkConfig {
         /// The URI of the log receiver.
         endpoint_addr: String = "http://127.0.0.1:12900/v3/logs".into();
         /// The name of the service.
@@ -92,7 +92,7 @@ attributes! {
         /// The topic.
         kafka_topic: String;
         /// No effect: lines of a batch are sent together.
-        producer_type: ProducerType = ProducerType::Async;
+        producer_type: ErrorLogProducerType = ErrorLogProducerType::Async;
         /// Replicas that have a message before it counts as arrived: none (0), the leader (1), or all in sync (-1).
         required_acks: i64 = 1, { "enum": [0, 1, -1] };
         /// The key of messages, which chooses their partition.
@@ -110,7 +110,7 @@ attributes! {
         /// A TCP server.
         tcp: Option<Tcp>;
         /// SkyWalking.
-        skywalking: Option<Skywalking>;
+        skywalking: Option<SkywalkingSinkConfig>;
         /// ClickHouse.
         clickhouse: Option<Clickhouse>;
         /// Kafka.

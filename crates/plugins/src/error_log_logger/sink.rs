@@ -7,7 +7,7 @@ use exchange::plugin::outbound::{HttpClient, OutboundTls};
 use exchange::plugin::services::Services;
 use serde_json::{Value, json};
 
-use super::metadata::{Clickhouse, Kafka, ErrorLogLoggerMetadata, Skywalking, Tcp};
+use super::metadata::{Clickhouse, Kafka, ErrorLogLoggerMetadata, SkywalkingSinkConfig, Tcp};
 use crate::shared::kafka::{ClusterSettings, Producer, TlsFields, TopicSettings};
 use crate::shared::log_entry;
 use crate::shared::logger::byte_stream::{ByteStream, Reaching};
@@ -61,7 +61,7 @@ impl ErrorLogSink {
     fn skywalking(
         services: &Services,
         metadata: &ErrorLogLoggerMetadata,
-        skywalking: &Skywalking,
+        skywalking: &SkywalkingSinkConfig,
     ) -> Result<ErrorLogSink, String> {
         let instance = match &*skywalking.service_instance_name {
             "$hostname" => log_entry::hostname().to_owned(),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::COST_MAX;
 use super::decorations::{Decoration, Decorations, Positions, weight_at};
 use super::schema_index::{FieldType, SchemaIndex};
-use crate::shared::graphql::{Document, GraphqlField, Literal, GraphqlOperation, OperationKind, GraphqlSelection};
+use crate::shared::graphql::{GraphqlDocument, GraphqlField, Literal, GraphqlOperation, OperationKind, GraphqlSelection};
 
 /// Selections that a walk expands. A real query has hundreds; fragments that spread each other twice would make it
 /// exponential. So many take a few milliseconds of a worker.
@@ -18,7 +18,7 @@ const LEVELS_MAX: usize = 500;
 
 /// How the cost of a field is made of those below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Strategy {
+pub(super) enum CostFormula {
     Complexity,
     NodeQuantifier,
 }
@@ -43,8 +43,8 @@ pub(super) struct TooManySelections;
 /// # Errors
 /// The walk is beyond its limits.
 pub(super) fn query_cost(
-    strategy: Strategy,
-    document: &Document,
+    strategy: CostFormula,
+    document: &GraphqlDocument,
     operations: &[&GraphqlOperation],
     inputs: &Inputs<'_>,
 ) -> Result<f64, TooManySelections> {
@@ -72,8 +72,8 @@ pub(super) fn bounded(cost: f64) -> f64 {
 
 /// The walk through one operation.
 struct CostWalk<'a> {
-    strategy: Strategy,
-    document: &'a Document,
+    strategy: CostFormula,
+    document: &'a GraphqlDocument,
     operation: &'a GraphqlOperation,
     inputs: &'a Inputs<'a>,
     /// The fragments that the walk is inside of.
@@ -101,15 +101,15 @@ impl<'a> CostWalk<'a> {
     ) -> Result<f64, TooManySelections> {
         let (add, multiply, is_quantified) = self.weigh(node);
         match self.strategy {
-            Strategy::Complexity => {
+            CostFormula::Complexity => {
                 let below = self.below(selections, type_name, positions, 1.0)?;
                 Ok(bounded(bounded(below * multiply) + add))
             }
-            Strategy::NodeQuantifier if is_quantified => {
+            CostFormula::NodeQuantifier if is_quantified => {
                 let below = self.below(selections, type_name, positions, bounded(times * multiply))?;
                 Ok(bounded(bounded(times * add) + below))
             }
-            Strategy::NodeQuantifier => self.below(selections, type_name, positions, times),
+            CostFormula::NodeQuantifier => self.below(selections, type_name, positions, times),
         }
     }
 

@@ -48,7 +48,7 @@ struct LdapConnection {
     message_id: u32,
 }
 
-struct Idle {
+struct IdleLdapConnection {
     number: u64,
     since_ms: u64,
     connection: LdapConnection,
@@ -57,7 +57,7 @@ struct Idle {
 thread_local! {
     /// The thread's idle connections, the oldest first. Those of a server that is no longer configured are closed by the
     /// next use of any, and are few.
-    static IDLE: RefCell<Vec<Idle>> = const { RefCell::new(Vec::new()) };
+    static IDLE: RefCell<Vec<IdleLdapConnection>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The number of the next directory.
@@ -146,7 +146,7 @@ impl Directory {
                 Some((code, length)) => {
                     // Bytes after the response would be read as the next one.
                     if length == received.len() && connection.message_id < MESSAGE_ID_MAX {
-                        keep(Idle { number: self.number, since_ms: worker.now_ms(), connection });
+                        keep(IdleLdapConnection { number: self.number, since_ms: worker.now_ms(), connection });
                     }
                     return Ok(code);
                 }
@@ -189,7 +189,7 @@ fn take(number: u64, now_ms: u64) -> Option<LdapConnection> {
     found
 }
 
-fn keep(stream: Idle) {
+fn keep(stream: IdleLdapConnection) {
     let mut idle = IDLE.take();
     idle.retain(|kept| stream.since_ms.saturating_sub(kept.since_ms) < IDLE_MS);
     if idle.len() >= IDLE_MAX {

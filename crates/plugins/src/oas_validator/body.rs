@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::document::is_json;
 use super::parameters::{coerced, decoded_arguments};
-use super::schemas::{TypedSchema, Types};
+use super::schemas::{TypedSchema, ValueTypes};
 
 /// Values in a body, those inside lists and objects included: they take about a hundred megabytes while it is checked.
 const VALUES_MAX: usize = 1_000_000;
@@ -94,9 +94,9 @@ impl BodyRule {
 }
 
 /// A form as an object; the schema says which values are lists and numbers.
-fn form(body: &[u8], types: &Types) -> Value {
+fn form(body: &[u8], types: &ValueTypes) -> Value {
     let properties = types.properties.as_deref().unwrap_or_default();
-    let plain = Types::default();
+    let plain = ValueTypes::default();
     let mut object = Map::new();
     for (name, text) in decoded_arguments(body) {
         let types = properties.iter().find(|(known, _)| *known == name).map(|(_, types)| types);

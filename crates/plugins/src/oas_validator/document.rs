@@ -36,7 +36,7 @@ const METHODS: [(&str, Method); 8] = [
 ];
 
 /// See the module.
-pub(super) struct Document {
+pub(super) struct OasDocument {
     paths: Paths<Vec<(Method, Arc<OasOperation>)>>,
     /// The paths of the servers, which paths of requests begin with.
     bases: Vec<Box<str>>,
@@ -51,12 +51,12 @@ pub(super) struct OasOperation {
 /// The operation of a request, and the values of the parameters in its path by their names.
 type OperationMatch<'d, 'p> = (Arc<OasOperation>, Vec<(&'d str, &'p str)>);
 
-impl Document {
+impl OasDocument {
     /// Reads a document in JSON.
     ///
     /// # Errors
     /// It is no JSON (in APISIX's words), or faulty.
-    pub(super) fn read(text: &str) -> Result<Document, String> {
+    pub(super) fn read(text: &str) -> Result<OasDocument, String> {
         if text.len() > DOCUMENT_BYTES_MAX {
             return Err(format!("the document has more than {DOCUMENT_BYTES_MAX} bytes"));
         }
@@ -64,10 +64,10 @@ impl Document {
             .map_err(|error| format!("invalid JSON string provided, err: {error}"))?;
         let document: Value = lenient_json::from_slice(text.as_bytes())
             .map_err(|error| format!("invalid JSON string provided, err: {error}"))?;
-        Document::compile(&document)
+        OasDocument::compile(&document)
     }
 
-    fn compile(document: &Value) -> Result<Document, String> {
+    fn compile(document: &Value) -> Result<OasDocument, String> {
         let version = document.get("openapi").and_then(Value::as_str).unwrap_or_default();
         if !version.starts_with("3.") {
             return Err(fault("/openapi", "the version of OpenAPI has to be 3.0, 3.1 or a later 3"));
@@ -89,7 +89,7 @@ impl Document {
             let operations = compiler.item(item, &place)?;
             paths.add(template, operations).map_err(|reason| fault(&place, &reason))?;
         }
-        Ok(Document { paths, bases: bases(document) })
+        Ok(OasDocument { paths, bases: bases(document) })
     }
 
     /// The operation of a request with this method and path.
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn faulty_documents_are_told_with_their_place() {
         let check = |document: Value, expected: &str| {
-            let got = Document::read(&document.to_string()).err().unwrap_or_default();
+            let got = OasDocument::read(&document.to_string()).err().unwrap_or_default();
             assert!(got.contains(expected), "{document}: {got}");
         };
         let with = |operation: Value| json!({"openapi": "3.0.2", "paths": {"/a/b": {"post": operation}}});
@@ -266,10 +266,10 @@ mod tests {
             json!({"openapi": "3.0.0", "paths": {"/a/{": {}}}),
             "/paths/~1a~1{: a parameter has no closing brace",
         );
-        let text = Document::read("{").err().unwrap_or_default();
+        let text = OasDocument::read("{").err().unwrap_or_default();
         assert!(text.starts_with("invalid JSON string provided, err: "), "{text}");
         let deep = "[".repeat(10_000);
-        assert!(Document::read(&deep).is_err());
+        assert!(OasDocument::read(&deep).is_err());
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
             "paths": {"/pets/{id}": {"get": {}}, "/pets/mine": {"$ref": "#/components/pathItems/Mine"}},
             "components": {"pathItems": {"Mine": {"put": {}}}},
         });
-        let document = Document::read(&document.to_string()).unwrap();
+        let document = OasDocument::read(&document.to_string()).unwrap();
         let check = |method: Method, path: &str, expected: Option<Option<&str>>| {
             let found =
                 document.find(method, path).map(|(_, values)| values.first().map(|(_, value)| *value));

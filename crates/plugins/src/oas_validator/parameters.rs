@@ -9,7 +9,7 @@ use message::Headers;
 use model::validate::SchemaSteps;
 use serde_json::{Map, Value};
 
-use super::schemas::{TypedSchema, Types};
+use super::schemas::{TypedSchema, ValueTypes};
 use message::query::{arguments, decode};
 
 /// Values of one list in a parameter.
@@ -144,7 +144,7 @@ impl Parameter {
                 return Some(of_json(text));
             }
             (Style::Deep, _) => {
-                return deep(&self.name, types.unwrap_or(&Types::default()), parts.query).transpose();
+                return deep(&self.name, types.unwrap_or(&ValueTypes::default()), parts.query).transpose();
             }
             (Style::Repeated, Some(types)) if self.place == ParameterLocation::Query => {
                 return exploded(types, parts).transpose();
@@ -178,16 +178,16 @@ impl Parameter {
     }
 
     /// The value of a text. One that may be several things is the first of them that the schema accepts.
-    fn single(&self, texts: &[Cow<'_, str>], types: &Types, parts: &ParameterSources<'_>) -> Result<Value, String> {
+    fn single(&self, texts: &[Cow<'_, str>], types: &ValueTypes, parts: &ParameterSources<'_>) -> Result<Value, String> {
         if texts.len() > 1 {
             return Err(DOUBLED.to_owned());
         }
         let text = texts[0].as_ref();
         let value = coerced(text, types);
-        let is_unnamed = *types == Types::default();
+        let is_unnamed = *types == ValueTypes::default();
         let schema = self.schema.as_ref().filter(|_| is_unnamed || types.text);
         let Some(schema) = schema else { return Ok(value) };
-        let everything = Types { number: true, boolean: true, ..Types::default() };
+        let everything = ValueTypes { number: true, boolean: true, ..ValueTypes::default() };
         let fits = |value: &Value| schema.schema.fault(value, &mut parts.steps.borrow_mut()).is_none();
         let others = [Value::from(text), coerced(text, if is_unnamed { &everything } else { types })];
         Ok(if fits(&value) { value } else { others.into_iter().find(fits).unwrap_or(value) })
@@ -213,7 +213,7 @@ fn number_of(text: &str) -> Option<serde_json::Number> {
 }
 
 /// The value of a text by the types that it may have; a text that is none of them stays one.
-pub(super) fn coerced(text: &str, types: &Types) -> Value {
+pub(super) fn coerced(text: &str, types: &ValueTypes) -> Value {
     if types.number {
         // Only a number of JSON, so that the upstream reads the same.
         if let Some(number) = number_of(text) {
@@ -229,15 +229,15 @@ pub(super) fn coerced(text: &str, types: &Types) -> Value {
 }
 
 /// The types of a property that the schema names.
-fn type_of<'t>(types: &'t Types, name: &str) -> Option<&'t Types> {
+fn type_of<'t>(types: &'t ValueTypes, name: &str) -> Option<&'t ValueTypes> {
     types.properties.iter().flatten().find(|(known, _)| known == name).map(|(_, types)| types)
 }
 
 /// Adds the text of a property to an object: to the list, or as a value that is there once.
-fn add(object: &mut Map<String, Value>, types: &Types, name: &str, text: &str) -> Result<(), String> {
+fn add(object: &mut Map<String, Value>, types: &ValueTypes, name: &str, text: &str) -> Result<(), String> {
     let of_property = type_of(types, name).or(types.others.as_deref());
     let items = of_property.and_then(|types| types.items.as_deref());
-    let value = coerced(text, items.or(of_property).unwrap_or(&Types::default()));
+    let value = coerced(text, items.or(of_property).unwrap_or(&ValueTypes::default()));
     match (items, object.get_mut(name)) {
         (Some(_), Some(Value::Array(all))) => all.push(value),
         (_, Some(_)) => return Err(format!("property \"{name}\" is there more than once")),
@@ -248,7 +248,7 @@ fn add(object: &mut Map<String, Value>, types: &Types, name: &str, text: &str) -
 }
 
 /// An object as `a,1,b,2` or `a=1,b=2`.
-fn pairs(text: &str, types: &Types) -> Result<Value, String> {
+fn pairs(text: &str, types: &ValueTypes) -> Result<Value, String> {
     let mut object = Map::new();
     let mut parts = text.split(',').take(ITEMS_MAX);
     while let Some(part) = parts.next() {
@@ -263,7 +263,7 @@ fn pairs(text: &str, types: &Types) -> Result<Value, String> {
 
 /// An object of which each property is an argument of its own. If the schema names no property, the arguments that are no
 /// other parameter are the properties.
-fn exploded(types: &Types, parts: &ParameterSources<'_>) -> Result<Option<Value>, String> {
+fn exploded(types: &ValueTypes, parts: &ParameterSources<'_>) -> Result<Option<Value>, String> {
     let names_some = types.properties.iter().flatten().next().is_some();
     let is_other = |name: &str| {
         let in_query = parts.parameters.iter().filter(|parameter| parameter.place == ParameterLocation::Query);
@@ -281,7 +281,7 @@ fn exploded(types: &Types, parts: &ParameterSources<'_>) -> Result<Option<Value>
 }
 
 /// An object as `name[a]=1&name[b]=2`.
-fn deep(of: &str, types: &Types, query: &[(String, String)]) -> Result<Option<Value>, String> {
+fn deep(of: &str, types: &ValueTypes, query: &[(String, String)]) -> Result<Option<Value>, String> {
     let mut object = Map::new();
     for (name, text) in query {
         let property = name.strip_prefix(of).and_then(|rest| rest.strip_prefix('[')?.strip_suffix(']'));

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use forms::{allow_null, insert, without_read_only};
 
-pub(super) use types::Types;
+pub(super) use types::ValueTypes;
 
 /// Parts that one schema may refer to, all together.
 const PARTS_MAX: usize = 2_000;
@@ -63,7 +63,7 @@ pub(super) struct Schemas<'d> {
 /// A schema, and the types of a value that obeys it.
 pub(super) struct TypedSchema {
     pub(super) schema: UserSchema,
-    pub(super) types: Types,
+    pub(super) types: ValueTypes,
 }
 
 impl<'d> Schemas<'d> {

@@ -11,7 +11,7 @@ use message::{Headers, Method};
 use net::endpoint::KeepAlive;
 use serde_json::{Map, Value};
 
-use super::document::{DOCUMENT_BYTES_MAX, Document};
+use super::document::{DOCUMENT_BYTES_MAX, OasDocument};
 use crate::shared::fetched::Fetched;
 use crate::shared::side_thread;
 
@@ -19,7 +19,7 @@ use crate::shared::side_thread;
 pub(super) struct RemoteDocument {
     call: Arc<DocumentCall>,
     kept_ms: u64,
-    document: Arc<Fetched<Document>>,
+    document: Arc<Fetched<OasDocument>>,
 }
 
 /// The call that fetches the document.
@@ -65,7 +65,7 @@ impl RemoteDocument {
     ///
     /// # Errors
     /// It cannot be fetched or is faulty, a sentence for the log.
-    pub(super) async fn get(&self, local: &Rc<Local>) -> Result<Arc<Document>, Arc<str>> {
+    pub(super) async fn get(&self, local: &Rc<Local>) -> Result<Arc<OasDocument>, Arc<str>> {
         let fetch = || {
             let (call, local) = (self.call.clone(), local.clone());
             async move { call.fetch(&local).await }
@@ -75,7 +75,7 @@ impl RemoteDocument {
 }
 
 impl DocumentCall {
-    async fn fetch(&self, local: &Local) -> Result<Document, String> {
+    async fn fetch(&self, local: &Local) -> Result<OasDocument, String> {
         let request =
             OutboundRequest { method: Method::Get, headers: self.headers.clone(), body: Vec::new().into() };
         let answer = local.http.send(&self.destination, &request, &self.limits).await;
@@ -84,7 +84,7 @@ impl DocumentCall {
             return Err(format!("spec URL returned status {}", answer.status));
         }
         // A large document takes more than a millisecond.
-        let read = move || Document::read(&String::from_utf8_lossy(&answer.body));
+        let read = move || OasDocument::read(&String::from_utf8_lossy(&answer.body));
         let read = side_thread::run(read).await.map_err(|fault| fault.to_string())?;
         read.map_err(|reason| format!("failed to compile openapi spec fetched from URL: {reason}"))
     }

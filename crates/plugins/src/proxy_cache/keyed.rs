@@ -19,7 +19,7 @@ use super::rules::{Lifetime, CacheRules};
 use super::visit::ProxyCacheState;
 use super::zone::Zone;
 use super::zones::Zones;
-use super::{ProxyCache, Strategy, looks_late};
+use super::{ProxyCache, CacheStrategy, looks_late};
 
 /// Milliseconds for which requests wait for another one that asks the upstream for the same: the default of `proxy-cache`.
 const COALESCE_MS: u64 = 5_000;
@@ -39,7 +39,7 @@ pub(crate) struct KeyedCache {
 /// The settings of a cache.
 pub(crate) struct KeyedSettings<'a> {
     /// Where responses are stored.
-    pub(crate) strategy: Strategy,
+    pub(crate) strategy: CacheStrategy,
     /// The name of the zone.
     pub(crate) zone: &'a str,
     /// Seconds for which a response in memory is fresh.
@@ -60,7 +60,7 @@ impl KeyedCache {
         plugin: &str,
         settings: &KeyedSettings<'_>,
     ) -> Result<KeyedCache, String> {
-        let in_memory = settings.strategy == Strategy::Memory;
+        let in_memory = settings.strategy == CacheStrategy::Memory;
         let zones = Zones::of(build.states);
         let zone = zones.open(settings.zone, !in_memory)?;
         let purgeable = Arc::new(Purgeable { zone: zone.clone(), in_memory });

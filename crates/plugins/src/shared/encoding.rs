@@ -18,7 +18,7 @@ pub(crate) use self::gzip::{Gzip, GzipLevel};
 pub(crate) use self::zstd::{Zstd, ZstdLevel};
 pub(crate) use encoder::Compressor;
 pub(crate) use plugin_kind::{CodingConfig, coding_attributes, coding_kind};
-pub(crate) use rules::{HttpVersion, EncodingRules, Types};
+pub(crate) use rules::{HttpVersion, EncodingRules, MediaTypes};
 
 #[cfg(test)]
 mod tests;

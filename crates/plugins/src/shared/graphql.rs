@@ -14,7 +14,7 @@ const TOKENS_MAX: usize = 15_000;
 
 /// A parsed document.
 #[derive(Debug, Default)]
-pub(crate) struct Document {
+pub(crate) struct GraphqlDocument {
     pub(crate) operations: Vec<GraphqlOperation>,
     /// The fragments by name.
     pub(crate) fragments: HashMap<Box<str>, Fragment>,
@@ -94,12 +94,12 @@ impl std::fmt::Display for DocumentFault {
     }
 }
 
-impl Document {
+impl GraphqlDocument {
     /// Parses an executable document. Definitions of types are passed over.
     ///
     /// # Errors
     /// It is malformed or beyond a limit.
-    pub(crate) fn parse(text: &str) -> Result<Document, DocumentFault> {
+    pub(crate) fn parse(text: &str) -> Result<GraphqlDocument, DocumentFault> {
         // The parser asserts invariants of its own. None is known to break, and none may cost the worker if one does.
         catch_unwind(|| read::document(text)).unwrap_or(Err(DocumentFault::Syntax(1)))
     }
@@ -125,7 +125,7 @@ pub(crate) struct FragmentCycle;
 
 /// The walk that finds the depth; each fragment is measured once.
 struct DepthWalk<'d> {
-    document: &'d Document,
+    document: &'d GraphqlDocument,
     /// The depths of fragments; none while one is measured.
     known: HashMap<&'d str, Option<usize>>,
 }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     fn depth(document: &str) -> Option<usize> {
-        let document = Document::parse(document).unwrap();
+        let document = GraphqlDocument::parse(document).unwrap();
         document.depth(&document.operations.iter().collect::<Vec<_>>()).ok()
     }
 
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn arguments_and_defaults_are_read() {
-        let document = Document::parse(
+        let document = GraphqlDocument::parse(
             "query Q($n: Int = 10, $m: Int) { users(first: $n, skip: 5, of: \"7\", by: NAME, all: [1]) { id } }",
         )
         .unwrap();
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn faulty_documents_are_told_by_line() {
         let check = |text: &str, expected: DocumentFault| {
-            assert_eq!(Document::parse(text).unwrap_err(), expected, "{text:.20}");
+            assert_eq!(GraphqlDocument::parse(text).unwrap_err(), expected, "{text:.20}");
         };
         check("uery {}", DocumentFault::Syntax(1));
         check("query {\n  a\n  }}", DocumentFault::Syntax(3));
@@ -218,8 +218,8 @@ mod tests {
         check("{\n a(b) }", DocumentFault::Syntax(2));
         check(&format!("{{ {} }}", "a ".repeat(TOKENS_MAX)), DocumentFault::TooLarge);
         check(&format!("{}a{}", "{a".repeat(200), "}".repeat(200)), DocumentFault::TooLarge);
-        assert!(Document::parse("").unwrap().operations.is_empty());
-        assert!(Document::parse("type T { a: Int }").unwrap().operations.is_empty());
+        assert!(GraphqlDocument::parse("").unwrap().operations.is_empty());
+        assert!(GraphqlDocument::parse("type T { a: Int }").unwrap().operations.is_empty());
     }
 
     const WORDS: [&str; 30] = [

@@ -14,7 +14,7 @@ use crate::shared::tracing::ids;
 use crate::shared::tracing::json_post::write_text;
 
 /// Where spans are made, as the configuration says.
-pub(super) struct Origin {
+pub(super) struct ZipkinEndpoint {
     pub(super) service_name: Box<str>,
     pub(super) server_addr: Option<Box<str>>,
 }
@@ -82,7 +82,7 @@ impl ZipkinRecording {
     pub(super) fn report(
         &self,
         exchange: &Exchange,
-        origin: &Origin,
+        origin: &ZipkinEndpoint,
         has_phases: bool,
         mut take: impl FnMut(Vec<u8>),
     ) {
@@ -148,7 +148,7 @@ impl UpstreamB3Fields {
 }
 
 /// Writes the parts that every span has, without the end of the object.
-fn write_span(span: &ZipkinSpan, trace_id: &[u8], exchange: &Exchange, origin: &Origin, buffer: &mut Vec<u8>) {
+fn write_span(span: &ZipkinSpan, trace_id: &[u8], exchange: &Exchange, origin: &ZipkinEndpoint, buffer: &mut Vec<u8>) {
     let mut put = |name: &str, digits: &[u8]| {
         buffer.extend_from_slice(name.as_bytes());
         buffer.extend_from_slice(digits);

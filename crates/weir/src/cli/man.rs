@@ -33,13 +33,13 @@ pub(crate) fn run(arguments: &ManArguments, command_line: clap::Command) -> anyh
 }
 
 /// One manual page.
-struct Page {
+struct ManualPage {
     /// Its file: `weir-lab-run.1`.
     file: String,
     text: Vec<u8>,
 }
 
-fn write(pages: &[Page], folder: &Path) -> anyhow::Result<()> {
+fn write(pages: &[ManualPage], folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for page in pages {
         let path = folder.join(&page.file);
@@ -49,7 +49,7 @@ fn write(pages: &[Page], folder: &Path) -> anyhow::Result<()> {
 }
 
 /// The page of the program first, then those of its commands.
-fn pages(command_line: clap::Command) -> anyhow::Result<Vec<Page>> {
+fn pages(command_line: clap::Command) -> anyhow::Result<Vec<ManualPage>> {
     let mut command_line = command_line.disable_help_subcommand(true);
     command_line.build();
     let mut pages = Vec::new();
@@ -57,7 +57,7 @@ fn pages(command_line: clap::Command) -> anyhow::Result<Vec<Page>> {
     Ok(pages)
 }
 
-fn collect(command: &clap::Command, pages: &mut Vec<Page>) -> io::Result<()> {
+fn collect(command: &clap::Command, pages: &mut Vec<ManualPage>) -> io::Result<()> {
     let man = clap_mangen::Man::new(command.clone())
         .source(concat!("weir ", env!("CARGO_PKG_VERSION")))
         .manual("Weir manual");
@@ -66,7 +66,7 @@ fn collect(command: &clap::Command, pages: &mut Vec<Page>) -> io::Result<()> {
     if pages.is_empty() {
         text.extend_from_slice(PROGRAM_SECTIONS.as_bytes());
     }
-    pages.push(Page { file: man.get_filename(), text });
+    pages.push(ManualPage { file: man.get_filename(), text });
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         collect(inner, pages)?;
     }

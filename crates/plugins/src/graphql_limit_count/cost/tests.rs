@@ -52,7 +52,7 @@ fn products() -> SchemaIndex {
 
 /// The cost, with variables or without.
 fn cost(
-    strategy: Strategy,
+    strategy: CostFormula,
     schema: &SchemaIndex,
     weights: &Value,
     query: &str,
@@ -60,7 +60,7 @@ fn cost(
 ) -> Option<f64> {
     let written: Vec<Decoration> = Vec::read(weights.clone()).unwrap();
     let decorations = Decorations::compile(&written).unwrap();
-    let document = Document::parse(query).unwrap();
+    let document = GraphqlDocument::parse(query).unwrap();
     let operations: Vec<&GraphqlOperation> = document.operations.iter().collect();
     let uses_defaults = variables.is_some();
     let variables = variables.map(|variables| variables.as_object().unwrap().clone());
@@ -80,33 +80,33 @@ const FILMS: &str = "{ allPeople(first: 100) { people { vehicleConnection(first:
 #[test]
 fn examples_of_the_documentation() {
     let first = |path: &str| json!({"field_path": path, "mul_arguments": ["first"]});
-    let check = |strategy: Strategy, query: &str, weights: Value, expected: f64| {
+    let check = |strategy: CostFormula, query: &str, weights: Value, expected: f64| {
         assert_eq!(cost(strategy, &people(), &weights, query, None), Some(expected), "{weights}");
     };
     let plain = json!([first("Query.allPeople"), first("Person.vehicleConnection")]);
-    check(Strategy::Complexity, PEOPLE, plain, 862.0);
+    check(CostFormula::Complexity, PEOPLE, plain, 862.0);
     let heavy = json!([
         {"field_path": "Query.allPeople", "mul_arguments": ["first"], "mul_value": 2, "add_value": 2},
         {"field_path": "Person.vehicleConnection", "mul_arguments": ["first"], "add_value": 5},
         {"field_path": "Vehicle.name", "add_value": 8},
     ]);
-    check(Strategy::Complexity, PEOPLE, heavy, 4_683.0);
+    check(CostFormula::Complexity, PEOPLE, heavy, 4_683.0);
     let mut films = json!([
         first("Query.allPeople"),
         first("Person.vehicleConnection"),
         first("Vehicle.filmConnection"),
         first("Film.characterConnection"),
     ]);
-    check(Strategy::NodeQuantifier, FILMS, films.clone(), 6_101.0);
+    check(CostFormula::NodeQuantifier, FILMS, films.clone(), 6_101.0);
     films[1]["add_value"] = 42.into();
-    check(Strategy::NodeQuantifier, FILMS, films, 10_201.0);
+    check(CostFormula::NodeQuantifier, FILMS, films, 10_201.0);
 }
 
 #[test]
 fn fragments_are_transparent() {
     let weights = json!([{"field_path": "Query.allPeople", "mul_arguments": ["first"]}]);
     let check = |query: &str, expected: f64| {
-        assert_eq!(cost(Strategy::Complexity, &people(), &weights, query, None), Some(expected), "{query}");
+        assert_eq!(cost(CostFormula::Complexity, &people(), &weights, query, None), Some(expected), "{query}");
     };
     check("{ allPeople(first: 20) { people { ...pf } } } fragment pf on Person { name }", 42.0);
     check("{ allPeople(first: 20) { people { ...pf ...pf } } } fragment pf on Person { name }", 62.0);
@@ -116,7 +116,7 @@ fn fragments_are_transparent() {
     let check = |query: &str, expected: f64| {
         for weights in [&weights, &deep] {
             assert_eq!(
-                cost(Strategy::Complexity, &products(), weights, query, None),
+                cost(CostFormula::Complexity, &products(), weights, query, None),
                 Some(expected),
                 "{query}"
             );
@@ -131,7 +131,7 @@ fn fragments_are_transparent() {
 fn only_counts_are_multiplied() {
     let weights = json!([{"field_path": "Query.products", "mul_arguments": ["first"]}]);
     let check = |query: &str, variables: Option<Value>, expected: f64| {
-        let got = cost(Strategy::Complexity, &products(), &weights, query, variables);
+        let got = cost(CostFormula::Complexity, &products(), &weights, query, variables);
         assert_eq!(got, Some(expected), "{query}");
     };
     for absent in ["\"ten\"", "true", "-5", "null", "$n", "[3]"] {
@@ -155,7 +155,7 @@ fn variables_and_defaults_cost_what_literals_cost() {
         {"field_path": "Query.paged", "mul_arguments": ["first"]},
     ]);
     let check = |query: &str, variables: Option<Value>, expected: f64| {
-        let got = cost(Strategy::Complexity, &products(), &weights, query, variables.clone());
+        let got = cost(CostFormula::Complexity, &products(), &weights, query, variables.clone());
         assert_eq!(got, Some(expected), "{query} {variables:?}");
     };
     let of = |head: &str| format!("query Q{head} {{ products(first: $n) {{ nodes {{ id }} }} }}");
@@ -178,7 +178,7 @@ fn variables_and_defaults_cost_what_literals_cost() {
 #[test]
 fn longer_positions_outweigh_shorter_ones() {
     let check = |query: &str, weights: Value, expected: f64| {
-        let got = cost(Strategy::Complexity, &products(), &weights, query, None);
+        let got = cost(CostFormula::Complexity, &products(), &weights, query, None);
         assert_eq!(got, Some(expected), "{weights}");
     };
     let list = "{ products(first: 4) { nodes { id } } }";
@@ -220,14 +220,14 @@ fn overflow_is_the_largest_cost() {
     let people =
         schema(json!({"Query": {"me": "Person"}, "Person": {"name": "String", "friends": "Person"}}));
     let deep = format!("{} name {}", "friends(first: 2147483647) {".repeat(34), "}".repeat(34));
-    let of = |strategy: Strategy, query: &str| cost(strategy, &people, &weights, query, None);
-    for strategy in [Strategy::Complexity, Strategy::NodeQuantifier] {
+    let of = |strategy: CostFormula, query: &str| cost(strategy, &people, &weights, query, None);
+    for strategy in [CostFormula::Complexity, CostFormula::NodeQuantifier] {
         assert_eq!(of(strategy, &format!("{{ me {{ {deep} }} }}")), Some(COST_MAX));
     }
     // A factor of 0 around an overflow leaves a number, and does not hide the neighbours.
     let beside = |rest: &str| {
         let query = format!("{{ me {{ friends(first: 0) {{ {deep} }} {rest} }} }}");
-        of(Strategy::Complexity, &query)
+        of(CostFormula::Complexity, &query)
     };
     assert_eq!(beside(""), Some(4.0));
     assert_eq!(beside("friends(first: 10) { name }"), Some(16.0));
@@ -242,7 +242,7 @@ fn expansion_of_fragments_is_bounded() {
         let fragments: String = (0..levels).map(spread).collect();
         format!("fragment f0 on T {{ a }}\n{fragments}query {{ t {{ ...f{levels} }} }}")
     };
-    let of = |query: &str| cost(Strategy::Complexity, &schema, &json!([]), query, None);
+    let of = |query: &str| cost(CostFormula::Complexity, &schema, &json!([]), query, None);
     assert_eq!(of(&dag(10)), Some(1_026.0));
     assert_eq!(of(&dag(13)), None);
     assert_eq!(of(&dag(24)), None);

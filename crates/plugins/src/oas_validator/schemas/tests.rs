@@ -109,8 +109,8 @@ fn types_are_those_of_all_alternatives() {
     let mut schemas = Schemas::new(&document, true);
     let schema = json!({"anyOf": [{"$ref": "#/components/schemas/Id"}, {"type": ["boolean", "null"]}]});
     let types = &schemas.compile(&schema, "/x").unwrap().types;
-    assert_eq!(*types, Types { number: true, boolean: true, null: true, ..Types::default() });
+    assert_eq!(*types, ValueTypes { number: true, boolean: true, null: true, ..ValueTypes::default() });
     let list = json!({"type": "array", "items": {"type": "number"}});
     let types = &schemas.compile(&list, "/x").unwrap().types;
-    assert_eq!(types.items, Some(Box::new(Types { number: true, ..Types::default() })));
+    assert_eq!(types.items, Some(Box::new(ValueTypes { number: true, ..ValueTypes::default() })));
 }

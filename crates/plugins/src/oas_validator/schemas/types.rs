@@ -11,28 +11,28 @@ const SCHEMAS_MAX: usize = 2_000;
 
 /// The types that a schema names, as far as a text is read by them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::oas_validator) struct Types {
+pub(in crate::oas_validator) struct ValueTypes {
     pub(in crate::oas_validator) number: bool,
     pub(in crate::oas_validator) boolean: bool,
     pub(in crate::oas_validator) text: bool,
     pub(in crate::oas_validator) null: bool,
     /// The types of items, if the value may be a list.
-    pub(in crate::oas_validator) items: Option<Box<Types>>,
+    pub(in crate::oas_validator) items: Option<Box<ValueTypes>>,
     /// The types of properties, if the value may be an object.
-    pub(in crate::oas_validator) properties: Option<Vec<(String, Types)>>,
+    pub(in crate::oas_validator) properties: Option<Vec<(String, ValueTypes)>>,
     /// The types of other properties, if the value may be an object that has such.
-    pub(in crate::oas_validator) others: Option<Box<Types>>,
+    pub(in crate::oas_validator) others: Option<Box<ValueTypes>>,
 }
 
 impl<'d> Schemas<'d> {
     /// The types that the schema names.
-    pub(super) fn types_of(&self, written: &'d Value, place: &str) -> Result<Types, String> {
+    pub(super) fn types_of(&self, written: &'d Value, place: &str) -> Result<ValueTypes, String> {
         self.types_left.set(SCHEMAS_MAX);
         self.types(written, place, 0)
     }
 
-    fn types(&self, written: &'d Value, place: &str, level: usize) -> Result<Types, String> {
-        let mut types = Types::default();
+    fn types(&self, written: &'d Value, place: &str, level: usize) -> Result<ValueTypes, String> {
+        let mut types = ValueTypes::default();
         let left = self.types_left.get();
         if level > LEVELS_MAX || left == 0 {
             return Ok(types);
@@ -78,8 +78,8 @@ impl<'d> Schemas<'d> {
     }
 }
 
-impl Types {
-    fn join(&mut self, other: Types) {
+impl ValueTypes {
+    fn join(&mut self, other: ValueTypes) {
         self.number |= other.number;
         self.boolean |= other.boolean;
         self.text |= other.text;

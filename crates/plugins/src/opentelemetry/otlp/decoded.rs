@@ -10,13 +10,13 @@ pub(in crate::opentelemetry) struct DecodedExportRequest {
 #[derive(Clone, PartialEq, prost::Message)]
 struct ResourceSpans {
     #[prost(message, optional, tag = "1")]
-    resource: Option<Resource>,
+    resource: Option<DecodedResource>,
     #[prost(message, repeated, tag = "2")]
     scope_spans: Vec<ScopeSpans>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
-struct Resource {
+struct DecodedResource {
     #[prost(message, repeated, tag = "1")]
     attributes: Vec<KeyValue>,
 }

@@ -10,27 +10,27 @@ use crate::shared::attributes::Attribute;
 
 /// The media types that a user lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Types {
+pub(crate) enum MediaTypes {
     /// `*`
     All,
     Listed(Box<[Box<str>]>),
 }
 
-impl Types {
+impl MediaTypes {
     /// The default.
-    pub(crate) fn html() -> Types {
-        Types::Listed(Box::new(["text/html".into()]))
+    pub(crate) fn html() -> MediaTypes {
+        MediaTypes::Listed(Box::new(["text/html".into()]))
     }
 
     fn contain(&self, content_type: &[u8]) -> bool {
         match self {
-            Types::All => true,
-            Types::Listed(types) => types.iter().any(|own| content_type.eq_ignore_ascii_case(own.as_bytes())),
+            MediaTypes::All => true,
+            MediaTypes::Listed(types) => types.iter().any(|own| content_type.eq_ignore_ascii_case(own.as_bytes())),
         }
     }
 }
 
-impl Attribute for Types {
+impl Attribute for MediaTypes {
     fn schema() -> Value {
         json!({
             "anyOf": [
@@ -42,15 +42,15 @@ impl Attribute for Types {
 
     fn read(written: Value) -> Result<Self, String> {
         if written == "*" {
-            return Ok(Types::All);
+            return Ok(MediaTypes::All);
         }
-        Vec::<Box<str>>::read(written).map(|types| Types::Listed(types.into()))
+        Vec::<Box<str>>::read(written).map(|types| MediaTypes::Listed(types.into()))
     }
 
     fn write(&self) -> Value {
         match self {
-            Types::All => json!("*"),
-            Types::Listed(types) => json!(types),
+            MediaTypes::All => json!("*"),
+            MediaTypes::Listed(types) => json!(types),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Attribute for HttpVersion {
 /// See the module.
 pub(crate) struct EncodingRules {
     /// The media types of bodies that are coded.
-    pub(crate) types: Types,
+    pub(crate) types: MediaTypes,
     /// The shortest body that is coded, in bytes, where the response tells its length.
     pub(crate) min_length: u64,
     /// Requests of lower versions are answered as they are.

@@ -1,4 +1,4 @@
-//! From the syntax tree of the parser to a [`Document`]. The parser accepts a few things that are no GraphQL, such as an
+//! From the syntax tree of the parser to a [`GraphqlDocument`]. The parser accepts a few things that are no GraphQL, such as an
 //! argument without a value; they are faults here.
 
 use std::cell::Cell;
@@ -7,7 +7,7 @@ use apollo_parser::Parser;
 use apollo_parser::cst::{self, CstNode, Definition, Value};
 
 use super::{
-    DEPTH_MAX, Document, DocumentFault, GraphqlField, Fragment, Literal, GraphqlOperation, OperationKind, GraphqlSelection,
+    DEPTH_MAX, GraphqlDocument, DocumentFault, GraphqlField, Fragment, Literal, GraphqlOperation, OperationKind, GraphqlSelection,
     TOKENS_MAX,
 };
 
@@ -15,9 +15,9 @@ use super::{
 ///
 /// # Errors
 /// It is malformed or beyond a limit.
-pub(super) fn document(text: &str) -> Result<Document, DocumentFault> {
+pub(super) fn document(text: &str) -> Result<GraphqlDocument, DocumentFault> {
     if text.trim().is_empty() {
-        return Ok(Document::default());
+        return Ok(GraphqlDocument::default());
     }
     let line = |index: usize| {
         let before = text.as_bytes().get(..index).unwrap_or(text.as_bytes());
@@ -29,7 +29,7 @@ pub(super) fn document(text: &str) -> Result<Document, DocumentFault> {
         return Err(if is_limit { DocumentFault::TooLarge } else { line(error.index()) });
     }
     let reader = GraphqlTreeReader::default();
-    let mut document = Document::default();
+    let mut document = GraphqlDocument::default();
     for definition in tree.document().definitions() {
         match definition {
             Definition::OperationDefinition(written) => document.operations.push(reader.operation(&written)),

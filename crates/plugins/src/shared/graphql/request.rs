@@ -7,7 +7,7 @@ use jsonx::Bounds;
 use message::Method;
 use serde_json::{Map, Value};
 
-use super::{Document, DocumentFault};
+use super::{GraphqlDocument, DocumentFault};
 use message::query::{arguments, decode};
 
 /// A request without a body, or with one that is too long.
@@ -155,8 +155,8 @@ impl GraphqlRequest {
     ///
     /// # Errors
     /// The text for the client.
-    pub(crate) fn document(&self) -> Result<Document, String> {
-        match Document::parse(&self.query) {
+    pub(crate) fn document(&self) -> Result<GraphqlDocument, String> {
+        match GraphqlDocument::parse(&self.query) {
             Ok(document) if document.operations.is_empty() => Err(EMPTY.to_owned()),
             Ok(document) => Ok(document),
             Err(DocumentFault::TooLarge | DocumentFault::Syntax(_)) => Err(MALFORMED.to_owned()),

@@ -22,14 +22,14 @@ const BUFFER_KEPT_BYTES: usize = 64 * 1024;
 /// See the module.
 #[derive(Default)]
 pub(super) struct RunnerPool {
-    idle: RefCell<Vec<Idle>>,
+    idle: RefCell<Vec<IdleRunnerConnection>>,
     calls: Cell<usize>,
     count: Cell<u32>,
     /// Room for reads, which copy from here.
     pub(super) room: RefCell<Vec<u8>>,
 }
 
-struct Idle {
+struct IdleRunnerConnection {
     connection: RunnerConnection,
     buffer: Vec<u8>,
     since_ms: u64,
@@ -91,7 +91,7 @@ impl RunnerPool {
         if buffer.capacity() > BUFFER_KEPT_BYTES {
             buffer = Vec::new();
         }
-        idle.push(Idle { connection, buffer, since_ms: now_ms });
+        idle.push(IdleRunnerConnection { connection, buffer, since_ms: now_ms });
     }
 
     /// A number for the next call that no other call of the process has at the same time: the worker in front, as in APISIX.
