@@ -34,7 +34,7 @@ use exchange::plugin::{Build, PluginKind};
 use serde_json::Value;
 
 use crate::shared::attributes::attributes;
-use crate::shared::logger::collector::{self, Calling, Collector, URI_PATTERN};
+use crate::shared::logger::collector::{self, Calling, LogCollector, URI_PATTERN};
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 
@@ -87,7 +87,7 @@ impl LogPlugin for ClickhouseLogger {
 
     fn sink(&self, build: &Build<'_>, config: &ClickhouseLoggerConfig, _: &QueueSettings) -> Result<Clickhouse, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
-        let mut collector = Collector::new(build.services, config.endpoints(), calling)?;
+        let mut collector = LogCollector::new(build.services, config.endpoints(), calling)?;
         for (attribute, name, value) in [
             ("timeout", "Content-Type", "application/json"),
             ("user", "X-ClickHouse-User", &config.user),
@@ -113,7 +113,7 @@ impl ClickhouseLoggerConfig {
 
 /// ClickHouse, as one plugin instance reaches it.
 struct Clickhouse {
-    collector: Collector,
+    collector: LogCollector,
     /// The statement before the rows.
     insert: Box<str>,
 }

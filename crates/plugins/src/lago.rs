@@ -30,7 +30,7 @@ use exchange::plugin::{Build, PluginKind};
 use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::attributes;
-use crate::shared::logger::collector::{self, Calling, Collector, URI_PATTERN, json_list, kept_connections};
+use crate::shared::logger::collector::{self, Calling, LogCollector, URI_PATTERN, json_list, kept_connections};
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::text::LogText;
 use crate::shared::logger::times::{started, unix_seconds};
@@ -108,7 +108,7 @@ impl LogPlugin for LagoLogger {
         };
         let uris: Vec<String> =
             config.endpoint_addrs.iter().map(|address| format!("{address}{}", config.endpoint_uri)).collect();
-        let mut collector = Collector::new(build.services, uris.iter().map(String::as_str), calling)?;
+        let mut collector = LogCollector::new(build.services, uris.iter().map(String::as_str), calling)?;
         collector.set("token", "Authorization", &format!("Bearer {}", config.token))?;
         collector.set("token", "Content-Type", "application/json")?;
         Ok(Lago(collector))
@@ -132,7 +132,7 @@ impl LogPlugin for LagoLogger {
 }
 
 /// Lago, as one plugin instance reaches it.
-struct Lago(Collector);
+struct Lago(LogCollector);
 
 impl Sink for Lago {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {

@@ -291,7 +291,7 @@ impl Tracer {
 }
 
 /// The parts of every batch.
-fn frame(metadata: &OpentelemetryMetadata) -> otlp::Frame {
+fn frame(metadata: &OpentelemetryMetadata) -> otlp::OtlpEnvelope {
     let hostname = host::name();
     let own = [
         ("telemetry.sdk.language", "rust"),
@@ -301,16 +301,16 @@ fn frame(metadata: &OpentelemetryMetadata) -> otlp::Frame {
         ("service.name", "APISIX"),
     ];
     let own = own.into_iter().filter(|(name, _)| !metadata.resource.contains_key(*name));
-    let own = own.map(|(name, text)| (name, otlp::Value::from(text)));
+    let own = own.map(|(name, text)| (name, otlp::OtlpValue::from(text)));
     let written = metadata.resource.iter().filter_map(|(name, value)| {
         let value = match value {
-            Value::String(text) => otlp::Value::from(&**text),
-            Value::Bool(value) => otlp::Value::Bool(*value),
-            other => otlp::Value::Double(other.as_f64()?),
+            Value::String(text) => otlp::OtlpValue::from(&**text),
+            Value::Bool(value) => otlp::OtlpValue::Bool(*value),
+            other => otlp::OtlpValue::Double(other.as_f64()?),
         };
         Some((&**name, value))
     });
-    otlp::Frame::new(own.chain(written), "weir", VERSION)
+    otlp::OtlpEnvelope::new(own.chain(written), "weir", VERSION)
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -46,7 +46,7 @@ use serde_json::Value;
 
 use crate::shared::attributes::{Attribute, attributes, words};
 use crate::shared::config;
-use in_flight::{Bodies, MirrorCopyCount, MirrorPermit};
+use in_flight::{MirrorBodyBytes, MirrorCopyCount, MirrorPermit};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind = PluginKind::new(
@@ -156,7 +156,7 @@ impl ProxyMirror {
         if body.len() > BODY_MAX_BYTES {
             return self.mirror.report(&local, &too_long());
         }
-        let bodies = local.resource(Bodies::default);
+        let bodies = local.resource(MirrorBodyBytes::default);
         let Some(place) = MirrorPermit::take(&self.mirror.copies, &bodies, body.len()) else {
             return self.mirror.report(&local, &"too many copies are under way");
         };

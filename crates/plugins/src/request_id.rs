@@ -96,7 +96,7 @@ enum RequestIdAlgorithm {
 
 /// The id of the request, as the response will carry it.
 #[derive(Default)]
-struct Given(Vec<u8>);
+struct AssignedRequestId(Vec<u8>);
 
 fn build(_build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
     Ok(Arc::new(compile(config)?))
@@ -143,7 +143,7 @@ impl Plugin for RequestId {
             }
         };
         if self.include_in_response {
-            let given = &mut exchange.state::<Given>().0;
+            let given = &mut exchange.state::<AssignedRequestId>().0;
             given.clear();
             given.extend_from_slice(id.as_bytes());
         }
@@ -157,7 +157,7 @@ impl Plugin for RequestId {
         {
             return ResponseStep::Done;
         }
-        let given = std::mem::take(&mut exchange.state::<Given>().0);
+        let given = std::mem::take(&mut exchange.state::<AssignedRequestId>().0);
         if !given.is_empty() {
             // A full response head is no reason to fail the response.
             let _ = exchange.response.headers.set(&self.header_name, &given);

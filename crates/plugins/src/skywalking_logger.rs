@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 
 use crate::shared::attributes::attributes;
 use crate::shared::log_entry::hostname;
-use crate::shared::logger::collector::{self, Calling, Collector, URI_PATTERN, json_list};
+use crate::shared::logger::collector::{self, Calling, LogCollector, URI_PATTERN, json_list};
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 
@@ -77,7 +77,7 @@ impl LogPlugin for SkywalkingLogger {
 
     fn sink(&self, build: &Build<'_>, config: &SkywalkingLoggerConfig, _: &QueueSettings) -> Result<SkywalkingLogServer, String> {
         let calling = Calling::within_s(config.timeout, true);
-        let mut collector = Collector::new(build.services, [&*config.endpoint_addr], calling)?;
+        let mut collector = LogCollector::new(build.services, [&*config.endpoint_addr], calling)?;
         collector.set("endpoint_addr", "Content-Type", "application/json")?;
         Ok(SkywalkingLogServer(collector))
     }
@@ -115,7 +115,7 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 /// SkyWalking, as one plugin instance reaches it.
-struct SkywalkingLogServer(Collector);
+struct SkywalkingLogServer(LogCollector);
 
 impl Sink for SkywalkingLogServer {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {

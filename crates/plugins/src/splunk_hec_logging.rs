@@ -33,7 +33,7 @@ use serde_json::{Map, Value, json};
 
 use crate::shared::attributes::attributes;
 use crate::shared::log_entry::hostname;
-use crate::shared::logger::collector::{self, CollectorResponse, Calling, Collector, URI_PATTERN};
+use crate::shared::logger::collector::{self, CollectorResponse, Calling, LogCollector, URI_PATTERN};
 use crate::shared::logger::contents::{Contents, LogEntry};
 use crate::shared::logger::times::{now, unix_seconds};
 use crate::shared::logger::{self, CommonFields, LogPlugin};
@@ -89,7 +89,7 @@ impl LogPlugin for SplunkLogging {
             verifies: config.ssl_verify,
             keep_alive: KeepAlive { idle_timeout_ms: endpoint.keepalive_timeout, ..KeepAlive::default() },
         };
-        let mut collector = Collector::new(build.services, [&*endpoint.uri], calling)?;
+        let mut collector = LogCollector::new(build.services, [&*endpoint.uri], calling)?;
         collector.set("endpoint", "Content-Type", "application/json")?;
         collector.set("endpoint.token", "Authorization", &format!("Splunk {}", endpoint.token))?;
         if let Some(channel) = &endpoint.channel {
@@ -152,7 +152,7 @@ const PARTS: [(&str, &str); 10] = [
 ];
 
 /// Splunk, as one plugin instance reaches it.
-struct Splunk(Collector);
+struct Splunk(LogCollector);
 
 impl Sink for Splunk {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {

@@ -64,7 +64,7 @@ pub(crate) struct Host {
     pub current: u32,
     /// The context of the exchange or session that is lent; 0 for none.
     pub lent_to: u32,
-    pub frame: Frame,
+    pub frame: CallbackData,
     pub roots: FastMap<u32, Root>,
     pub streams: FastMap<u32, Stream>,
     pub budget: CpuBudget,
@@ -79,7 +79,7 @@ pub(crate) struct Host {
 
 /// The data that one callback may read and write.
 #[derive(Default)]
-pub(crate) struct Frame {
+pub(crate) struct CallbackData {
     pub request_body: Option<Vec<u8>>,
     pub response_body: Option<Vec<u8>>,
     /// The first bytes of a session.
@@ -247,7 +247,7 @@ impl Host {
             allocates: false,
             current: 0,
             lent_to: 0,
-            frame: Frame::default(),
+            frame: CallbackData::default(),
             roots: FastMap::default(),
             streams: FastMap::default(),
             budget: CpuBudget::default(),

@@ -95,19 +95,19 @@ impl ExtensionLanguage for Language {
         let metrics: Arc<dyn MetricsText> = self.shared.metrics.clone();
         services.add_metrics(metrics);
         let options = self.options.get(name).copied().unwrap_or_default();
-        Ok(Arc::new(Loaded { module: Arc::new(module), options, accepted: Mutex::default() }))
+        Ok(Arc::new(WasmExtension { module: Arc::new(module), options, accepted: Mutex::default() }))
     }
 }
 
 /// A module as an extension.
-struct Loaded {
+struct WasmExtension {
     module: Arc<CompiledModule>,
     options: PluginOptions,
     /// Digests of configurations that the guest has accepted: many objects have the same one, and a check starts the guest.
     accepted: Mutex<BTreeSet<Vec<u8>>>,
 }
 
-impl Extension for Loaded {
+impl Extension for WasmExtension {
     fn priority(&self) -> i64 {
         self.options.priority
     }
@@ -188,7 +188,7 @@ impl Extension for Loaded {
     }
 }
 
-impl Loaded {
+impl WasmExtension {
     fn configured(&self, build: &Build<'_>, config: &Value) -> (Configured, FaultCounters) {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         let counters = FaultCounters::new(self.module.identity.name, build.services);

@@ -31,13 +31,13 @@ pub(crate) struct OutgoingCall {
     /// Fields without the pseudo ones.
     pub headers: Headers,
     /// The rest of the request.
-    pub payload: Payload,
+    pub payload: CallPayload,
     /// The time for the whole call.
     pub timeout_ms: u64,
 }
 
 /// The part of a call that depends on its protocol.
-pub(crate) enum Payload {
+pub(crate) enum CallPayload {
     Http { method: Box<[u8]>, target: String, authority: Box<[u8]>, body: Vec<u8> },
     Grpc { method: String, message: Vec<u8> },
 }
@@ -94,7 +94,7 @@ async fn send(local: &Local, opener: &DestinationOpener, outgoing: OutgoingCall)
     let destinations = local.resource(Destinations::default);
     let said = |error: OutboundError| error.to_string();
     match payload {
-        Payload::Http { method, target, authority, body } => {
+        CallPayload::Http { method, target, authority, body } => {
             let destination = destinations.http(&upstream, opener, timeout_ms).await?;
             let request = OutboundRequest { method: Method::of(&method), headers, body: Bytes::from(body) };
             let copy = CopiedLine { method, target, host: authority };
@@ -105,7 +105,7 @@ async fn send(local: &Local, opener: &DestinationOpener, outgoing: OutgoingCall)
             };
             local.http.send_copy(&destination, &copy, &request, &limits).await.map(of_http).map_err(said)
         }
-        Payload::Grpc { method, message } => {
+        CallPayload::Grpc { method, message } => {
             let destination = destinations.grpc(&upstream, opener, timeout_ms).await?;
             let call = GrpcCall {
                 method: &method,

@@ -9,7 +9,7 @@ use crate::abi::Pairs;
 use crate::exports::{Exports, HeadCallback};
 use crate::fault::GuestFault;
 use crate::fields::MessageKind;
-use crate::host::{ResponseDelivery, CpuBudget, CallKind, Frame, Host, Root, Stream};
+use crate::host::{ResponseDelivery, CpuBudget, CallKind, CallbackData, Host, Root, Stream};
 use crate::limits::{CALL_CPU_MS, CONTEXTS_MAX, ROOTS_MAX, START_CPU_MS};
 use crate::module::CompiledModule;
 
@@ -135,7 +135,7 @@ impl Vm {
         let root = self.next_context();
         let bytes = configuration.len() as i32;
         self.host().roots.insert(root, Root::default());
-        self.host().frame = Frame { configuration: Some(configuration.clone()), ..Frame::default() };
+        self.host().frame = CallbackData { configuration: Some(configuration.clone()), ..CallbackData::default() };
         if let Some(create) = self.exports.on_context_create.clone() {
             self.call(&create, signed(root, 0), root, START_CPU_MS)?;
         }
@@ -158,7 +158,7 @@ impl Vm {
             self.delete(root)?;
             return Err(GuestFault::new("not_configured", format!("it refuses its configuration{said}")));
         }
-        self.host().frame = Frame::default();
+        self.host().frame = CallbackData::default();
         Ok(root)
     }
 

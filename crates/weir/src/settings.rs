@@ -43,7 +43,7 @@ pub(crate) use cache::CacheZones;
 pub(crate) use discovery::Registries;
 pub(crate) use fault::{SettingFault, Faults, SettingLocation};
 pub(crate) use file::{FileKind, kind_of};
-pub(crate) use load::{Loaded, SettingsSource};
+pub(crate) use load::{LoadedSettings, SettingsSource};
 pub(crate) use parse::{available_cores, log_filter};
 #[cfg(test)]
 pub(crate) use reference::check_page;

@@ -13,7 +13,7 @@ use net::env;
 use serde_json::Value;
 
 use super::ElasticsearchLoggerConfig;
-use crate::shared::logger::collector::{CollectorResponse, Calling, Collector, basic_authorization};
+use crate::shared::logger::collector::{CollectorResponse, Calling, LogCollector, basic_authorization};
 
 /// The path that is appended to an endpoint.
 const BULK: &str = "/_bulk";
@@ -25,7 +25,7 @@ const RETRIED_STATUSES: [u16; 2] = [429, 503];
 /// The server, as one plugin instance reaches it.
 pub(crate) struct Elasticsearch {
     /// Its fields are those of every request: the authentication and the user's own.
-    collector: Collector,
+    collector: LogCollector,
     /// The fields of bulk requests.
     bulk: Headers,
     /// Whether documents need a type, once the server has said its version.
@@ -41,7 +41,7 @@ impl Elasticsearch {
     pub(super) fn new(services: &Services, config: &ElasticsearchLoggerConfig) -> Result<Elasticsearch, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
         let uris: Vec<String> = config.endpoints().map(|address| format!("{address}{BULK}")).collect();
-        let mut collector = Collector::new(services, uris.iter().map(String::as_str), calling)?;
+        let mut collector = LogCollector::new(services, uris.iter().map(String::as_str), calling)?;
         if let Some(auth) = &config.auth {
             let value = basic_authorization(&auth.username, &auth.password);
             collector.set("auth", "Authorization", &value)?;

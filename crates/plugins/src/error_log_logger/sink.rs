@@ -11,7 +11,7 @@ use super::metadata::{Clickhouse, Kafka, ErrorLogLoggerMetadata, SkywalkingSinkC
 use crate::shared::kafka::{ClusterSettings, Producer, TlsFields, TopicSettings};
 use crate::shared::log_entry;
 use crate::shared::logger::byte_stream::{ByteStream, Reaching};
-use crate::shared::logger::collector::{Calling, Collector};
+use crate::shared::logger::collector::{Calling, LogCollector};
 
 /// The most connections to a TCP server that are kept.
 const KEPT_MAX: usize = 5;
@@ -21,8 +21,8 @@ const REQUEST_MAX_BYTES: usize = 1024 * 1024;
 /// See the module.
 pub(super) enum ErrorLogSink {
     Tcp(ByteStream),
-    Skywalking { collector: Collector, service: String, instance: String },
-    Clickhouse { collector: Collector, table: String },
+    Skywalking { collector: LogCollector, service: String, instance: String },
+    Clickhouse { collector: LogCollector, table: String },
     Kafka(Producer),
 }
 
@@ -117,8 +117,8 @@ impl ErrorLogSink {
     }
 }
 
-fn collector(services: &Services, metadata: &ErrorLogLoggerMetadata, uri: &str) -> Result<Collector, String> {
-    let mut collector = Collector::new(services, [uri], Calling::within_s(metadata.timeout, false))?;
+fn collector(services: &Services, metadata: &ErrorLogLoggerMetadata, uri: &str) -> Result<LogCollector, String> {
+    let mut collector = LogCollector::new(services, [uri], Calling::within_s(metadata.timeout, false))?;
     collector.set("endpoint_addr", "Content-Type", "application/json")?;
     Ok(collector)
 }

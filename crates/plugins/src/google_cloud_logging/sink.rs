@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use super::account::Account;
 use super::token::{Signer, GoogleAccessToken, claims};
 use crate::shared::api_call::form;
-use crate::shared::logger::collector::{Calling, Collector, json_list};
+use crate::shared::logger::collector::{Calling, LogCollector, json_list};
 
 /// Seconds for a call; the contract's data plane has no setting and waits so long.
 const TIMEOUT_S: u64 = 60;
@@ -19,8 +19,8 @@ const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 /// The API, as one plugin instance reaches it.
 pub(crate) struct CloudLogging {
-    entries: Collector,
-    tokens: Collector,
+    entries: LogCollector,
+    tokens: LogCollector,
     signer: Option<Arc<Signer>>,
     email: Box<str>,
     token_uri: Box<str>,
@@ -41,9 +41,9 @@ impl CloudLogging {
     ) -> Result<CloudLogging, String> {
         let written = &account.written;
         let calling = Calling::within_s(TIMEOUT_S, verifies);
-        let mut entries = Collector::new(services, [&*written.entries_uri], calling)?;
+        let mut entries = LogCollector::new(services, [&*written.entries_uri], calling)?;
         entries.set("entries_uri", "Content-Type", "application/json")?;
-        let mut tokens = Collector::new(services, [&*written.token_uri], calling)?;
+        let mut tokens = LogCollector::new(services, [&*written.token_uri], calling)?;
         tokens.set("token_uri", "Content-Type", "application/x-www-form-urlencoded")?;
         Ok(CloudLogging {
             entries,

@@ -5,11 +5,11 @@ use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 
 use super::{ConcatMethod, HttpLoggerConfig};
-use crate::shared::logger::collector::{Calling, Collector, json_list};
+use crate::shared::logger::collector::{Calling, LogCollector, json_list};
 
 /// The log server of one plugin instance.
 pub(super) struct HttpLogServer {
-    collector: Collector,
+    collector: LogCollector,
     concat_method: ConcatMethod,
     /// A batch is one entry, sent without a list around it.
     is_single: bool,
@@ -22,7 +22,7 @@ impl HttpLogServer {
     /// Why it cannot be reached, or why `auth_header` is not valid in `Authorization`.
     pub(super) fn new(services: &Services, config: &HttpLoggerConfig, is_single: bool) -> Result<HttpLogServer, String> {
         let calling = Calling::within_s(config.timeout, config.ssl_verify);
-        let mut collector = Collector::new(services, [&*config.uri], calling)?;
+        let mut collector = LogCollector::new(services, [&*config.uri], calling)?;
         let content_type = match config.concat_method {
             ConcatMethod::Json => "application/json",
             ConcatMethod::NewLine => "text/plain",

@@ -11,7 +11,7 @@ use exchange::local::Local;
 use super::window::{Quota, Taken, WindowType};
 use crate::shared::redis::Redis;
 use crate::shared::redis::error::RedisError;
-use crate::shared::redis::resp::Value;
+use crate::shared::redis::resp::RedisValue;
 use crate::shared::redis::script::RedisScript;
 
 /// Adds a number to the count of a window that ends a time after it began. Takes the milliseconds of the window and the
@@ -190,13 +190,13 @@ impl SharedWindows {
     ) -> Result<u64, RedisError> {
         let key = clock.key(key, 1);
         match self.redis.command(worker, &key, &[b"GET", &key]).await? {
-            Value::Nil => Ok(0),
+            RedisValue::Nil => Ok(0),
             value => number(&value).map(|count| count.min(quota.limit)).ok_or(RedisError::UNEXPECTED),
         }
     }
 }
 
-fn number(value: &Value) -> Option<u64> {
+fn number(value: &RedisValue) -> Option<u64> {
     value.as_integer().and_then(|number| u64::try_from(number).ok())
 }
 

@@ -6,7 +6,7 @@ use exchange::plugin::services::Services;
 use net::endpoint::KeepAlive;
 
 use super::{LogglyConfig, LogglyMetadata, LogglyProtocol};
-use crate::shared::logger::collector::{self, Calling, Collector};
+use crate::shared::logger::collector::{self, Calling, LogCollector};
 use crate::shared::logger::datagrams::Datagrams;
 use crate::shared::redis::settings::place;
 
@@ -15,7 +15,7 @@ pub(crate) enum Loggly {
     /// A datagram for each entry.
     Syslog(Datagrams),
     /// A request for each batch.
-    Bulk(Collector),
+    Bulk(LogCollector),
 }
 
 impl Loggly {
@@ -34,7 +34,7 @@ impl Loggly {
             keep_alive: KeepAlive::default(),
         };
         let uri = uri(metadata, &config.customer_token);
-        let mut collector = Collector::new(services, [&*uri], calling)?;
+        let mut collector = LogCollector::new(services, [&*uri], calling)?;
         collector.set("host", "Content-Type", "application/json")?;
         for tag in &config.tags {
             collector.append("tags", "X-LOGGLY-TAG", tag)?;
@@ -98,7 +98,7 @@ async fn send_datagrams(datagrams: &Datagrams, batch: &[BatchEntry]) -> Result<(
     Err(DeliveryFailure::last_after(batch.len() - too_long, reason))
 }
 
-async fn post(collector: &Collector, client: &HttpClient, batch: &[BatchEntry]) -> Result<(), DeliveryFailure> {
+async fn post(collector: &LogCollector, client: &HttpClient, batch: &[BatchEntry]) -> Result<(), DeliveryFailure> {
     let answer = collector.post(client, batch.join(&b'\n')).await;
     let answer = answer.map_err(|reason| format!("failed to write log to loggly, {reason}"))?;
     if answer.status() == 200 {

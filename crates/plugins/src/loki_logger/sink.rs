@@ -7,10 +7,10 @@ use exchange::plugin::outbound::HttpClient;
 use exchange::plugin::services::Services;
 
 use super::LokiLoggerConfig;
-use crate::shared::logger::collector::{Calling, Collector, kept_connections};
+use crate::shared::logger::collector::{Calling, LogCollector, kept_connections};
 
 /// Loki, as one plugin instance reaches it.
-pub(crate) struct Loki(Collector);
+pub(crate) struct Loki(LogCollector);
 
 impl Loki {
     /// Loki as `config` describes it.
@@ -25,7 +25,7 @@ impl Loki {
         };
         let uris: Vec<String> =
             config.endpoint_addrs.iter().map(|address| format!("{address}{}", config.endpoint_uri)).collect();
-        let mut collector = Collector::new(services, uris.iter().map(String::as_str), calling)?;
+        let mut collector = LogCollector::new(services, uris.iter().map(String::as_str), calling)?;
         for (name, value) in config.headers.iter().flatten() {
             collector.set("headers", name, value.as_str().unwrap_or_default())?;
         }

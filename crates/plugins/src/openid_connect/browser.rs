@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::OpenidConnect;
 use super::authorization::now_s;
 use super::bearer::require_scopes;
-use super::session::{Login, OpenidSession};
+use super::session::{SessionLogin, OpenidSession};
 use super::sessions::Sessions;
 use super::settings::UnauthAction;
 use super::token_parts::claims_of;
@@ -153,7 +153,7 @@ impl OpenidConnect {
     }
 
     /// Checks the schema of claims and the scopes of a login.
-    fn authorize_login(&self, login: &Login) -> Result<(), (BufferedReply, String)> {
+    fn authorize_login(&self, login: &SessionLogin) -> Result<(), (BufferedReply, String)> {
         if self.claim_schema.is_some() {
             let mut parts = Map::new();
             parts.extend(login.user.clone().map(|user| ("user".to_owned(), user.into_value())));
@@ -174,7 +174,7 @@ impl OpenidConnect {
     }
 
     /// Tells the upstream about the login.
-    fn forward_login(&self, exchange: &mut Exchange, login: &Login) {
+    fn forward_login(&self, exchange: &mut Exchange, login: &SessionLogin) {
         self.forward_token(exchange, login.access_token.as_deref());
         let config = &self.config;
         if config.set_id_token_header
@@ -239,6 +239,6 @@ impl OpenidConnect {
 }
 
 /// The claims of the ID token: those in the session, or those of the signed token there, which were checked when it came.
-fn id_token_of(login: &Login) -> Option<Exact> {
+fn id_token_of(login: &SessionLogin) -> Option<Exact> {
     login.id_token.clone().or_else(|| claims_of(login.raw_id_token.as_deref()?))
 }

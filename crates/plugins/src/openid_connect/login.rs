@@ -16,7 +16,7 @@ use super::authorization::{now_s, redirect};
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::DiscoveryDocument;
-use super::session::{Login, PendingLogin, OpenidSession};
+use super::session::{SessionLogin, PendingLogin, OpenidSession};
 use crate::shared::api_call;
 use message::query::{arguments, decode};
 
@@ -108,7 +108,7 @@ impl OpenidConnect {
         arguments: &CallbackArguments,
         code: &str,
         pending: &PendingLogin,
-    ) -> Result<Login, BrowserFault> {
+    ) -> Result<SessionLogin, BrowserFault> {
         let discovery = self.provider.discovery(local, &self.client.calls).await?;
         if arguments.iss.as_ref().is_some_and(|iss| *iss != discovery.issuer) {
             return Err(BrowserFault::from("iss from argument does not match expected issuer"));
@@ -131,7 +131,7 @@ impl OpenidConnect {
             Some(token) if self.stores.user => self.user(local, &discovery, token, &claims["sub"]).await,
             _ => None,
         };
-        let mut login = Login { user, authenticated_s: asked_s, ..Login::default() };
+        let mut login = SessionLogin { user, authenticated_s: asked_s, ..SessionLogin::default() };
         self.store_tokens(&mut login, &tokens, Some(claims), asked_s);
         Ok(login)
     }

@@ -9,7 +9,7 @@ use super::OpenidConnect;
 use super::browser::BrowserFault;
 use super::client::FormFields;
 use super::provider::DiscoveryDocument;
-use super::session::{Login, OpenidSession};
+use super::session::{SessionLogin, OpenidSession};
 use crate::shared::api_call;
 
 impl OpenidConnect {
@@ -37,7 +37,7 @@ impl OpenidConnect {
         Ok(reply)
     }
 
-    fn after_logout(&self, discovery: &DiscoveryDocument, login: &Login) -> BufferedReply {
+    fn after_logout(&self, discovery: &DiscoveryDocument, login: &SessionLogin) -> BufferedReply {
         let back = self.config.post_logout_redirect_uri.as_deref();
         let url = match (&discovery.end_session, back) {
             (Some(end_session), back) => {
@@ -56,7 +56,7 @@ impl OpenidConnect {
     }
 
     /// Revokes the tokens of a login. A failure is logged; the browser is logged out all the same.
-    async fn revoke_all(&self, local: &Local, discovery: &DiscoveryDocument, login: &Login) {
+    async fn revoke_all(&self, local: &Local, discovery: &DiscoveryDocument, login: &SessionLogin) {
         let Some(endpoint) = &discovery.revocation else { return };
         let tokens = [("refresh_token", &login.refresh_token), ("access_token", &login.access_token)];
         for (kind, token) in tokens {

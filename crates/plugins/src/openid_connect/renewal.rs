@@ -22,7 +22,7 @@ use super::authorization::now_s;
 use super::browser::BrowserFault;
 use super::client::{OpenidClient, FormFields};
 use super::provider::DiscoveryDocument;
-use super::session::Login;
+use super::session::SessionLogin;
 use crate::shared::api_call;
 use crate::shared::fetched::Fetched;
 
@@ -69,7 +69,7 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// It is not renewed; the login has no valid access token then.
-    pub(super) async fn renew(&self, local: &Rc<Local>, login: &mut Login) -> Result<(), BrowserFault> {
+    pub(super) async fn renew(&self, local: &Rc<Local>, login: &mut SessionLogin) -> Result<(), BrowserFault> {
         if !self.config.renew_access_token_on_expiry {
             return Err(BrowserFault::from("token expired"));
         }

@@ -30,7 +30,7 @@ pub(super) struct OpenidSession {
     #[serde(rename = "u")]
     pub(super) used_s: u64,
     #[serde(rename = "l", default, skip_serializing_if = "Option::is_none")]
-    pub(super) login: Option<Login>,
+    pub(super) login: Option<SessionLogin>,
     #[serde(rename = "p", default, skip_serializing_if = "Vec::is_empty")]
     pub(super) pending: Vec<PendingLogin>,
     /// The URL of the latest login, for a callback that matches none under way.
@@ -60,7 +60,7 @@ pub(super) struct PendingLogin {
 
 /// A login that has succeeded, with the parts that the session holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Login {
+pub(super) struct SessionLogin {
     #[serde(rename = "a", default, skip_serializing_if = "Option::is_none")]
     pub(super) access_token: Option<String>,
     /// When the access token counts as expired.
@@ -117,7 +117,7 @@ impl OpenidSession {
     }
 }
 
-impl Login {
+impl SessionLogin {
     /// The user that it is of, where the session holds a part that says so.
     pub(super) fn subject(&self) -> Option<String> {
         let claims = self.id_token.clone().or_else(|| claims_of(self.raw_id_token.as_deref()?));

@@ -17,7 +17,7 @@ use super::settings::SessionSettings;
 use super::settings::objects::{RedisSettings, Storage};
 use crate::shared::redis::Redis;
 use crate::shared::redis::error::RedisError;
-use crate::shared::redis::resp::Value;
+use crate::shared::redis::resp::RedisValue;
 use crate::shared::redis::settings::{RedisSettings as Server, RedisTopology, place};
 
 /// Seconds that Redis keeps a session without any lifetime.
@@ -61,8 +61,8 @@ impl Sessions {
         let Some(id) = self.id_of(exchange) else { return Ok(None) };
         let key = store.key(&id);
         let kept = match store.command(exchange.local(), &key, &[b"GET", &key]).await? {
-            Value::Nil => return Ok(None),
-            Value::Bytes(text) => self.jar.decrypt(&text),
+            RedisValue::Nil => return Ok(None),
+            RedisValue::Bytes(text) => self.jar.decrypt(&text),
             _ => return Err(RedisError::UNEXPECTED.to_string()),
         };
         let held = kept.filter(|session| self.jar.lifetimes.admit(session, now_s));
@@ -95,8 +95,8 @@ impl Sessions {
         let command: [&[u8]; 6] = [b"SET", &key, text.as_bytes(), b"EX", kept_s.as_bytes(), b"XX"];
         let words = if session.id.is_some() { &command[..] } else { &command[..5] };
         match store.command(exchange.local(), &key, words).await? {
-            Value::Bytes(_) => self.jar.lines(exchange, &BASE64URL_NOPAD.encode(&id)).map(Some),
-            Value::Nil => Ok(None),
+            RedisValue::Bytes(_) => self.jar.lines(exchange, &BASE64URL_NOPAD.encode(&id)).map(Some),
+            RedisValue::Nil => Ok(None),
             _ => Err(RedisError::UNEXPECTED.to_string()),
         }
     }
@@ -135,7 +135,7 @@ impl RedisSessionStore {
         format!("{}:{}", self.prefix, HEXLOWER.encode(digest(&SHA256, id).as_ref())).into_bytes()
     }
 
-    async fn command(&self, local: &Rc<Local>, key: &[u8], words: &[&[u8]]) -> Result<Value, String> {
+    async fn command(&self, local: &Rc<Local>, key: &[u8], words: &[&[u8]]) -> Result<RedisValue, String> {
         let answer = self.redis.command(local, key, words).await;
         answer.map_err(|error| format!("the session storage failed: {error}"))
     }

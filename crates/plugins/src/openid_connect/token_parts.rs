@@ -5,7 +5,7 @@ use jsonx::{Bounds, Exact};
 use serde_json::Value;
 
 use super::OpenidConnect;
-use super::session::Login;
+use super::session::SessionLogin;
 use super::settings::{OpenidConnectConfig, SessionContents};
 
 /// The lifetime of an access token where neither the provider nor the configuration says one, in seconds.
@@ -38,7 +38,7 @@ impl OpenidConnect {
     /// its ID token, which was checked.
     pub(super) fn store_tokens(
         &self,
-        login: &mut Login,
+        login: &mut SessionLogin,
         tokens: &Value,
         claims: Option<Exact>,
         asked_s: u64,

@@ -11,8 +11,8 @@ use net::endpoint::KeepAlive;
 use net::env;
 use serde_json::Value;
 
-use super::metadata::{Collector, OtlpProtocol};
-use super::otlp::Frame;
+use super::metadata::{OtlpCollectorConfig, OtlpProtocol};
+use super::otlp::OtlpEnvelope;
 
 /// The waits before a batch is sent again, in milliseconds.
 const WAITS_MS: [u64; 3] = [1_000, 2_000, 4_000];
@@ -34,7 +34,7 @@ pub(super) struct Exporter {
     way: Way,
     headers: Headers,
     timeout_ms: u64,
-    frame: Frame,
+    frame: OtlpEnvelope,
 }
 
 enum Way {
@@ -54,7 +54,7 @@ impl Exporter {
     ///
     /// # Errors
     /// Why it cannot be reached, or a field that cannot be sent.
-    pub(super) fn new(services: &Services, collector: &Collector, frame: Frame) -> Result<Exporter, String> {
+    pub(super) fn new(services: &Services, collector: &OtlpCollectorConfig, frame: OtlpEnvelope) -> Result<Exporter, String> {
         let mut headers = fields(collector)?;
         let uri = uri(&collector.address);
         let tls = OutboundTls::verifying(true);
@@ -145,13 +145,13 @@ fn uri(address: &str) -> String {
 ///
 /// # Errors
 /// The field that cannot be used, and why.
-pub(super) fn check(collector: &Collector) -> Result<(), String> {
+pub(super) fn check(collector: &OtlpCollectorConfig) -> Result<(), String> {
     let checked = exchange::plugin::outbound::check_uri(&uri(&collector.address));
     checked.map_err(|reason| format!("collector.address: {reason}"))?;
     fields(collector).map(drop)
 }
 
-fn fields(collector: &Collector) -> Result<Headers, String> {
+fn fields(collector: &OtlpCollectorConfig) -> Result<Headers, String> {
     let mut headers = Headers::new();
     for (name, value) in &collector.request_headers {
         let value = match value {
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn unusable_collectors_are_refused_with_the_field() {
         let collector = |address: &str, name: &str| {
-            let mut collector = Collector { address: address.into(), ..Collector::default() };
+            let mut collector = OtlpCollectorConfig { address: address.into(), ..OtlpCollectorConfig::default() };
             collector.request_headers.insert(name.into(), "a\nsecret".into());
             check(&collector).unwrap_err()
         };

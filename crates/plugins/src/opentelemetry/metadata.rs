@@ -14,7 +14,7 @@ attributes! {
         /// Attributes of the resource that all spans belong to: texts, numbers and truth values. Without service.name the service is called APISIX.
         resource: Map<String, Value> = Map::new(), { "additionalProperties": scalar() };
         /// The collector.
-        collector: Collector = Collector::default(), { "default": { "address": ADDRESS_DEFAULT, "request_timeout": 3 } };
+        collector: OtlpCollectorConfig = OtlpCollectorConfig::default(), { "default": { "address": ADDRESS_DEFAULT, "request_timeout": 3 } };
         /// How batches are formed.
         batch_span_processor: Processor = Processor::default(), { "default": {} };
         /// Sets the variables $opentelemetry_trace_id, $opentelemetry_span_id and $opentelemetry_context_traceparent, for logs.
@@ -34,7 +34,7 @@ words! {
 
 attributes! {
     /// The collector.
-    pub(super) struct Collector {
+    pub(super) struct OtlpCollectorConfig {
         /// HOST:PORT, or a URI with http or https before it.
         address: String = ADDRESS_DEFAULT.to_owned();
         /// The protocol of OTLP.
@@ -97,9 +97,9 @@ fn scalar() -> Value {
     serde_json::json!({ "oneOf": [{ "type": "boolean" }, { "type": "number" }, { "type": "string" }] })
 }
 
-impl Default for Collector {
-    fn default() -> Collector {
-        Collector {
+impl Default for OtlpCollectorConfig {
+    fn default() -> OtlpCollectorConfig {
+        OtlpCollectorConfig {
             address: ADDRESS_DEFAULT.to_owned(),
             protocol: OtlpProtocol::Http,
             request_timeout: 3,

@@ -8,7 +8,7 @@ const TEXT_MAX_BYTES: usize = 4_096;
 
 /// A value of an attribute.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Value<'v> {
+pub(super) enum OtlpValue<'v> {
     /// Bytes that are no UTF-8 are replaced, because collectors refuse a batch with such.
     Text(&'v [u8]),
     Bool(bool),
@@ -16,9 +16,9 @@ pub(super) enum Value<'v> {
     Double(f64),
 }
 
-impl<'v> From<&'v str> for Value<'v> {
-    fn from(text: &'v str) -> Value<'v> {
-        Value::Text(text.as_bytes())
+impl<'v> From<&'v str> for OtlpValue<'v> {
+    fn from(text: &'v str) -> OtlpValue<'v> {
+        OtlpValue::Text(text.as_bytes())
     }
 }
 
@@ -82,20 +82,20 @@ pub(super) fn write_name(first: &[u8], second: Option<&str>, buffer: &mut Vec<u8
 }
 
 /// Appends an attribute of a span.
-pub(super) fn write_attribute<'v>(name: &str, value: impl Into<Value<'v>>, buffer: &mut Vec<u8>) {
+pub(super) fn write_attribute<'v>(name: &str, value: impl Into<OtlpValue<'v>>, buffer: &mut Vec<u8>) {
     write_key_value(9, name, value.into(), buffer);
 }
 
-fn write_key_value(field: u32, name: &str, value: Value<'_>, buffer: &mut Vec<u8>) {
+fn write_key_value(field: u32, name: &str, value: OtlpValue<'_>, buffer: &mut Vec<u8>) {
     let text = match value {
-        Value::Text(text) => shown(text),
+        OtlpValue::Text(text) => shown(text),
         _ => Cow::Borrowed(""),
     };
     let value_length = match value {
-        Value::Text(_) => field_length(text.len()),
-        Value::Bool(_) => 2,
-        Value::Int(number) => 1 + varint_length(number as u64),
-        Value::Double(_) => 9,
+        OtlpValue::Text(_) => field_length(text.len()),
+        OtlpValue::Bool(_) => 2,
+        OtlpValue::Int(number) => 1 + varint_length(number as u64),
+        OtlpValue::Double(_) => 9,
     };
     write_tag(field, LENGTH, buffer);
     write_varint((field_length(name.len()) + field_length(value_length)) as u64, buffer);
@@ -103,10 +103,10 @@ fn write_key_value(field: u32, name: &str, value: Value<'_>, buffer: &mut Vec<u8
     write_tag(2, LENGTH, buffer);
     write_varint(value_length as u64, buffer);
     match value {
-        Value::Text(_) => write_bytes(1, text.as_bytes(), buffer),
-        Value::Bool(value) => write_number(2, u64::from(value), buffer),
-        Value::Int(number) => write_number(3, number as u64, buffer),
-        Value::Double(number) => write_fixed(4, number.to_bits(), buffer),
+        OtlpValue::Text(_) => write_bytes(1, text.as_bytes(), buffer),
+        OtlpValue::Bool(value) => write_number(2, u64::from(value), buffer),
+        OtlpValue::Int(number) => write_number(3, number as u64, buffer),
+        OtlpValue::Double(number) => write_fixed(4, number.to_bits(), buffer),
     }
 }
 
@@ -131,18 +131,18 @@ pub(super) fn entry(body: &[u8]) -> Vec<u8> {
 }
 
 /// The parts of a batch that do not change: the resource, and the scope of the spans.
-pub(super) struct Frame {
+pub(super) struct OtlpEnvelope {
     resource: Vec<u8>,
     scope: Vec<u8>,
 }
 
-impl Frame {
+impl OtlpEnvelope {
     /// A frame with these attributes of the resource; `name` and `version` are those of the scope.
     pub(super) fn new<'v>(
-        attributes: impl Iterator<Item = (&'v str, Value<'v>)>,
+        attributes: impl Iterator<Item = (&'v str, OtlpValue<'v>)>,
         name: &str,
         version: &str,
-    ) -> Frame {
+    ) -> OtlpEnvelope {
         let (mut body, mut resource) = (Vec::new(), Vec::new());
         for (key, value) in attributes {
             write_key_value(1, key, value, &mut body);
@@ -153,7 +153,7 @@ impl Frame {
         write_bytes(1, name.as_bytes(), &mut body);
         write_bytes(2, version.as_bytes(), &mut body);
         write_bytes(1, &body, &mut scope);
-        Frame { resource, scope }
+        OtlpEnvelope { resource, scope }
     }
 
     /// An `ExportTraceServiceRequest` with these entries.
@@ -244,12 +244,12 @@ mod tests {
         );
         write_name(b"GET", Some("/a/*"), &mut body);
         write_attribute("text", "v", &mut body);
-        write_attribute("bytes", Value::Text(b"\xff\xfe!"), &mut body);
-        write_attribute("cut", Value::Text(&long), &mut body);
-        write_attribute("int", Value::Int(-1), &mut body);
-        write_attribute("yes", Value::Bool(true), &mut body);
-        write_attribute("pi", Value::Double(3.5), &mut body);
-        let frame = Frame::new([("service.name", Value::from("s"))].into_iter(), "weir", "1");
+        write_attribute("bytes", OtlpValue::Text(b"\xff\xfe!"), &mut body);
+        write_attribute("cut", OtlpValue::Text(&long), &mut body);
+        write_attribute("int", OtlpValue::Int(-1), &mut body);
+        write_attribute("yes", OtlpValue::Bool(true), &mut body);
+        write_attribute("pi", OtlpValue::Double(3.5), &mut body);
+        let frame = OtlpEnvelope::new([("service.name", OtlpValue::from("s"))].into_iter(), "weir", "1");
         let request = frame.request(&[entry(&body), entry(&body)]);
 
         let request = DecodedExportRequest::decode(&*request).unwrap();

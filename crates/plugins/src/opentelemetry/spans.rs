@@ -12,7 +12,7 @@ use exchange::plugin::batch::BatchQueue;
 use message::Method;
 use router::vars::{BuiltinVariable, Variable, VariableSource};
 
-use super::otlp::{self, OtlpSpan, SpanKind, Value, write_attribute, write_name, write_span};
+use super::otlp::{self, OtlpSpan, SpanKind, OtlpValue, write_attribute, write_name, write_span};
 use crate::shared::tracing::ids;
 
 /// The span of a request that is reported, while the request is served.
@@ -48,17 +48,17 @@ pub(super) fn begin(exchange: &Exchange, fields: &mut Vec<u8>) {
     let (method, scheme) = (request.method_text(), exchange.connection.scheme.as_str());
     let matched = exchange.matched_uri();
     write_name(name_of_method(exchange), matched, fields);
-    write_attribute("net.host.name", Value::Text(exchange.host()), fields);
-    write_attribute("http.method", Value::Text(method), fields);
+    write_attribute("net.host.name", OtlpValue::Text(exchange.host()), fields);
+    write_attribute("http.method", OtlpValue::Text(method), fields);
     write_attribute("http.scheme", scheme, fields);
     write_method(exchange, fields);
     write_attribute("url.scheme", scheme, fields);
-    write_attribute("url.path", Value::Text(exchange.path()), fields);
+    write_attribute("url.path", OtlpValue::Text(exchange.path()), fields);
     write_server(exchange, fields);
     write_peer("client.address", exchange.client_address(), fields);
     let peer = exchange.connection.socket_peer();
     write_peer("network.peer.address", peer.ip(), fields);
-    write_attribute("network.peer.port", Value::Int(i64::from(peer.port())), fields);
+    write_attribute("network.peer.port", OtlpValue::Int(i64::from(peer.port())), fields);
     write_attribute("network.protocol.version", request.version.via(), fields);
     if let Some(route) = exchange.route() {
         write_attribute("apisix.route_id", &*route.id, fields);
@@ -82,9 +82,9 @@ fn write_method(exchange: &Exchange, fields: &mut Vec<u8>) {
     let (method, text) = (exchange.request.method, exchange.request.method_text());
     if method == Method::Other {
         write_attribute("http.request.method", "_OTHER", fields);
-        write_attribute("http.request.method_original", Value::Text(text), fields);
+        write_attribute("http.request.method_original", OtlpValue::Text(text), fields);
     } else {
-        write_attribute("http.request.method", Value::Text(text), fields);
+        write_attribute("http.request.method", OtlpValue::Text(text), fields);
     }
 }
 
@@ -94,20 +94,20 @@ fn write_server(exchange: &Exchange, fields: &mut Vec<u8>) {
     if authority.is_empty() {
         return;
     }
-    write_attribute("server.address", Value::Text(exchange.host()), fields);
+    write_attribute("server.address", OtlpValue::Text(exchange.host()), fields);
     let written = authority.rsplit(|byte| *byte == b':').next().filter(|port| port.len() < authority.len());
     let written = written.and_then(|port| std::str::from_utf8(port).ok()?.parse::<u16>().ok());
     let port = written.unwrap_or(match exchange.connection.scheme {
         RequestScheme::Http => 80,
         RequestScheme::Https => 443,
     });
-    write_attribute("server.port", Value::Int(i64::from(port)), fields);
+    write_attribute("server.port", OtlpValue::Int(i64::from(port)), fields);
 }
 
 fn write_peer(name: &str, address: IpAddr, fields: &mut Vec<u8>) {
     // An address has 45 characters at most.
     let mut text = stdx::address_text::AddressText::default();
-    write_attribute(name, Value::Text(text.write(address)), fields);
+    write_attribute(name, OtlpValue::Text(text.write(address)), fields);
 }
 
 /// The method in the name of a span; another than the registered ones is `HTTP` there, so that names are few.
@@ -158,8 +158,8 @@ fn end_of_request(
     let status = status.and_then(|status| status.as_number()).unwrap_or_default() as i64;
     let source = metrics::source(exchange).name();
     write_attribute("apisix.response_source", source, fields);
-    write_attribute("http.status_code", Value::Int(status), fields);
-    write_attribute("http.response.status_code", Value::Int(status), fields);
+    write_attribute("http.status_code", OtlpValue::Int(status), fields);
+    write_attribute("http.response.status_code", OtlpValue::Int(status), fields);
     let reason = exchange.reason();
     let status_text;
     let error_type = match reason {
@@ -179,7 +179,7 @@ fn end_of_request(
     }
     for (name, variable) in &additional.variables {
         if let Some(value) = exchange.variable(variable) {
-            write_attribute(name, Value::Text(&value.text()), fields);
+            write_attribute(name, OtlpValue::Text(&value.text()), fields);
         }
     }
     add_maskable(exchange, fields);
@@ -201,14 +201,14 @@ fn end_of_request(
 /// Adds the query and the agent as they are at the end of the request, because `data-mask` has masked them only then.
 fn add_maskable(exchange: &Exchange, fields: &mut Vec<u8>) {
     if let Some(target) = exchange.variable(&Variable::Builtin(BuiltinVariable::RequestUri)) {
-        write_attribute("http.target", Value::Text(&target.text()), fields);
+        write_attribute("http.target", OtlpValue::Text(&target.text()), fields);
     }
     if let Some(query) = exchange.request.query() {
-        write_attribute("url.query", Value::Text(query), fields);
+        write_attribute("url.query", OtlpValue::Text(query), fields);
     }
     if let Some(agent) = exchange.request.headers.get("user-agent") {
-        write_attribute("http.user_agent", Value::Text(agent), fields);
-        write_attribute("user_agent.original", Value::Text(agent), fields);
+        write_attribute("http.user_agent", OtlpValue::Text(agent), fields);
+        write_attribute("user_agent.original", OtlpValue::Text(agent), fields);
     }
 }
 
@@ -219,10 +219,10 @@ fn add_fields(exchange: &Exchange, additional: &Additional, fields: &mut Vec<u8>
         let mut values = headers.get_all(name);
         let Some(first) = values.next() else { return };
         match values.next() {
-            None => write_attribute(name, Value::Text(first), fields),
+            None => write_attribute(name, OtlpValue::Text(first), fields),
             Some(second) => {
                 let all: Vec<&[u8]> = [first, second].into_iter().chain(values).collect();
-                write_attribute(name, Value::Text(&all.join(&b", "[..])), fields);
+                write_attribute(name, OtlpValue::Text(&all.join(&b", "[..])), fields);
             }
         }
     };
@@ -252,22 +252,22 @@ fn of_attempt(
     write_name(name_of_method(exchange), None, fields);
     write_method(exchange, fields);
     write_attribute("url.scheme", attempt.scheme, fields);
-    write_attribute("url.full", Value::Text(&full_url(exchange, attempt)), fields);
+    write_attribute("url.full", OtlpValue::Text(&full_url(exchange, attempt)), fields);
     write_peer("server.address", attempt.address.ip(), fields);
-    write_attribute("server.port", Value::Int(i64::from(attempt.address.port())), fields);
+    write_attribute("server.port", OtlpValue::Int(i64::from(attempt.address.port())), fields);
     write_peer("network.peer.address", attempt.address.ip(), fields);
-    write_attribute("network.peer.port", Value::Int(i64::from(attempt.address.port())), fields);
+    write_attribute("network.peer.port", OtlpValue::Int(i64::from(attempt.address.port())), fields);
     if index > 0 {
-        write_attribute("http.request.resend_count", Value::Int(index as i64), fields);
+        write_attribute("http.request.resend_count", OtlpValue::Int(index as i64), fields);
     }
     if attempt.status != 0 {
-        write_attribute("http.response.status_code", Value::Int(i64::from(attempt.status)), fields);
+        write_attribute("http.response.status_code", OtlpValue::Int(i64::from(attempt.status)), fields);
     }
     if attempt.connect_us != 0 {
-        write_attribute("weir.connect_us", Value::Int(attempt.connect_us as i64), fields);
+        write_attribute("weir.connect_us", OtlpValue::Int(attempt.connect_us as i64), fields);
     }
     if attempt.head_us != 0 {
-        write_attribute("weir.head_us", Value::Int(attempt.head_us as i64), fields);
+        write_attribute("weir.head_us", OtlpValue::Int(attempt.head_us as i64), fields);
     }
     let status_text;
     let error = match attempt.failed {
@@ -302,7 +302,7 @@ fn of_plugin(exchange: &Exchange, context: &TraceContext, run: &PluginRun, field
     let phase = run.phase.name();
     write_name(format!("apisix.phase.{phase}.plugins.{}", run.plugin).as_bytes(), None, fields);
     if run.ended_ns - run.started_ns > run.taken_ns {
-        write_attribute("weir.taken_us", Value::Int((run.taken_ns / 1_000) as i64), fields);
+        write_attribute("weir.taken_us", OtlpValue::Int((run.taken_ns / 1_000) as i64), fields);
     }
     child(exchange, context, SpanKind::Internal, (run.started_ns, run.ended_ns), None, fields);
 }

@@ -17,18 +17,18 @@ pub(super) struct MirrorCopyCount(AtomicUsize);
 
 /// The bytes of one worker.
 #[derive(Default)]
-pub(super) struct Bodies(Cell<usize>);
+pub(super) struct MirrorBodyBytes(Cell<usize>);
 
 /// The place of one copy, until it is dropped.
 pub(super) struct MirrorPermit {
     copies: Arc<MirrorCopyCount>,
-    bodies: Rc<Bodies>,
+    bodies: Rc<MirrorBodyBytes>,
     bytes: usize,
 }
 
 impl MirrorPermit {
     /// A place for a copy with a body of so many bytes; `None` if there is none left.
-    pub(super) fn take(copies: &Arc<MirrorCopyCount>, bodies: &Rc<Bodies>, bytes: usize) -> Option<MirrorPermit> {
+    pub(super) fn take(copies: &Arc<MirrorCopyCount>, bodies: &Rc<MirrorBodyBytes>, bytes: usize) -> Option<MirrorPermit> {
         if bodies.0.get() + bytes > BYTES_MAX {
             return None;
         }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn copies_and_their_bytes_are_limited() {
-        let (copies, bodies) = (Arc::new(MirrorCopyCount::default()), Rc::new(Bodies::default()));
+        let (copies, bodies) = (Arc::new(MirrorCopyCount::default()), Rc::new(MirrorBodyBytes::default()));
         let take = |bytes: usize| MirrorPermit::take(&copies, &bodies, bytes);
         let places: Vec<MirrorPermit> = (0..COPIES_MAX).map_while(|_| take(1)).collect();
         assert_eq!(places.len(), COPIES_MAX);

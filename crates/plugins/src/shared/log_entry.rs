@@ -45,7 +45,7 @@ pub(crate) struct BodyLimits {
 }
 
 /// Which parts of the bodies an entry holds.
-pub(crate) struct Bodies {
+pub(crate) struct LoggedBodies {
     /// The request body, if its expression holds.
     pub(crate) request: Option<BodyPart>,
     /// The response body, if its expression holds.
@@ -199,7 +199,7 @@ fn lossy(bytes: &[u8]) -> Value {
 }
 
 /// All fields of a request, as APISIX logs them if no format was chosen.
-pub(crate) fn full(exchange: &Exchange, bodies: &Bodies) -> Map<String, Value> {
+pub(crate) fn full(exchange: &Exchange, bodies: &LoggedBodies) -> Map<String, Value> {
     let text = |builtin: Builtin| {
         exchange.variable(&Variable::Builtin(builtin)).map(|value| lossy(&value.text())).unwrap_or_default()
     };

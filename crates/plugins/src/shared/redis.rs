@@ -24,7 +24,7 @@ use exchange::local::Local;
 use exchange::plugin::Build;
 
 use self::error::RedisError;
-use self::resp::{Value, write_command};
+use self::resp::{RedisValue, write_command};
 use self::script::RedisScript;
 use self::settings::RedisSettings;
 use self::slots::{Redirection, slot_of};
@@ -62,7 +62,7 @@ impl Redis {
         worker: &Rc<Local>,
         key: &[u8],
         arguments: &[&[u8]],
-    ) -> Result<Value, RedisError> {
+    ) -> Result<RedisValue, RedisError> {
         let mut bytes = Vec::new();
         write_command(arguments, &mut bytes);
         self.send(worker, key, &bytes).await
@@ -78,7 +78,7 @@ impl Redis {
         script: &RedisScript,
         key: &[u8],
         arguments: &[&[u8]],
-    ) -> Result<Value, RedisError> {
+    ) -> Result<RedisValue, RedisError> {
         let with = |head: [&[u8]; 2]| {
             let mut bytes = Vec::new();
             let words: Vec<&[u8]> =
@@ -94,7 +94,7 @@ impl Redis {
         }
     }
 
-    async fn send(&self, worker: &Rc<Local>, key: &[u8], command: &[u8]) -> Result<Value, RedisError> {
+    async fn send(&self, worker: &Rc<Local>, key: &[u8], command: &[u8]) -> Result<RedisValue, RedisError> {
         let topology = &self.topology;
         let slot = if topology.is_cluster() { slot_of(key) } else { 0 };
         let mut redirected = None;
@@ -114,7 +114,7 @@ impl Redis {
             let outcome = lane::call(worker, &node, bytes, 1 + usize::from(is_asking)).await;
             is_asking = false;
             let error = match outcome {
-                Ok(Value::Error(reason)) => match Redirection::parse(&reason, &node.place) {
+                Ok(RedisValue::Error(reason)) => match Redirection::parse(&reason, &node.place) {
                     Some(Redirection::Moved { slot, place }) => {
                         redirected = Some(topology.redirected(worker, &place, Some(slot))?);
                         continue;

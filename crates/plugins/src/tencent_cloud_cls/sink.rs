@@ -15,7 +15,7 @@ use super::TencentCloudClsConfig;
 use super::message::list;
 use super::signature::authorization;
 use crate::shared::log_entry::hostname;
-use crate::shared::logger::collector::{Calling, Collector};
+use crate::shared::logger::collector::{Calling, LogCollector};
 
 /// Seconds until the service has to have answered, as in the contract's data plane.
 const TIMEOUT_S: u64 = 10;
@@ -26,7 +26,7 @@ const FINAL_STATUSES: [u16; 4] = [401, 403, 404, 413];
 
 /// The service, as one plugin instance reaches it.
 pub(crate) struct LogService {
-    collector: Collector,
+    collector: LogCollector,
     secret_id: Box<str>,
     secret_key: Box<str>,
 }
@@ -72,7 +72,7 @@ impl LogService {
     pub(super) fn new(services: &Services, config: &TencentCloudClsConfig) -> Result<LogService, String> {
         look_source_up();
         let calling = Calling::within_s(TIMEOUT_S, config.ssl_verify);
-        let mut collector = Collector::new(services, [&*config.uri()], calling)?;
+        let mut collector = LogCollector::new(services, [&*config.uri()], calling)?;
         collector.set("cls_host", "Content-Type", "application/x-protobuf")?;
         // Set for each request; here it shows that the identifier can stand in a field.
         collector.set(

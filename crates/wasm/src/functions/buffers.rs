@@ -4,7 +4,7 @@ use wasmtime::{Caller, Error, Linker};
 
 use super::ENV;
 use crate::abi::{BufferId, AbiStatus};
-use crate::host::{Frame, Host};
+use crate::host::{CallbackData, Host};
 use crate::limits::BODY_BUFFER_MAX;
 use crate::memory::{HostResult, finish, give, view, write_u32};
 
@@ -42,7 +42,7 @@ pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
 }
 
 /// The bytes of a buffer, if it is there now.
-fn buffer(frame: &Frame, id: i32) -> Result<&[u8], AbiStatus> {
+fn buffer(frame: &CallbackData, id: i32) -> Result<&[u8], AbiStatus> {
     let found = match BufferId::of(id).ok_or(AbiStatus::BadArgument)? {
         BufferId::RequestBody => frame.request_body.as_deref(),
         BufferId::ResponseBody => frame.response_body.as_deref(),

@@ -8,7 +8,7 @@ use crate::abi::{Pairs, AbiStatus, deserialize};
 use crate::host::{CallKind, Host};
 use crate::limits::{CALL_BODY_BYTES_MAX, CALL_TIMEOUT_MAX_MS};
 use crate::memory::{HostResult, finish, give, view, write_u32};
-use crate::outgoing::{self, OutgoingCall, Payload};
+use crate::outgoing::{self, OutgoingCall, CallPayload};
 
 pub(crate) fn add(linker: &mut Linker<Host>) -> Result<(), Error> {
     linker.func_wrap(
@@ -119,7 +119,7 @@ fn http_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 3], timeout: i3
     if Method::of(method.as_bytes()) == Method::Connect || !path.starts_with('/') {
         return Err(AbiStatus::BadArgument.into());
     }
-    let payload = Payload::Http {
+    let payload = CallPayload::Http {
         method: method.as_bytes().into(),
         target: path.to_owned(),
         authority: authority.as_bytes().into(),
@@ -149,7 +149,7 @@ fn grpc_call(caller: &mut Caller<'_, Host>, places: [(i32, i32); 5], timeout: i3
     let outgoing = OutgoingCall {
         upstream,
         headers,
-        payload: Payload::Grpc { method, message },
+        payload: CallPayload::Grpc { method, message },
         timeout_ms: timeout_ms(timeout),
     };
     start(caller, outgoing, CallKind::Grpc, number)

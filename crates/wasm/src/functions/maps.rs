@@ -5,7 +5,7 @@ use wasmtime::{Caller, Error, Linker};
 use super::ENV;
 use crate::abi::{AbiVersion, MapId, Pairs, AbiStatus, deserialize, serialize};
 use crate::fields::{MessageKind, Write};
-use crate::host::{Frame, Host};
+use crate::host::{CallbackData, Host};
 use crate::limits::{PAIRS_BYTES_MAX, PAIRS_MAX};
 use crate::memory::{HostResult, finish, give, view, with_two, write_u32};
 
@@ -84,7 +84,7 @@ fn map_of(number: i32) -> Result<Map, AbiStatus> {
     })
 }
 
-fn in_frame(frame: &Frame, id: MapId) -> Option<&Pairs> {
+fn in_frame(frame: &CallbackData, id: MapId) -> Option<&Pairs> {
     match id {
         MapId::RequestTrailers => frame.request_trailers.as_ref(),
         MapId::ResponseTrailers => frame.response_trailers.as_ref(),
@@ -150,7 +150,7 @@ fn set(caller: &mut Caller<'_, Host>, map: i32, key: (i32, i32), value: (i32, i3
 }
 
 /// The trailers that a guest may change; answers of calls are only read.
-fn editable(frame: &mut Frame, id: MapId) -> Option<&mut Pairs> {
+fn editable(frame: &mut CallbackData, id: MapId) -> Option<&mut Pairs> {
     match id {
         MapId::RequestTrailers => frame.request_trailers.as_mut(),
         MapId::ResponseTrailers => frame.response_trailers.as_mut(),

@@ -24,7 +24,7 @@ use super::runner::{RunnerSettings, Supervisor};
 use super::upgrade::{Executable, Offer, Predecessor, QUIC_LINE};
 use super::{core_dumps, sockets};
 use crate::log::{self, LogControl};
-use crate::settings::{Loaded, Settings, SettingsSource};
+use crate::settings::{LoadedSettings, Settings, SettingsSource};
 
 /// How often a successor checks whether its workers run.
 const RUNNING_POLL: Duration = Duration::from_millis(2);
@@ -67,7 +67,7 @@ impl ServingInstance {
         executable: Option<Executable>,
         predecessor: Option<&Predecessor>,
     ) -> anyhow::Result<ServingInstance> {
-        let Loaded { settings, remarks } = settings_source.load()?;
+        let LoadedSettings { settings, remarks } = settings_source.load()?;
         let log = log::start(&settings.error_log, settings.error_log_format, &settings.log_level)?;
         remarks.warn();
         core_dumps::allow(settings.core_dumps);

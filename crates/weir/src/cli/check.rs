@@ -8,7 +8,7 @@ use model::Catalog;
 use model::check::{CheckOptions, UnknownFields};
 
 use crate::boot;
-use crate::settings::{FileKind, Loaded, Settings, kind_of};
+use crate::settings::{FileKind, LoadedSettings, Settings, kind_of};
 use crate::terminal::{Paint, print};
 
 /// Check a settings file, a resources file or a `config.yaml` of APISIX
@@ -74,7 +74,7 @@ fn check_file(path: &Path, strict: bool) -> FileFindings {
         };
     }
     match Settings::from_file_text(path, &text) {
-        Ok(Loaded { settings, remarks }) => {
+        Ok(LoadedSettings { settings, remarks }) => {
             let catalog = boot::catalog_with(&settings, strictly(settings.check_options(), strict));
             let resources = settings.resources.as_deref();
             let mut found = resources.map(|path| check_resources(path, &catalog)).unwrap_or_default();

@@ -7,7 +7,7 @@ use plugins::CacheSettings;
 use serde_json::{Map, Value};
 
 use super::Settings;
-use super::written::Given;
+use super::written::SettingTexts;
 
 /// The zones as they were written, and the folder of relative paths.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,7 +17,7 @@ pub(crate) struct CacheZones {
 }
 
 /// The zones, as one JSON object; nothing is the default.
-pub(super) fn parse(given: &Given) -> Result<CacheZones, String> {
+pub(super) fn parse(given: &SettingTexts) -> Result<CacheZones, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(CacheZones::default());
     };

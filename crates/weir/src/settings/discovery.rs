@@ -6,7 +6,7 @@ use std::fmt;
 use saphyr::{MarkedYaml, Scalar, YamlData};
 use serde_json::{Map, Value};
 
-use super::written::Given;
+use super::written::SettingTexts;
 
 /// The blocks of registries, by name. They may hold tokens, so that their values are not shown.
 #[derive(Clone, Default, PartialEq)]
@@ -19,7 +19,7 @@ impl fmt::Debug for Registries {
 }
 
 /// The blocks, as one JSON object; nothing is none.
-pub(super) fn parse(given: &Given) -> Result<Registries, String> {
+pub(super) fn parse(given: &SettingTexts) -> Result<Registries, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(Registries::default());
     };

@@ -20,14 +20,14 @@ impl SettingsSource {
     ///
     /// # Errors
     /// As [`Settings::load`].
-    pub(crate) fn load(&self) -> Result<Loaded, Faults> {
+    pub(crate) fn load(&self) -> Result<LoadedSettings, Faults> {
         Settings::load(self.config.as_deref(), std::env::vars_os(), self.flags.clone())
     }
 }
 
 /// Settings, and the keys of the file that have no effect.
 #[derive(Clone, Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSettings {
     /// The settings in force.
     pub(crate) settings: Settings,
     /// The keys of the file that have no effect here.
@@ -43,7 +43,7 @@ impl Settings {
         config: Option<&Path>,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         flags: WrittenSettings,
-    ) -> Result<Loaded, Faults> {
+    ) -> Result<LoadedSettings, Faults> {
         let mut faults = Vec::new();
         let mut written = WrittenSettings::defaults();
         let mut remarks = Remarks::default();
@@ -59,7 +59,7 @@ impl Settings {
         }
         written.override_with(WrittenSettings::from_environment(variables, &mut faults));
         written.override_with(flags);
-        Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
+        Self::from_written(&written, faults).map(|settings| LoadedSettings { settings, remarks })
     }
 
     /// The settings that the text of a settings file gives over the defaults, without environment and flags, for a check of
@@ -67,13 +67,13 @@ impl Settings {
     ///
     /// # Errors
     /// Every fault, with `path` and its line.
-    pub(crate) fn from_file_text(path: &Path, text: &str) -> Result<Loaded, Faults> {
+    pub(crate) fn from_file_text(path: &Path, text: &str) -> Result<LoadedSettings, Faults> {
         let mut faults = Vec::new();
         let mut written = WrittenSettings::defaults();
         let (from_file, remarks) = file::parse(path, text, &|name| std::env::var(name).ok(), &mut faults);
         written.override_with(from_file);
         written.assume_etcd_password();
-        Self::from_written(&written, faults).map(|settings| Loaded { settings, remarks })
+        Self::from_written(&written, faults).map(|settings| LoadedSettings { settings, remarks })
     }
 
     /// Parses every value, then checks the values that depend on each other.

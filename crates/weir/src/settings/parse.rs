@@ -19,7 +19,7 @@ use stdx::nearest::nearest;
 use tracing_subscriber::filter::Targets;
 
 use super::values::{ErrorLog, ErrorLogFormat, LogTarget, MemoryLimit, Overload, ResourceSource};
-use super::written::Given;
+use super::written::SettingTexts;
 pub(super) use access_log_format::{access_log_format, stream_access_log_format};
 pub(super) use acme::{
     acme_authorities, acme_challenges, acme_domains, acme_names, email, external_accounts,
@@ -29,23 +29,23 @@ pub(super) use secrets::{admin_key, admin_keys, keyring, secret};
 pub(super) use stream::{stream_listeners, stream_routes};
 
 /// Versions of TLS.
-pub(super) fn tls_versions(given: &Given) -> Result<Versions, String> {
+pub(super) fn tls_versions(given: &SettingTexts) -> Result<Versions, String> {
     Versions::parse(
         items(given).into_iter().flat_map(|text| text.split([' ', ':'])).filter(|text| !text.is_empty()),
     )
 }
 
 /// Cipher suites by OpenSSL's names, or nothing.
-pub(super) fn tls_ciphers(given: &Given) -> Result<Option<String>, String> {
+pub(super) fn tls_ciphers(given: &SettingTexts) -> Result<Option<String>, String> {
     named_list(given, net::tls::names::check_suites)
 }
 
 /// Curves by OpenSSL's names, or nothing.
-pub(super) fn tls_curves(given: &Given) -> Result<Option<String>, String> {
+pub(super) fn tls_curves(given: &SettingTexts) -> Result<Option<String>, String> {
     named_list(given, net::tls::names::check_curves)
 }
 
-fn named_list(given: &Given, check: fn(&str) -> Result<(), String>) -> Result<Option<String>, String> {
+fn named_list(given: &SettingTexts, check: fn(&str) -> Result<(), String>) -> Result<Option<String>, String> {
     let list = items(given).join(":");
     if list.is_empty() {
         return Ok(None);
@@ -54,7 +54,7 @@ fn named_list(given: &Given, check: fn(&str) -> Result<(), String>) -> Result<Op
 }
 
 /// A path.
-pub(super) fn path(given: &Given) -> Result<PathBuf, String> {
+pub(super) fn path(given: &SettingTexts) -> Result<PathBuf, String> {
     match single(given)? {
         "" => Err("is empty; write a path".to_owned()),
         text => Ok(given.resolve(text)),
@@ -62,17 +62,17 @@ pub(super) fn path(given: &Given) -> Result<PathBuf, String> {
 }
 
 /// A path, or nothing.
-pub(super) fn optional_path(given: &Given) -> Result<Option<PathBuf>, String> {
+pub(super) fn optional_path(given: &SettingTexts) -> Result<Option<PathBuf>, String> {
     if given.values.is_empty() { Ok(None) } else { path(given).map(Some) }
 }
 
 /// Folders, or none.
-pub(super) fn folders(given: &Given) -> Result<Vec<PathBuf>, String> {
+pub(super) fn folders(given: &SettingTexts) -> Result<Vec<PathBuf>, String> {
     Ok(items(given).into_iter().map(|text| given.resolve(text)).collect())
 }
 
 /// Files with certificates, and the word for those of the system.
-pub(super) fn trusted_certificates(given: &Given) -> Result<Vec<String>, String> {
+pub(super) fn trusted_certificates(given: &SettingTexts) -> Result<Vec<String>, String> {
     let entry = |entry: &str| match entry {
         TrustRoots::SYSTEM => entry.to_owned(),
         file => given.resolve(file).to_string_lossy().into_owned(),
@@ -82,12 +82,12 @@ pub(super) fn trusted_certificates(given: &Given) -> Result<Vec<String>, String>
 }
 
 /// A text, or nothing.
-pub(super) fn optional_text(given: &Given) -> Result<Option<String>, String> {
+pub(super) fn optional_text(given: &SettingTexts) -> Result<Option<String>, String> {
     single(given).map(|text| Some(text).filter(|text| !text.is_empty()).map(str::to_owned))
 }
 
 /// The id of the instance.
-pub(super) fn instance_id(given: &Given) -> Result<Option<String>, String> {
+pub(super) fn instance_id(given: &SettingTexts) -> Result<Option<String>, String> {
     match optional_text(given)? {
         Some(text) if !control::instance_id::is_id(&text) => Err(format!(
             "`{text}` is no id: up to {} visible characters without `/`",
@@ -98,7 +98,7 @@ pub(super) fn instance_id(given: &Given) -> Result<Option<String>, String> {
 }
 
 /// The value of `Alt-Svc`.
-pub(super) fn alt_svc(given: &Given) -> Result<AltSvc, String> {
+pub(super) fn alt_svc(given: &SettingTexts) -> Result<AltSvc, String> {
     match single(given)? {
         "auto" => Ok(AltSvc::Port),
         "off" => Ok(AltSvc::Off),
@@ -112,7 +112,7 @@ pub(super) fn alt_svc(given: &Given) -> Result<AltSvc, String> {
 }
 
 /// The source of resources.
-pub(super) fn source(given: &Given) -> Result<ResourceSource, String> {
+pub(super) fn source(given: &SettingTexts) -> Result<ResourceSource, String> {
     match single(given)? {
         "auto" => Ok(ResourceSource::Auto),
         "store" => Ok(ResourceSource::Store),
@@ -123,7 +123,7 @@ pub(super) fn source(given: &Given) -> Result<ResourceSource, String> {
 }
 
 /// The treatment of unknown fields.
-pub(super) fn unknown_fields(given: &Given) -> Result<UnknownFields, String> {
+pub(super) fn unknown_fields(given: &SettingTexts) -> Result<UnknownFields, String> {
     match single(given)? {
         "refuse" => Ok(UnknownFields::Refuse),
         "warn" => Ok(UnknownFields::Warn),
@@ -133,7 +133,7 @@ pub(super) fn unknown_fields(given: &Given) -> Result<UnknownFields, String> {
 }
 
 /// The treatment of expired certificates.
-pub(super) fn expired_certificates(given: &Given) -> Result<ExpiredCertificates, String> {
+pub(super) fn expired_certificates(given: &SettingTexts) -> Result<ExpiredCertificates, String> {
     match single(given)? {
         "serve" => Ok(ExpiredCertificates::Serve),
         "refuse" => Ok(ExpiredCertificates::Refuse),
@@ -142,7 +142,7 @@ pub(super) fn expired_certificates(given: &Given) -> Result<ExpiredCertificates,
 }
 
 /// A prefix of keys in etcd: a path that begins with a slash and does not end with one.
-pub(super) fn etcd_prefix(given: &Given) -> Result<String, String> {
+pub(super) fn etcd_prefix(given: &SettingTexts) -> Result<String, String> {
     let text = single(given)?;
     let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
     if text.len() > 1 && text.starts_with('/') && !text.ends_with('/') && plain {
@@ -153,7 +153,7 @@ pub(super) fn etcd_prefix(given: &Given) -> Result<String, String> {
 }
 
 /// `true` or `false`, also as `on`/`off` and `yes`/`no`.
-pub(super) fn switch(given: &Given) -> Result<bool, String> {
+pub(super) fn switch(given: &SettingTexts) -> Result<bool, String> {
     match single(given)? {
         "true" | "on" | "yes" => Ok(true),
         "false" | "off" | "no" => Ok(false),
@@ -162,7 +162,7 @@ pub(super) fn switch(given: &Given) -> Result<bool, String> {
 }
 
 /// A whole number from `LEAST` to `MOST`.
-pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<u64, String> {
+pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<u64, String> {
     let text = single(given)?;
     let plain = text.replace('_', "");
     match plain.parse::<u64>() {
@@ -173,17 +173,17 @@ pub(super) fn number<const LEAST: u64, const MOST: u64>(given: &Given) -> Result
 }
 
 /// As [`number`], as a `usize`.
-pub(super) fn size<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<usize, String> {
+pub(super) fn size<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<usize, String> {
     number::<LEAST, MOST>(given).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 /// As [`number`], as a `u32`.
-pub(super) fn count<const LEAST: u64, const MOST: u64>(given: &Given) -> Result<u32, String> {
+pub(super) fn count<const LEAST: u64, const MOST: u64>(given: &SettingTexts) -> Result<u32, String> {
     number::<LEAST, MOST>(given).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
 
 /// An amount of memory, `auto` or `off`.
-pub(super) fn memory_limit(given: &Given) -> Result<MemoryLimit, String> {
+pub(super) fn memory_limit(given: &SettingTexts) -> Result<MemoryLimit, String> {
     let text = single(given)?;
     let (digits, unit) = match text {
         "off" => return Ok(MemoryLimit::Off),
@@ -205,7 +205,7 @@ pub(super) fn memory_limit(given: &Given) -> Result<MemoryLimit, String> {
 }
 
 /// The reaction to slow nodes.
-pub(super) fn overload(given: &Given) -> Result<Overload, String> {
+pub(super) fn overload(given: &SettingTexts) -> Result<Overload, String> {
     match single(given)? {
         "off" => Ok(Overload::Off),
         "adaptive" => Ok(Overload::Adaptive),
@@ -214,7 +214,7 @@ pub(super) fn overload(given: &Given) -> Result<Overload, String> {
 }
 
 /// A number of workers, or `auto`.
-pub(super) fn workers(given: &Given) -> Result<usize, String> {
+pub(super) fn workers(given: &SettingTexts) -> Result<usize, String> {
     match single(given)? {
         "auto" => Ok(available_cores()),
         _ => size::<1, 1_024>(given).map_err(|reason| format!("{reason}; `auto` takes one for each core")),
@@ -227,7 +227,7 @@ pub(crate) fn available_cores() -> usize {
 }
 
 /// The name of a router mode.
-pub(super) fn router_mode(given: &Given) -> Result<RouterMode, String> {
+pub(super) fn router_mode(given: &SettingTexts) -> Result<RouterMode, String> {
     match single(given)? {
         "radixtree_host_uri" => Ok(RouterMode::RadixtreeHostUri),
         "radixtree_uri" => Ok(RouterMode::RadixtreeUri),
@@ -240,7 +240,7 @@ pub(super) fn router_mode(given: &Given) -> Result<RouterMode, String> {
 }
 
 /// The text of a `Server` header, or `off`.
-pub(super) fn server_header(given: &Given) -> Result<Option<String>, String> {
+pub(super) fn server_header(given: &SettingTexts) -> Result<Option<String>, String> {
     match single(given)? {
         "off" => Ok(None),
         text if !text.is_empty() && text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) => {
@@ -251,7 +251,7 @@ pub(super) fn server_header(given: &Given) -> Result<Option<String>, String> {
 }
 
 /// The name of a header field.
-pub(super) fn field_name(given: &Given) -> Result<String, String> {
+pub(super) fn field_name(given: &SettingTexts) -> Result<String, String> {
     match single(given)? {
         "proxy_protocol" => {
             Err("the PROXY protocol has listeners of its own, `proxy_protocol`; name a header field"
@@ -263,7 +263,7 @@ pub(super) fn field_name(given: &Given) -> Result<String, String> {
 }
 
 /// A version in numbers and dots, or `off`.
-pub(super) fn version(given: &Given) -> Result<Option<String>, String> {
+pub(super) fn version(given: &SettingTexts) -> Result<Option<String>, String> {
     let text = single(given)?;
     if text == "off" {
         return Ok(None);
@@ -277,7 +277,7 @@ pub(super) fn version(given: &Given) -> Result<Option<String>, String> {
 }
 
 /// Names of built-in plugins; none for `all`.
-pub(super) fn plugins(given: &Given) -> Result<Option<Vec<String>>, String> {
+pub(super) fn plugins(given: &SettingTexts) -> Result<Option<Vec<String>>, String> {
     let names = items(given);
     if names == ["all"] {
         return Ok(None);
@@ -294,7 +294,7 @@ pub(super) fn plugins(given: &Given) -> Result<Option<Vec<String>>, String> {
 }
 
 /// Names of plugins, also of those that are not built in.
-pub(super) fn names(given: &Given) -> Result<Vec<String>, String> {
+pub(super) fn names(given: &SettingTexts) -> Result<Vec<String>, String> {
     let is_name =
         |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     let name = |name: &str| match is_name(name) {
@@ -305,7 +305,7 @@ pub(super) fn names(given: &Given) -> Result<Vec<String>, String> {
 }
 
 /// The target of the access log.
-pub(super) fn access_log(given: &Given) -> Result<LogTarget, String> {
+pub(super) fn access_log(given: &SettingTexts) -> Result<LogTarget, String> {
     match single(given)? {
         "off" => Ok(LogTarget::Off),
         "stdout" => Ok(LogTarget::Stdout),
@@ -315,7 +315,7 @@ pub(super) fn access_log(given: &Given) -> Result<LogTarget, String> {
 }
 
 /// The target of the error log.
-pub(super) fn error_log(given: &Given) -> Result<ErrorLog, String> {
+pub(super) fn error_log(given: &SettingTexts) -> Result<ErrorLog, String> {
     match single(given)? {
         "stderr" => Ok(ErrorLog::Stderr),
         "stdout" | "off" => Err("is `stderr` or a path; `log_level: off` silences it".to_owned()),
@@ -324,7 +324,7 @@ pub(super) fn error_log(given: &Given) -> Result<ErrorLog, String> {
 }
 
 /// The format of the error log.
-pub(super) fn error_log_format(given: &Given) -> Result<ErrorLogFormat, String> {
+pub(super) fn error_log_format(given: &SettingTexts) -> Result<ErrorLogFormat, String> {
     match single(given)? {
         "text" => Ok(ErrorLogFormat::Text),
         "json" => Ok(ErrorLogFormat::Json),
@@ -333,7 +333,7 @@ pub(super) fn error_log_format(given: &Given) -> Result<ErrorLogFormat, String> 
 }
 
 /// A level, or levels by part. Kept as text, because the log also takes a text when its level is changed at run time.
-pub(super) fn log_level(given: &Given) -> Result<String, String> {
+pub(super) fn log_level(given: &SettingTexts) -> Result<String, String> {
     let text = items(given).join(",");
     log_filter(&text).map(|_| text)
 }
@@ -357,7 +357,7 @@ pub(crate) fn log_filter(text: &str) -> Result<Targets, String> {
 }
 
 /// The only value. Several values are refused, because ignoring the first ones would hide a mistake.
-fn single(given: &Given) -> Result<&str, String> {
+fn single(given: &SettingTexts) -> Result<&str, String> {
     match &given.values[..] {
         [] => Ok(""),
         [one] => Ok(one.trim()),
@@ -366,7 +366,7 @@ fn single(given: &Given) -> Result<&str, String> {
 }
 
 /// The values of a list: repeated flags, or one text with commas.
-fn items(given: &Given) -> Vec<&str> {
+fn items(given: &SettingTexts) -> Vec<&str> {
     let parts = given.values.iter().flat_map(|value| value.split(','));
     parts.map(str::trim).filter(|part| !part.is_empty()).collect()
 }

@@ -4,11 +4,11 @@ use discovery::registration::{self, ProxyAddresses};
 use serde_json::Value;
 
 use super::discovery::Registries;
-use super::written::Given;
+use super::written::SettingTexts;
 use super::{SettingFault, Settings, WrittenSettings};
 
 /// The blocks, as one JSON object; nothing is none.
-pub(super) fn parse(given: &Given) -> Result<Registries, String> {
+pub(super) fn parse(given: &SettingTexts) -> Result<Registries, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(Registries::default());
     };

@@ -1,6 +1,6 @@
 //! The settings of the plugin runner: its command, its user and its variables. Starts nothing.
 
-use super::written::Given;
+use super::written::SettingTexts;
 
 /// The user that a runner runs as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(crate) struct RunnerUser {
 const USERS: &str = "/etc/passwd";
 
 /// A program and its arguments: a list, a list as JSON, or words with spaces between.
-pub(super) fn command(given: &Given) -> Result<Vec<String>, String> {
+pub(super) fn command(given: &SettingTexts) -> Result<Vec<String>, String> {
     let words = match given.values.as_slice() {
         [] => Vec::new(),
         [text] if text.trim_start().starts_with('[') => serde_json::from_str(text)
@@ -31,7 +31,7 @@ pub(super) fn command(given: &Given) -> Result<Vec<String>, String> {
 }
 
 /// Names of variables, or names with values.
-pub(super) fn environment(given: &Given) -> Result<Vec<String>, String> {
+pub(super) fn environment(given: &SettingTexts) -> Result<Vec<String>, String> {
     let is_name = |name: &str| {
         let first = name.bytes().next();
         first.is_some_and(|byte| !byte.is_ascii_digit())
@@ -57,7 +57,7 @@ pub(super) fn environment(given: &Given) -> Result<Vec<String>, String> {
 }
 
 /// A user by name, or by number with the group.
-pub(super) fn user(given: &Given) -> Result<Option<RunnerUser>, String> {
+pub(super) fn user(given: &SettingTexts) -> Result<Option<RunnerUser>, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else { return Ok(None) };
     let numbers = text.split_once(':').and_then(|(uid, gid)| Some((uid.parse().ok()?, gid.parse().ok()?)));
     if let Some((uid, gid)) = numbers {
@@ -81,8 +81,8 @@ mod tests {
     use super::super::fault::SettingLocation;
     use super::*;
 
-    fn given(values: &[&str]) -> Given {
-        Given { values: values.iter().map(|text| (*text).to_owned()).collect(), place: SettingLocation::Default }
+    fn given(values: &[&str]) -> SettingTexts {
+        SettingTexts { values: values.iter().map(|text| (*text).to_owned()).collect(), place: SettingLocation::Default }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use discovery::BlockFault;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::written::Given;
+use super::written::SettingTexts;
 
 /// Plugins of the settings. Each takes memory on every worker.
 const PLUGINS_MAX: usize = 200;
@@ -49,7 +49,7 @@ struct Block {
 }
 
 /// The plugins, as one JSON object; nothing is none.
-pub(super) fn parse(given: &Given) -> Result<WasmPlugins, String> {
+pub(super) fn parse(given: &SettingTexts) -> Result<WasmPlugins, String> {
     let Some(text) = given.values.first().filter(|text| !text.is_empty()) else {
         return Ok(WasmPlugins::default());
     };

@@ -13,7 +13,7 @@ use super::{SETTINGS, shown_name};
 
 /// The texts that one source has for one setting.
 #[derive(Clone, Debug)]
-pub(crate) struct Given {
+pub(crate) struct SettingTexts {
     /// The texts in order: one, or several from a list or a repeated flag; no text is an empty default.
     pub(crate) values: Vec<String>,
     /// Where they were written.
@@ -22,7 +22,7 @@ pub(crate) struct Given {
 
 /// Settings that were written, by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WrittenSettings(BTreeMap<&'static str, Given>);
+pub(crate) struct WrittenSettings(BTreeMap<&'static str, SettingTexts>);
 
 impl WrittenSettings {
     /// The defaults of all settings.
@@ -65,7 +65,7 @@ impl WrittenSettings {
 
     /// Writes one setting; replaces an earlier value.
     pub(crate) fn insert(&mut self, setting: &'static Setting, values: Vec<String>, place: SettingLocation) {
-        self.0.insert(setting.name, Given { values, place });
+        self.0.insert(setting.name, SettingTexts { values, place });
     }
 
     /// Takes all settings of `other`; they replace those that are here.
@@ -90,7 +90,7 @@ impl WrittenSettings {
     pub(super) fn read<T>(
         &self,
         name: &'static str,
-        parser: fn(&Given) -> Result<T, String>,
+        parser: fn(&SettingTexts) -> Result<T, String>,
         faults: &mut Vec<SettingFault>,
     ) -> Option<T> {
         let given = self.0.get(name).expect("defaults are written for every setting");
@@ -122,7 +122,7 @@ impl WrittenSettings {
     }
 }
 
-impl Given {
+impl SettingTexts {
     /// A path in absolute form or relative to the working folder: a relative one in a settings file is relative to that
     /// file.
     pub(super) fn resolve(&self, path: &str) -> PathBuf {

@@ -4,7 +4,7 @@ use exchange::testing::Scene;
 use serde_json::json;
 
 use super::*;
-use crate::openid_connect::session::Login;
+use crate::openid_connect::session::SessionLogin;
 use crate::shared::attributes::Attribute;
 
 fn settings(fields: serde_json::Value) -> SessionSettings {
@@ -19,7 +19,7 @@ fn jar(fields: serde_json::Value) -> Jar {
 
 fn session(token_bytes: usize) -> OpenidSession {
     let user = jsonx::Exact::parse(br#"{"id":18446744073709551616}"#, jsonx::Bounds::SMALL).ok();
-    let login = Login { access_token: Some("t".repeat(token_bytes)), user, ..Login::default() };
+    let login = SessionLogin { access_token: Some("t".repeat(token_bytes)), user, ..SessionLogin::default() };
     OpenidSession { login: Some(login), ..OpenidSession::new(1_000) }
 }
 

@@ -55,7 +55,7 @@ fn everything() {
     let part = |condition: Option<Value>, max_bytes| {
         Some(BodyPart { condition: condition.map(|value| Expression::compile(&value).unwrap()), max_bytes })
     };
-    let bodies = Bodies { request: part(Some(json!([["arg_x", "==", "1"]])), 3), response: part(None, 3) };
+    let bodies = LoggedBodies { request: part(Some(json!([["arg_x", "==", "1"]])), 3), response: part(None, 3) };
     let mut entry = full(&exchange, &bodies);
     add_route(&mut entry, &exchange, true);
     let entry = Value::Object(entry);
@@ -73,7 +73,7 @@ fn everything() {
     assert!(entry["start_time"].as_u64().unwrap() > 1_600_000_000_000, "{entry}");
     assert!(entry.get("upstream").is_none() && entry.get("consumer").is_none());
     assert_eq!(entry["server"]["version"], env!("CARGO_PKG_VERSION"));
-    let closed = Bodies { request: part(Some(json!([["arg_x", "==", "9"]])), 3), response: None };
+    let closed = LoggedBodies { request: part(Some(json!([["arg_x", "==", "9"]])), 3), response: None };
     assert!(full(&exchange, &closed)["request"].get("body").is_none());
     let mut unmatched = Map::new();
     add_route(&mut unmatched, &Scene::new().exchange(HEAD), false);
@@ -97,7 +97,7 @@ fn body_compressed_by_the_upstream_is_decoded() {
         exchange.response_is_coded = is_coded_here;
         exchange.copy_response(1_000);
         exchange.note_response(sent);
-        let bodies = Bodies { request: None, response: Some(BodyPart { condition: None, max_bytes: 12 }) };
+        let bodies = LoggedBodies { request: None, response: Some(BodyPart { condition: None, max_bytes: 12 }) };
         assert_eq!(full(&exchange, &bodies)["response"]["body"], json!(expected), "{coding}");
         assert_eq!(format.render(&exchange)["b"], json!(expected), "{coding}");
     };

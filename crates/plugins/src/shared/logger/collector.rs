@@ -43,7 +43,7 @@ impl Calling {
 }
 
 /// See the module.
-pub(crate) struct Collector {
+pub(crate) struct LogCollector {
     endpoints: Box<[OutboundDestination]>,
     /// Where the next call goes.
     next: AtomicUsize,
@@ -57,7 +57,7 @@ pub(crate) struct CollectorResponse<'c> {
     pub(crate) response: OutboundResponse,
 }
 
-impl Collector {
+impl LogCollector {
     /// A server with the endpoints `uris`, which take turns.
     ///
     /// # Errors
@@ -66,13 +66,13 @@ impl Collector {
         services: &Services,
         uris: impl IntoIterator<Item = &'u str>,
         calling: Calling,
-    ) -> Result<Collector, String> {
+    ) -> Result<LogCollector, String> {
         let tls = OutboundTls::verifying(calling.verifies);
         let endpoints = uris.into_iter().map(|uri| {
             let destination = services.destination(uri, calling.keep_alive, &tls);
             destination.map_err(|reason| reason.replace(uri, without_path(uri)))
         });
-        Ok(Collector {
+        Ok(LogCollector {
             endpoints: endpoints.collect::<Result<_, _>>()?,
             next: AtomicUsize::new(0),
             headers: Headers::new(),
@@ -93,7 +93,7 @@ impl Collector {
         set.map_err(|error| format!("{attribute} cannot stand in a field: {error}"))
     }
 
-    /// Sends the field `name` once more with each request; otherwise as [`Collector::set`].
+    /// Sends the field `name` once more with each request; otherwise as [`LogCollector::set`].
     ///
     /// # Errors
     /// The value cannot stand in a field.
@@ -275,11 +275,11 @@ mod tests {
         // The port is closed as soon as its number is known.
         let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let uri = format!("http://{address}/in/secret?token=secret");
-        let collector = Collector::new(&services, [&*uri], Calling::within_s(60, false)).unwrap();
+        let collector = LogCollector::new(&services, [&*uri], Calling::within_s(60, false)).unwrap();
         let client = HttpClient::default();
         let told = net::env::block_on(collector.post(&client, Vec::new())).unwrap().err().unwrap();
         assert!(told.starts_with(&format!("http://{address}: ")) && !told.contains("secret"), "{told}");
-        let bad = Collector::new(&services, ["ftp://a/secret"], Calling::within_s(1, false)).err().unwrap();
+        let bad = LogCollector::new(&services, ["ftp://a/secret"], Calling::within_s(1, false)).err().unwrap();
         assert!(bad.starts_with("ftp://a: ") && !bad.contains("secret"), "{bad}");
         assert_eq!(without_path("https://[::1]:9?token=secret"), "https://[::1]:9");
     }
@@ -289,10 +289,10 @@ mod tests {
         let services = exchange::testing::services();
         let calling = Calling::within_s(1, false);
         let uris = ["http://127.0.0.1:1/a", "http://127.0.0.1:2/b"];
-        let collector = Collector::new(&services, uris, calling).unwrap();
+        let collector = LogCollector::new(&services, uris, calling).unwrap();
         let turns: Vec<&str> = (0..3).map(|_| collector.endpoint().uri()).collect();
         assert_eq!(turns, [uris[0], uris[1], uris[0]]);
-        let bad = Collector::new(&services, ["ftp://a"], calling).err().unwrap();
+        let bad = LogCollector::new(&services, ["ftp://a"], calling).err().unwrap();
         assert!(bad.contains("ftp"), "{bad}");
     }
 }

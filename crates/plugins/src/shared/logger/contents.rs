@@ -7,13 +7,13 @@ use router::vars::Expression;
 use serde_json::{Map, Value};
 
 use super::fields::{BodyFields, FormatFields};
-use crate::shared::log_entry::{self, Bodies, BodyLimits, BodyPart, LogFormat};
+use crate::shared::log_entry::{self, LoggedBodies, BodyLimits, BodyPart, LogFormat};
 
 /// See the module.
 pub(crate) struct Contents {
     format: Option<LogFormat>,
     extra: Option<LogFormat>,
-    bodies: Bodies,
+    bodies: LoggedBodies,
     /// How much of the request body has to be kept, in bytes; `kept_response_bytes` is that of the response body.
     kept_request_bytes: usize,
     kept_response_bytes: usize,
@@ -72,7 +72,7 @@ impl Contents {
         Ok(Contents {
             kept_request_bytes: kept(any(LogFormat::uses_request_body), &request, limits.request_bytes),
             kept_response_bytes: kept(any(LogFormat::uses_response_body), &response, limits.response_bytes),
-            bodies: Bodies { request, response },
+            bodies: LoggedBodies { request, response },
             format: chosen,
             extra,
         })

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::error::RedisError;
 use super::node::{RedisConnection, RedisNode};
-use super::resp::Value;
+use super::resp::RedisValue;
 
 /// Connections of a worker to one server: commands share them, so that more would only cost memory.
 pub(super) const LANES_MAX: usize = 4;
@@ -52,7 +52,7 @@ struct Lane {
 struct LaneJob {
     bytes: Vec<u8>,
     replies: usize,
-    done: oneshot::Sender<Result<Value, RedisError>>,
+    done: oneshot::Sender<Result<RedisValue, RedisError>>,
 }
 
 /// Sends `bytes`, which hold as many commands as `replies`, and gives the last reply.
@@ -61,7 +61,7 @@ pub(super) async fn call(
     node: &Arc<RedisNode>,
     bytes: Vec<u8>,
     replies: usize,
-) -> Result<Value, RedisError> {
+) -> Result<RedisValue, RedisError> {
     let lane = worker.resource(Lanes::default).lane(node);
     let (done, reply) = oneshot::channel();
     lane.push(node, LaneJob { bytes, replies, done })?;
@@ -215,7 +215,7 @@ async fn attempt(
     };
     connection.send(node, &bytes).await?;
     while let Some(job) = batch.front() {
-        let mut last = Value::Nil;
+        let mut last = RedisValue::Nil;
         for _ in 0..job.replies {
             last = connection.reply(node).await?;
         }

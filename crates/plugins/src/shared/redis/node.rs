@@ -8,11 +8,11 @@ use exchange::plugin::outbound::{OutboundCause, OutboundError, OutboundStream, S
 use net::env;
 
 use super::error::RedisError;
-use super::resp::{Value, read_reply, write_command};
+use super::resp::{RedisValue, read_reply, write_command};
 
 /// How a connection begins.
 #[derive(Clone, Default)]
-pub(super) struct Login {
+pub(super) struct RedisLogin {
     pub(super) username: Option<Box<str>>,
     pub(super) password: Option<Box<str>>,
     pub(super) database: u64,
@@ -38,7 +38,7 @@ pub(super) struct RedisNode {
     /// `HOST:PORT`.
     pub(super) place: Box<str>,
     destination: StreamDestination,
-    login: Arc<Login>,
+    login: Arc<RedisLogin>,
     pub(super) timing: Timing,
 }
 
@@ -58,7 +58,7 @@ impl RedisNode {
     pub(super) fn new(
         place: &str,
         destination: StreamDestination,
-        login: Arc<Login>,
+        login: Arc<RedisLogin>,
         timing: Timing,
     ) -> Arc<RedisNode> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -108,9 +108,9 @@ impl RedisNode {
         connection.send(self, greeting).await.map_err(not_open)?;
         for _ in 0..steps {
             match connection.reply(self).await.map_err(not_open)? {
-                Value::Error(reason) => return Err(RedisError::refused(&self.place, &reason)),
+                RedisValue::Error(reason) => return Err(RedisError::refused(&self.place, &reason)),
                 // The reply to ROLE: its first value is the role.
-                Value::Array(role) if role.first().and_then(Value::as_text) != Some("master") => {
+                RedisValue::Array(role) if role.first().and_then(RedisValue::as_text) != Some("master") => {
                     return Err(RedisError::NotSent(
                         self.error(OutboundCause::Connect, "the server is not a master"),
                     ));
@@ -160,7 +160,7 @@ impl RedisConnection {
     }
 
     /// The next reply.
-    pub(super) async fn reply(&mut self, node: &RedisNode) -> Result<Value, RedisError> {
+    pub(super) async fn reply(&mut self, node: &RedisNode) -> Result<RedisValue, RedisError> {
         let malformed = |reason| RedisError::Malformed { place: node.place.clone(), reason };
         let deadline_ns = env::monotonic_ns() + node.timing.reply_timeout_ms * 1_000_000;
         loop {

@@ -13,7 +13,7 @@ const LINE_MAX_BYTES: usize = 64 * 1024;
 
 /// A value of a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Value {
+pub(crate) enum RedisValue {
     /// Nothing: a key that does not exist.
     Nil,
     /// A whole number.
@@ -21,17 +21,17 @@ pub(crate) enum Value {
     /// A text or bytes; a status such as OK as well.
     Bytes(Vec<u8>),
     /// Several values.
-    Array(Vec<Value>),
+    Array(Vec<RedisValue>),
     /// The command failed for this reason, which begins with a word in capitals.
     Error(String),
 }
 
-impl Value {
+impl RedisValue {
     /// The number: an integer, or a text of digits.
     pub(crate) fn as_integer(&self) -> Option<i64> {
         match self {
-            Value::Integer(number) => Some(*number),
-            Value::Bytes(_) => self.as_text()?.parse().ok(),
+            RedisValue::Integer(number) => Some(*number),
+            RedisValue::Bytes(_) => self.as_text()?.parse().ok(),
             _ => None,
         }
     }
@@ -39,8 +39,8 @@ impl Value {
     /// The number with its fraction.
     pub(crate) fn as_number(&self) -> Option<f64> {
         match self {
-            Value::Integer(number) => Some(*number as f64),
-            Value::Bytes(_) => self.as_text()?.parse().ok().filter(|number: &f64| number.is_finite()),
+            RedisValue::Integer(number) => Some(*number as f64),
+            RedisValue::Bytes(_) => self.as_text()?.parse().ok().filter(|number: &f64| number.is_finite()),
             _ => None,
         }
     }
@@ -48,15 +48,15 @@ impl Value {
     /// The text, if it is one.
     pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
-            Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
+            RedisValue::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
             _ => None,
         }
     }
 
     /// The values, if it is an array.
-    pub(crate) fn as_array(&self) -> Option<&[Value]> {
+    pub(crate) fn as_array(&self) -> Option<&[RedisValue]> {
         match self {
-            Value::Array(values) => Some(values),
+            RedisValue::Array(values) => Some(values),
             _ => None,
         }
     }
@@ -64,7 +64,7 @@ impl Value {
 
 /// Why bytes are no reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed(pub(crate) &'static str);
+pub(crate) struct MalformedReply(pub(crate) &'static str);
 
 /// Appends a command with these arguments, its name first.
 pub(crate) fn write_command(arguments: &[&[u8]], out: &mut Vec<u8>) {
@@ -84,7 +84,7 @@ pub(crate) fn write_command(arguments: &[&[u8]], out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// The bytes are no reply, or a longer one than is accepted.
-pub(crate) fn read_reply(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
+pub(crate) fn read_reply(bytes: &[u8]) -> Result<Option<(RedisValue, usize)>, MalformedReply> {
     let mut reader = RespReader { bytes, at: 0 };
     match reader.value(0) {
         Ok(value) => Ok(Some((value, reader.at))),
@@ -94,11 +94,11 @@ pub(crate) fn read_reply(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malform
     }
 }
 
-const TOO_LONG: Malformed = Malformed("the reply is too long");
+const TOO_LONG: MalformedReply = MalformedReply("the reply is too long");
 
 enum ReplyParseError {
     Incomplete,
-    Malformed(Malformed),
+    Malformed(MalformedReply),
 }
 
 struct RespReader<'a> {
@@ -107,8 +107,8 @@ struct RespReader<'a> {
 }
 
 impl<'a> RespReader<'a> {
-    fn value(&mut self, depth: usize) -> Result<Value, ReplyParseError> {
-        let malformed = |reason| Err(ReplyParseError::Malformed(Malformed(reason)));
+    fn value(&mut self, depth: usize) -> Result<RedisValue, ReplyParseError> {
+        let malformed = |reason| Err(ReplyParseError::Malformed(MalformedReply(reason)));
         let kind = *self.bytes.get(self.at).ok_or(ReplyParseError::Incomplete)?;
         self.at += 1;
         if !b"+-:$*".contains(&kind) {
@@ -116,22 +116,22 @@ impl<'a> RespReader<'a> {
         }
         let line = self.line()?;
         match kind {
-            b'+' => Ok(Value::Bytes(line.to_vec())),
-            b'-' => Ok(Value::Error(String::from_utf8_lossy(line).into_owned())),
-            b':' => Ok(Value::Integer(number(line)?)),
+            b'+' => Ok(RedisValue::Bytes(line.to_vec())),
+            b'-' => Ok(RedisValue::Error(String::from_utf8_lossy(line).into_owned())),
+            b':' => Ok(RedisValue::Integer(number(line)?)),
             b'$' => match number(line)? {
-                -1 => Ok(Value::Nil),
+                -1 => Ok(RedisValue::Nil),
                 length => match usize::try_from(length) {
                     Ok(length) if length <= REPLY_MAX_BYTES => self.bulk(length),
                     _ => Err(ReplyParseError::Malformed(TOO_LONG)),
                 },
             },
             _ => match number(line)? {
-                -1 => Ok(Value::Nil),
+                -1 => Ok(RedisValue::Nil),
                 length => match usize::try_from(length) {
                     Ok(_) if depth == DEPTH_MAX => malformed("the reply has too many arrays inside arrays"),
                     Ok(length) if length <= ARRAY_MAX => {
-                        (0..length).map(|_| self.value(depth + 1)).collect::<Result<_, _>>().map(Value::Array)
+                        (0..length).map(|_| self.value(depth + 1)).collect::<Result<_, _>>().map(RedisValue::Array)
                     }
                     _ => Err(ReplyParseError::Malformed(TOO_LONG)),
                 },
@@ -151,33 +151,33 @@ impl<'a> RespReader<'a> {
                 self.at += length + 2;
                 Ok(&rest[..length])
             }
-            Some(_) => Err(ReplyParseError::Malformed(Malformed("a line of the reply has no end"))),
+            Some(_) => Err(ReplyParseError::Malformed(MalformedReply("a line of the reply has no end"))),
         }
     }
 
-    fn bulk(&mut self, length: usize) -> Result<Value, ReplyParseError> {
+    fn bulk(&mut self, length: usize) -> Result<RedisValue, ReplyParseError> {
         let rest = &self.bytes[self.at..];
         let end = rest.get(length..length + 2).ok_or(ReplyParseError::Incomplete)?;
         if end != b"\r\n" {
-            return Err(ReplyParseError::Malformed(Malformed("a text of the reply has another length")));
+            return Err(ReplyParseError::Malformed(MalformedReply("a text of the reply has another length")));
         }
         self.at += length + 2;
-        Ok(Value::Bytes(rest[..length].to_vec()))
+        Ok(RedisValue::Bytes(rest[..length].to_vec()))
     }
 }
 
 fn number(line: &[u8]) -> Result<i64, ReplyParseError> {
     let text = std::str::from_utf8(line).ok();
     text.and_then(|text| text.parse().ok())
-        .ok_or(ReplyParseError::Malformed(Malformed("the reply has a length that is no number")))
+        .ok_or(ReplyParseError::Malformed(MalformedReply("the reply has a length that is no number")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bytes(text: &str) -> Value {
-        Value::Bytes(text.as_bytes().to_vec())
+    fn bytes(text: &str) -> RedisValue {
+        RedisValue::Bytes(text.as_bytes().to_vec())
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn replies_are_read_once_complete() {
-        let check = |text: &str, expected: Value| {
+        let check = |text: &str, expected: RedisValue| {
             let with_more = format!("{text}+next");
             assert_eq!(read_reply(with_more.as_bytes()), Ok(Some((expected, text.len()))), "{text:?}");
             for length in 0..text.len() {
@@ -197,16 +197,16 @@ mod tests {
             }
         };
         check("+OK\r\n", bytes("OK"));
-        check("-ERR no\r\n", Value::Error("ERR no".to_owned()));
-        check(":-5\r\n", Value::Integer(-5));
+        check("-ERR no\r\n", RedisValue::Error("ERR no".to_owned()));
+        check(":-5\r\n", RedisValue::Integer(-5));
         check("$3\r\na\r\n\r\n", bytes("a\r\n"));
         check("$0\r\n\r\n", bytes(""));
-        check("$-1\r\n", Value::Nil);
-        check("*-1\r\n", Value::Nil);
-        check("*0\r\n", Value::Array(Vec::new()));
+        check("$-1\r\n", RedisValue::Nil);
+        check("*-1\r\n", RedisValue::Nil);
+        check("*0\r\n", RedisValue::Array(Vec::new()));
         check(
             "*3\r\n:1\r\n*1\r\n$1\r\na\r\n$-1\r\n",
-            Value::Array(vec![Value::Integer(1), Value::Array(vec![bytes("a")]), Value::Nil]),
+            RedisValue::Array(vec![RedisValue::Integer(1), RedisValue::Array(vec![bytes("a")]), RedisValue::Nil]),
         );
     }
 
@@ -230,9 +230,9 @@ mod tests {
 
     #[test]
     fn numbers_come_as_integers_or_texts() {
-        assert_eq!([Value::Integer(3), bytes("3")].map(|value| value.as_integer()), [Some(3), Some(3)]);
+        assert_eq!([RedisValue::Integer(3), bytes("3")].map(|value| value.as_integer()), [Some(3), Some(3)]);
         assert_eq!(
-            [bytes("2.5"), bytes("nan"), Value::Nil].map(|value| value.as_number()),
+            [bytes("2.5"), bytes("nan"), RedisValue::Nil].map(|value| value.as_number()),
             [Some(2.5), None, None]
         );
     }

@@ -1,6 +1,6 @@
 //! The slots of a cluster: which slot a key belongs to, and the redirections that nodes answer with. It asks no node.
 
-use super::resp::Value;
+use super::resp::RedisValue;
 
 /// Slots of every cluster.
 pub(super) const SLOTS: usize = 16_384;
@@ -60,10 +60,10 @@ pub(super) struct SlotRange {
 }
 
 /// Reads the reply to CLUSTER SLOTS; what is no range is left out.
-pub(super) fn ranges(reply: &Value, answered_by: &str) -> Vec<SlotRange> {
-    let range = |entry: &Value| {
+pub(super) fn ranges(reply: &RedisValue, answered_by: &str) -> Vec<SlotRange> {
+    let range = |entry: &RedisValue| {
         let [first, last, master, ..] = entry.as_array()? else { return None };
-        let slot = |value: &Value| {
+        let slot = |value: &RedisValue| {
             value
                 .as_integer()
                 .and_then(|slot| u16::try_from(slot).ok())
@@ -119,19 +119,19 @@ mod tests {
 
     #[test]
     fn ranges_are_read_from_the_reply() {
-        let bytes = |text: &str| Value::Bytes(text.as_bytes().to_vec());
-        let node = |host: Value, port: i64| Value::Array(vec![host, Value::Integer(port), bytes("id")]);
+        let bytes = |text: &str| RedisValue::Bytes(text.as_bytes().to_vec());
+        let node = |host: RedisValue, port: i64| RedisValue::Array(vec![host, RedisValue::Integer(port), bytes("id")]);
         let entry =
-            |first, last, master| Value::Array(vec![Value::Integer(first), Value::Integer(last), master]);
-        let reply = Value::Array(vec![
+            |first, last, master| RedisValue::Array(vec![RedisValue::Integer(first), RedisValue::Integer(last), master]);
+        let reply = RedisValue::Array(vec![
             entry(0, 5_460, node(bytes("10.0.0.1"), 7_001)),
-            entry(5_461, 16_383, node(Value::Nil, 7_002)),
+            entry(5_461, 16_383, node(RedisValue::Nil, 7_002)),
             entry(5, 99_999, node(bytes("h"), 1)),
-            Value::Nil,
+            RedisValue::Nil,
         ]);
         let range = |first, last, place: &str| SlotRange { first, last, place: place.to_owned() };
         let expected = [range(0, 5_460, "10.0.0.1:7001"), range(5_461, 16_383, "10.0.0.9:7002")];
         assert_eq!(ranges(&reply, "10.0.0.9:1"), expected);
-        assert_eq!(ranges(&Value::Nil, "h:1"), []);
+        assert_eq!(ranges(&RedisValue::Nil, "h:1"), []);
     }
 }

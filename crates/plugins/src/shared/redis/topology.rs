@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use super::error::RedisError;
 use super::lane::{self, LANES_MAX};
-use super::node::{Login, RedisNode, Timing};
-use super::resp::{Value, write_command};
+use super::node::{RedisLogin, RedisNode, Timing};
+use super::resp::{RedisValue, write_command};
 use super::settings::{RedisSettings, RedisTopology, place};
 use super::slots::{SLOTS, SlotRange, ranges};
 
@@ -55,7 +55,7 @@ struct Sentinel {
 /// The servers that others have named, by place.
 struct DiscoveredNodes {
     destinations: StreamDestinations,
-    login: Arc<Login>,
+    login: Arc<RedisLogin>,
     timing: Timing,
     known: Mutex<HashMap<String, Arc<RedisNode>>>,
 }
@@ -72,7 +72,7 @@ impl Topology {
         let is_master = matches!(settings.topology, RedisTopology::Sentinel { uses_replica: false, .. });
         let nodes = DiscoveredNodes {
             destinations,
-            login: Arc::new(Login {
+            login: Arc::new(RedisLogin {
                 username: settings.username.clone(),
                 password: settings.password.clone(),
                 database: settings.database,
@@ -95,10 +95,10 @@ impl Topology {
                 refresh_after_ms: AtomicU64::new(0),
             }),
             RedisTopology::Sentinel { sentinels, master, uses_replica, username, password } => {
-                let login = Arc::new(Login {
+                let login = Arc::new(RedisLogin {
                     username: username.clone(),
                     password: password.clone(),
-                    ..Login::default()
+                    ..RedisLogin::default()
                 });
                 let timing = Timing { lanes: 1, ..nodes.timing };
                 let sentinel = |place: &String| {
@@ -263,7 +263,7 @@ impl Sentinel {
         let mut command = Vec::new();
         write_command(&[b"SENTINEL", question, self.master.as_bytes()], &mut command);
         let reply = lane::call(worker, sentinel, command, 1).await?;
-        if let Value::Error(reason) = &reply {
+        if let RedisValue::Error(reason) = &reply {
             return Err(RedisError::refused(&sentinel.place, reason));
         }
         let named = if self.uses_replica {
@@ -275,18 +275,18 @@ impl Sentinel {
     }
 }
 
-fn host_and_port(values: &[Value]) -> Option<(String, u16)> {
+fn host_and_port(values: &[RedisValue]) -> Option<(String, u16)> {
     let [host, port] = values else { return None };
     Some((host.as_text()?.to_owned(), u16::try_from(port.as_integer()?).ok()?))
 }
 
 /// A replica that is up, a random one, of the reply to SENTINEL REPLICAS.
-fn replica(reply: &Value) -> Option<(String, u16)> {
-    let field = |fields: &[Value], name: &str| {
+fn replica(reply: &RedisValue) -> Option<(String, u16)> {
+    let field = |fields: &[RedisValue], name: &str| {
         let pair = fields.chunks_exact(2).find(|pair| pair[0].as_text() == Some(name))?;
         pair[1].as_text().map(str::to_owned)
     };
-    let up = |entry: &Value| {
+    let up = |entry: &RedisValue| {
         let fields = entry.as_array()?;
         let flags = field(fields, "flags")?;
         let is_up = !["s_down", "o_down", "disconnected"].iter().any(|flag| flags.contains(flag));
@@ -321,13 +321,13 @@ mod tests {
 
     #[test]
     fn replicas_that_are_down_are_left_out() {
-        let bytes = |text: &str| Value::Bytes(text.as_bytes().to_vec());
+        let bytes = |text: &str| RedisValue::Bytes(text.as_bytes().to_vec());
         let entry = |ip: &str, flags: &str| {
-            Value::Array(["name", "x", "ip", ip, "port", "7", "flags", flags].map(bytes).to_vec())
+            RedisValue::Array(["name", "x", "ip", ip, "port", "7", "flags", flags].map(bytes).to_vec())
         };
         let reply =
-            Value::Array(vec![entry("10.0.0.1", "s_down,slave"), entry("10.0.0.2", "slave"), Value::Nil]);
+            RedisValue::Array(vec![entry("10.0.0.1", "s_down,slave"), entry("10.0.0.2", "slave"), RedisValue::Nil]);
         assert_eq!(replica(&reply), Some(("10.0.0.2".to_owned(), 7)));
-        assert_eq!(replica(&Value::Array(vec![entry("10.0.0.1", "slave,disconnected")])), None);
+        assert_eq!(replica(&RedisValue::Array(vec![entry("10.0.0.1", "slave,disconnected")])), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use super::flat::Malformed;
+use super::flat::MalformedMessage;
 
 /// A call that failed.
 #[derive(Debug)]
@@ -45,8 +45,8 @@ pub(crate) enum CallError {
     Memory,
 }
 
-impl From<Malformed> for CallError {
-    fn from(Malformed(reason): Malformed) -> CallError {
+impl From<MalformedMessage> for CallError {
+    fn from(MalformedMessage(reason): MalformedMessage) -> CallError {
         CallError::Malformed(reason)
     }
 }

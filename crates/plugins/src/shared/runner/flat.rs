@@ -4,5 +4,5 @@
 mod reader;
 mod writer;
 
-pub(crate) use reader::{Malformed, FlatTable, FlatTables};
+pub(crate) use reader::{MalformedMessage, FlatTable, FlatTables};
 pub(crate) use writer::{Slots, FlatWriter};

@@ -1,7 +1,7 @@
 //! The messages of the protocol: the numbers of their fields, and how the answers of the runner are read. It knows no socket.
 
 use super::error::CallError;
-use super::flat::{Malformed, Slots, FlatTable, FlatTables, FlatWriter};
+use super::flat::{MalformedMessage, Slots, FlatTable, FlatTables, FlatWriter};
 
 /// Fields and arguments that one answer may have: as many as a request head can hold, which has 64 KiB by default.
 const ENTRIES_MAX: usize = 1_000;
@@ -133,16 +133,16 @@ impl EntryBudget {
         EntryBudget { entries: ENTRIES_MAX, bytes: ENTRIES_BYTES_MAX }
     }
 
-    fn read<'a>(&mut self, list: &FlatTables<'a>) -> Result<Vec<NameValueEntry<'a>>, Malformed> {
+    fn read<'a>(&mut self, list: &FlatTables<'a>) -> Result<Vec<NameValueEntry<'a>>, MalformedMessage> {
         let left = self.entries.checked_sub(list.len());
-        self.entries = left.ok_or(Malformed("it has more fields and arguments than are allowed"))?;
+        self.entries = left.ok_or(MalformedMessage("it has more fields and arguments than are allowed"))?;
         let mut entries = Vec::with_capacity(list.len());
         for entry in list.iter() {
             let entry = entry?;
-            let name = entry.bytes(0)?.ok_or(Malformed("a field or argument has no name"))?;
+            let name = entry.bytes(0)?.ok_or(MalformedMessage("a field or argument has no name"))?;
             let value = entry.bytes(1)?;
             let left = self.bytes.checked_sub(name.len() + value.map_or(0, <[u8]>::len));
-            self.bytes = left.ok_or(Malformed("its fields and arguments are longer than is allowed"))?;
+            self.bytes = left.ok_or(MalformedMessage("its fields and arguments are longer than is allowed"))?;
             entries.push((name, value));
         }
         Ok(entries)
@@ -169,10 +169,10 @@ pub(super) fn read_question(message: &[u8]) -> Result<RunnerQuestion, CallError>
     let question = FlatTable::root(message)?;
     match question.u8(0)? {
         1 => {
-            let variable = question.table(1)?.ok_or(Malformed("a question has no content"))?;
-            let name = variable.bytes(0)?.ok_or(Malformed("a question names no variable"))?;
+            let variable = question.table(1)?.ok_or(MalformedMessage("a question has no content"))?;
+            let name = variable.bytes(0)?.ok_or(MalformedMessage("a question names no variable"))?;
             let name =
-                std::str::from_utf8(name).map_err(|_| Malformed("the name of a variable is no text"))?;
+                std::str::from_utf8(name).map_err(|_| MalformedMessage("the name of a variable is no text"))?;
             Ok(RunnerQuestion::Variable(name.to_owned()))
         }
         2 => Ok(RunnerQuestion::RequestBody),
@@ -206,7 +206,7 @@ pub(super) fn read_action(message: &[u8], id: u32) -> Result<RunnerAction<'_>, C
     if kind == 0 {
         return Ok(RunnerAction::Pass);
     }
-    let action = answer.table(2)?.ok_or(Malformed("an action has no content"))?;
+    let action = answer.table(2)?.ok_or(MalformedMessage("an action has no content"))?;
     let mut budget = EntryBudget::new();
     match kind {
         1 => Ok(RunnerAction::Stop(StopReply {

@@ -17,7 +17,7 @@ pub(crate) struct B3Headers<'h> {
 
 /// The caller's span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parent {
+pub(crate) struct B3Parent {
     /// An id of 64 bits has zeros before it.
     pub(crate) trace_id: [u8; 16],
     /// Whether the id of the trace was written with 16 digits.
@@ -57,7 +57,7 @@ pub(crate) fn of_fields(headers: &Headers) -> B3Headers<'_> {
 impl B3Headers<'_> {
     /// The caller's span; none without a trace, or if one of the ids is not valid. An id of zeros is not valid: Zipkin refuses
     /// the whole batch that a span with such an id is in.
-    pub(crate) fn parent(&self) -> Option<Parent> {
+    pub(crate) fn parent(&self) -> Option<B3Parent> {
         let read = |id: Option<&[u8]>| match id {
             Some(digits) => read_id::<8>(digits).map(Some).ok_or(()),
             None => Ok(None),
@@ -72,7 +72,7 @@ impl B3Headers<'_> {
             read_id(written)?
         };
         read(self.parent_span_id).ok()?;
-        Some(Parent { trace_id, is_short, span_id: read(self.span_id).ok()? })
+        Some(B3Parent { trace_id, is_short, span_id: read(self.span_id).ok()? })
     }
 
     /// The caller's decision whether the request is reported, if it made one.

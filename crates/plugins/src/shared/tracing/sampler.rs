@@ -1,6 +1,6 @@
 //! The decision whether a request is reported. Pure.
 
-use super::w3c::Parent;
+use super::w3c::W3cParent;
 
 /// A sampler without regard to the caller's decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl RootSampler {
 
 impl Sampler {
     /// Whether a request of this trace is reported.
-    pub(crate) fn samples(self, trace_id: &[u8; 16], parent: Option<&Parent>) -> bool {
+    pub(crate) fn samples(self, trace_id: &[u8; 16], parent: Option<&W3cParent>) -> bool {
         match (self, parent) {
             (Sampler::ParentOr(_), Some(parent)) => parent.is_sampled,
             (Sampler::ParentOr(root) | Sampler::Root(root), _) => root.samples(trace_id),
@@ -75,7 +75,7 @@ mod tests {
 
     #[test]
     fn parent_decides_where_there_is_one() {
-        let parent = |is_sampled| Parent { trace_id: [1; 16], span_id: [1; 8], is_sampled };
+        let parent = |is_sampled| W3cParent { trace_id: [1; 16], span_id: [1; 8], is_sampled };
         let sampler = Sampler::ParentOr(RootSampler::Never);
         assert!(sampler.samples(&[1; 16], Some(&parent(true))));
         assert!(!Sampler::ParentOr(RootSampler::Always).samples(&[1; 16], Some(&parent(false))));

@@ -16,21 +16,21 @@ const PARENT_BYTES: usize = 55;
 
 /// The span of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parent {
+pub(crate) struct W3cParent {
     pub(crate) trace_id: [u8; 16],
     pub(crate) span_id: [u8; 8],
     pub(crate) is_sampled: bool,
 }
 
 /// The caller's span, if the request names one.
-pub(crate) fn parent(headers: &Headers) -> Option<Parent> {
+pub(crate) fn parent(headers: &Headers) -> Option<W3cParent> {
     let mut fields = headers.get_all_known(FieldId::Traceparent);
     let only = fields.next()?;
     // Of two contexts it is not known which one is meant.
     if fields.next().is_some() { None } else { parse_parent(only) }
 }
 
-fn parse_parent(text: &[u8]) -> Option<Parent> {
+fn parse_parent(text: &[u8]) -> Option<W3cParent> {
     let version: [u8; 1] = read_hexadecimal(text.get(..2)?)?;
     let is_known_length = match version[0] {
         0 => text.len() == PARENT_BYTES,
@@ -44,7 +44,7 @@ fn parse_parent(text: &[u8]) -> Option<Parent> {
         return None;
     }
     let flags: [u8; 1] = read_hexadecimal(&known[53..])?;
-    Some(Parent {
+    Some(W3cParent {
         trace_id: read_id(&known[3..35])?,
         span_id: read_id(&known[36..52])?,
         is_sampled: flags[0] & 1 == 1,

@@ -47,12 +47,12 @@ pub(super) fn handshake(head: &OriginRequestHead<'_>) -> Handshake {
 pub(super) struct Frames {
     header: [u8; HEADER_BYTES_MAX],
     header_bytes: usize,
-    payload: Option<Payload>,
+    payload: Option<FramePayload>,
 }
 
 /// The rest of a frame.
 #[derive(Clone, Copy, Debug)]
-struct Payload {
+struct FramePayload {
     left: u64,
     mask: [u8; 4],
     /// Payload bytes so far, which select the byte of the mask.
@@ -93,7 +93,7 @@ impl Frames {
 
     /// The frame, once its header is complete; writes the header of the echo. Fails at a frame that RFC 6455 forbids a
     /// client to send.
-    fn begin(&self, output: &mut Vec<u8>) -> Result<Option<Payload>, ()> {
+    fn begin(&self, output: &mut Vec<u8>) -> Result<Option<FramePayload>, ()> {
         let header = &self.header[..self.header_bytes];
         let &[first, second, ..] = header else { return Ok(None) };
         let (opcode, short) = (first & 0x0f, second & !MASKED);
@@ -112,11 +112,11 @@ impl Frames {
         if let Some(first) = answer {
             Header { first, length, mask: None }.write(output);
         }
-        Ok(Some(Payload { left: length, mask: mask.unwrap_or_default(), at: 0, opcode }))
+        Ok(Some(FramePayload { left: length, mask: mask.unwrap_or_default(), at: 0, opcode }))
     }
 }
 
-impl Payload {
+impl FramePayload {
     fn take(&mut self, bytes: &[u8], output: &mut Vec<u8>) {
         if self.opcode != PONG {
             let (at, mask) = (self.at, self.mask);

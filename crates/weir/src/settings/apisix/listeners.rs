@@ -4,7 +4,7 @@ use stdx::nearest::nearest;
 
 use super::super::fault::SettingLocation;
 use super::super::parse;
-use super::super::written::Given;
+use super::super::written::SettingTexts;
 use super::draft::{At, Draft, Spot};
 use super::tree::{Content, YamlNode};
 
@@ -308,7 +308,7 @@ fn socket(draft: &mut Draft<'_>, spot: &Spot<'_>, ip: &str, port: &str) -> Optio
 
 /// Checks an address here, so that its fault has its own line instead of that of the list.
 pub(super) fn check(draft: &mut Draft<'_>, at: &At, address: &str) -> bool {
-    let given = Given { values: vec![address.to_owned()], place: SettingLocation::Default };
+    let given = SettingTexts { values: vec![address.to_owned()], place: SettingLocation::Default };
     let parsed = parse::listener(&given);
     if let Err(reason) = &parsed {
         draft.fault(&at.key, at.line, reason.clone());

@@ -2,7 +2,7 @@
 
 use super::super::fault::SettingLocation;
 use super::super::parse;
-use super::super::written::Given;
+use super::super::written::SettingTexts;
 use super::draft::{At, Draft, Spot};
 use super::units;
 
@@ -120,7 +120,7 @@ pub(super) fn finish(draft: &mut Draft<'_>) {
     let Some((at, format)) = format else { return };
     // Unescaped as nginx does, because nginx has the format in quotes.
     let format = format.trim().replace("\\\"", "\"").replace("\\'", "'");
-    let given = Given { values: vec![format.clone()], place: SettingLocation::Default };
+    let given = SettingTexts { values: vec![format.clone()], place: SettingLocation::Default };
     match parse::access_log_format(&given) {
         Ok(_) => draft.set_one(&at, "access_log_format", format),
         Err(reason) => draft.remark(&at.key, at.line, format!("the usual format is written: {reason}")),

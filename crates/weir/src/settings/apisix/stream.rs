@@ -2,7 +2,7 @@
 
 use super::super::fault::SettingLocation;
 use super::super::parse;
-use super::super::written::Given;
+use super::super::written::SettingTexts;
 use super::draft::{At, Draft, Spot};
 use super::listeners::names;
 use super::tree::Content;
@@ -102,7 +102,7 @@ fn entry(draft: &mut Draft<'_>, spot: &Spot<'_>, is_tcp: bool) -> Option<StreamP
         return None;
     };
     let address = with_address(draft.text(&Spot { key: spot.key, node })?);
-    let given = Given { values: vec![address.clone()], place: SettingLocation::Default };
+    let given = SettingTexts { values: vec![address.clone()], place: SettingLocation::Default };
     let reason = match parse::stream_listeners(&given) {
         Ok(addresses) if addresses.iter().all(|address| address.port() > 0) && !addresses.is_empty() => None,
         Ok(_) => Some(format!("`{address}`: the port is between 1 and 65535")),

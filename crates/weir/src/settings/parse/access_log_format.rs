@@ -5,15 +5,15 @@ use stdx::nearest::misspelt;
 
 use super::single;
 use crate::settings::values::AccessLogFormat;
-use crate::settings::written::Given;
+use crate::settings::written::SettingTexts;
 
 /// A template, the word `json`, or a map written as JSON.
-pub(in crate::settings) fn access_log_format(given: &Given) -> Result<AccessLogFormat, String> {
+pub(in crate::settings) fn access_log_format(given: &SettingTexts) -> Result<AccessLogFormat, String> {
     format_of(given, &REQUESTS)
 }
 
 /// The same for lines about sessions of layer 4.
-pub(in crate::settings) fn stream_access_log_format(given: &Given) -> Result<AccessLogFormat, String> {
+pub(in crate::settings) fn stream_access_log_format(given: &SettingTexts) -> Result<AccessLogFormat, String> {
     format_of(given, &SESSIONS)
 }
 
@@ -29,7 +29,7 @@ const REQUESTS: LogVariables = LogVariables { own: &[], usual: &USUAL_FIELDS };
 const SESSIONS: LogVariables =
     LogVariables { own: exchange::plugin::stream::session::OWN_VARIABLES, usual: &USUAL_SESSION_FIELDS };
 
-fn format_of(given: &Given, lines: &LogVariables) -> Result<AccessLogFormat, String> {
+fn format_of(given: &SettingTexts, lines: &LogVariables) -> Result<AccessLogFormat, String> {
     match single(given)? {
         "" => Err("is empty; write a text with `$variables`, or `json`".to_owned()),
         "json" => Ok(AccessLogFormat::Json(usual_fields(lines))),

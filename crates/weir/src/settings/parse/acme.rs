@@ -5,11 +5,11 @@ use data_encoding::BASE64URL_NOPAD;
 use stdx::nearest::nearest;
 
 use super::super::values::ExternalAccounts;
-use super::super::written::Given;
+use super::super::written::SettingTexts;
 use super::{items, single};
 
 /// The names of certificates, each entry one certificate with names separated by spaces.
-pub(in super::super) fn acme_domains(given: &Given) -> Result<Vec<Vec<String>>, String> {
+pub(in super::super) fn acme_domains(given: &SettingTexts) -> Result<Vec<Vec<String>>, String> {
     let certificates: Vec<Vec<String>> = items(given)
         .into_iter()
         .map(|entry| entry.split_whitespace().map(checked_name).collect())
@@ -31,12 +31,12 @@ pub(in super::super) fn acme_domains(given: &Given) -> Result<Vec<Vec<String>>, 
 }
 
 /// Names, each for itself.
-pub(in super::super) fn acme_names(given: &Given) -> Result<Vec<String>, String> {
+pub(in super::super) fn acme_names(given: &SettingTexts) -> Result<Vec<String>, String> {
     items(given).into_iter().map(checked_name).collect()
 }
 
 /// An address of electronic mail, or nothing.
-pub(in super::super) fn email(given: &Given) -> Result<Option<String>, String> {
+pub(in super::super) fn email(given: &SettingTexts) -> Result<Option<String>, String> {
     let text = single(given)?;
     if text.is_empty() {
         return Ok(None);
@@ -49,7 +49,7 @@ pub(in super::super) fn email(given: &Given) -> Result<Option<String>, String> {
 }
 
 /// URLs of directories; some have names.
-pub(in super::super) fn acme_authorities(given: &Given) -> Result<Vec<String>, String> {
+pub(in super::super) fn acme_authorities(given: &SettingTexts) -> Result<Vec<String>, String> {
     let known = || AUTHORITIES.iter().map(|(name, _)| *name);
     let authority = |text: &str| {
         if let Some((_, url)) = AUTHORITIES.iter().find(|(name, _)| *name == text) {
@@ -80,7 +80,7 @@ pub(in super::super) fn acme_authorities(given: &Given) -> Result<Vec<String>, S
 }
 
 /// Names of challenges, the preferred one first.
-pub(in super::super) fn acme_challenges(given: &Given) -> Result<Vec<ChallengeKind>, String> {
+pub(in super::super) fn acme_challenges(given: &SettingTexts) -> Result<Vec<ChallengeKind>, String> {
     let challenge = |text: &str| {
         let known = ChallengeKind::ALL.into_iter().find(|(name, _)| *name == text);
         known.map(|(_, kind)| kind).ok_or_else(|| {
@@ -95,7 +95,7 @@ pub(in super::super) fn acme_challenges(given: &Given) -> Result<Vec<ChallengeKi
 }
 
 /// Ids and keys of external accounts, in the order of the authorities. A fault does not repeat the key.
-pub(in super::super) fn external_accounts(given: &Given) -> Result<ExternalAccounts, String> {
+pub(in super::super) fn external_accounts(given: &SettingTexts) -> Result<ExternalAccounts, String> {
     let account = |text: &str| {
         let text = text.trim();
         if text.is_empty() {
@@ -129,13 +129,13 @@ mod tests {
     use super::*;
     use crate::settings::fault::SettingLocation;
 
-    fn given(text: &str) -> Given {
+    fn given(text: &str) -> SettingTexts {
         let values = if text.is_empty() { Vec::new() } else { vec![text.to_owned()] };
-        Given { values, place: SettingLocation::Flag }
+        SettingTexts { values, place: SettingLocation::Flag }
     }
 
     fn check<T: std::fmt::Debug>(
-        parse: fn(&Given) -> Result<T, String>,
+        parse: fn(&SettingTexts) -> Result<T, String>,
         text: &str,
         expected: Result<&str, &str>,
     ) {

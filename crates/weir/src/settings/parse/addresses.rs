@@ -5,11 +5,11 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use ipnet::IpNet;
 use stdx::address_family::{AddressFamily, FamilyOrder};
 
-use super::super::written::Given;
+use super::super::written::SettingTexts;
 use super::{items, single};
 
 /// Any number of listening addresses, or `off`.
-pub(in super::super) fn listeners(given: &Given) -> Result<Vec<SocketAddr>, String> {
+pub(in super::super) fn listeners(given: &SettingTexts) -> Result<Vec<SocketAddr>, String> {
     match items(given)[..] {
         ["off"] => Ok(Vec::new()),
         [] => Err("is empty; write an address such as `0.0.0.0:9080`, or `off`".to_owned()),
@@ -18,7 +18,7 @@ pub(in super::super) fn listeners(given: &Given) -> Result<Vec<SocketAddr>, Stri
 }
 
 /// One listening address, or `off`.
-pub(in super::super) fn listener(given: &Given) -> Result<Option<SocketAddr>, String> {
+pub(in super::super) fn listener(given: &SettingTexts) -> Result<Option<SocketAddr>, String> {
     match single(given)? {
         "off" => Ok(None),
         text => address(text).map(Some),
@@ -26,7 +26,7 @@ pub(in super::super) fn listener(given: &Given) -> Result<Option<SocketAddr>, St
 }
 
 /// Addresses and networks; an address becomes a network with one address.
-pub(in super::super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
+pub(in super::super) fn networks(given: &SettingTexts) -> Result<Vec<IpNet>, String> {
     let network = |text: &&str| {
         router::cidr::network(text).ok_or_else(|| {
             format!("`{text}` is not an address or network; write `10.0.0.0/8`, `192.0.2.1` or `fd00::/8`")
@@ -36,7 +36,7 @@ pub(in super::super) fn networks(given: &Given) -> Result<Vec<IpNet>, String> {
 }
 
 /// Host names without ports.
-pub(in super::super) fn hosts(given: &Given) -> Result<Vec<String>, String> {
+pub(in super::super) fn hosts(given: &SettingTexts) -> Result<Vec<String>, String> {
     let is_name = |text: &str| {
         !text.is_empty()
             && text.len() <= HOST_MAX_BYTES
@@ -52,7 +52,7 @@ pub(in super::super) fn hosts(given: &Given) -> Result<Vec<String>, String> {
 }
 
 /// Name servers; port 53 where none is written.
-pub(in super::super) fn name_servers(given: &Given) -> Result<Vec<SocketAddr>, String> {
+pub(in super::super) fn name_servers(given: &SettingTexts) -> Result<Vec<SocketAddr>, String> {
     let server = |text: &&str| {
         let plain = text.trim_matches(['[', ']']).parse::<IpAddr>();
         plain.map(|ip| SocketAddr::new(ip, DNS_PORT)).or_else(|_| address(text))
@@ -61,7 +61,7 @@ pub(in super::super) fn name_servers(given: &Given) -> Result<Vec<SocketAddr>, S
 }
 
 /// Families of addresses by their records in DNS, the preferred one first.
-pub(in super::super) fn family_order(given: &Given) -> Result<FamilyOrder, String> {
+pub(in super::super) fn family_order(given: &SettingTexts) -> Result<FamilyOrder, String> {
     let family = |text: &&str| match text.to_ascii_uppercase().as_str() {
         "A" => Ok(AddressFamily::V4),
         "AAAA" => Ok(AddressFamily::V6),
@@ -72,7 +72,7 @@ pub(in super::super) fn family_order(given: &Given) -> Result<FamilyOrder, Strin
 }
 
 /// Endpoints of one service: all with TLS or none, because they share the settings of certificates.
-pub(in super::super) fn endpoints(given: &Given) -> Result<Vec<String>, String> {
+pub(in super::super) fn endpoints(given: &SettingTexts) -> Result<Vec<String>, String> {
     let endpoint = |text: &str| {
         let (scheme, authority) = text.split_once("://").ok_or(())?;
         let host_and_port = authority.trim_end_matches('/').rsplit_once(':').ok_or(())?;

@@ -5,17 +5,17 @@ use control::Role;
 
 use super::super::fault::SettingLocation;
 use super::super::values::{AdminKey, Keyring, RoleKey, Secret};
-use super::super::written::Given;
+use super::super::written::SettingTexts;
 use super::items;
 
 /// A secret text, or nothing.
-pub(in super::super) fn secret(given: &Given) -> Result<Option<Secret>, String> {
+pub(in super::super) fn secret(given: &SettingTexts) -> Result<Option<Secret>, String> {
     // Not trimmed, because a secret may begin or end with a space.
     Ok(given.values.first().filter(|text| !text.is_empty()).cloned().map(Secret::new))
 }
 
 /// The keys that secrets are encrypted with, separated by commas. A message about a faulty key does not show the key.
-pub(in super::super) fn keyring(given: &Given) -> Result<Keyring, String> {
+pub(in super::super) fn keyring(given: &SettingTexts) -> Result<Keyring, String> {
     let keys: Vec<String> =
         given.values.iter().flat_map(|text| text.split(',')).map(|key| key.trim().to_owned()).collect();
     if keys.len() > control::sealing::MAX_KEYS {
@@ -32,7 +32,7 @@ pub(in super::super) fn keyring(given: &Given) -> Result<Keyring, String> {
 }
 
 /// The Admin key: visible ASCII without spaces, because it is sent in a header and in a query.
-pub(in super::super) fn admin_key(given: &Given) -> Result<Option<AdminKey>, String> {
+pub(in super::super) fn admin_key(given: &SettingTexts) -> Result<Option<AdminKey>, String> {
     let Some(text) = given.values.first() else { return Ok(None) };
     if text.len() < ADMIN_KEY_LENGTH_MIN {
         return Err(format!("is too short to be safe; use at least {ADMIN_KEY_LENGTH_MIN} characters"));
@@ -44,7 +44,7 @@ pub(in super::super) fn admin_key(given: &Given) -> Result<Option<AdminKey>, Str
 }
 
 /// Admin keys with roles. In the environment they are one text with commas; a file gives one text for each.
-pub(in super::super) fn admin_keys(given: &Given) -> Result<Vec<RoleKey>, String> {
+pub(in super::super) fn admin_keys(given: &SettingTexts) -> Result<Vec<RoleKey>, String> {
     let from_environment = given.place == SettingLocation::Environment;
     let parts =
         if from_environment { items(given) } else { given.values.iter().map(String::as_str).collect() };

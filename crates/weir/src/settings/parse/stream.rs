@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::super::values::StreamRoutes;
-use super::super::written::Given;
+use super::super::written::SettingTexts;
 use super::addresses::address;
 use super::{items, single};
 
@@ -12,7 +12,7 @@ use super::{items, single};
 const STREAM_ADDRESSES_MAX: usize = 1_000;
 
 /// Any number of listening addresses with a port or a range of ports, or `off`.
-pub(in super::super) fn stream_listeners(given: &Given) -> Result<Vec<SocketAddr>, String> {
+pub(in super::super) fn stream_listeners(given: &SettingTexts) -> Result<Vec<SocketAddr>, String> {
     let mut all = Vec::new();
     match items(given)[..] {
         ["off"] => return Ok(all),
@@ -63,7 +63,7 @@ fn range(text: &str) -> Result<Option<(SocketAddr, u16)>, String> {
 }
 
 /// Whether stream routes are taken.
-pub(in super::super) fn stream_routes(given: &Given) -> Result<StreamRoutes, String> {
+pub(in super::super) fn stream_routes(given: &SettingTexts) -> Result<StreamRoutes, String> {
     match single(given)? {
         "auto" => Ok(StreamRoutes::Auto),
         "true" => Ok(StreamRoutes::Taken),
@@ -79,7 +79,7 @@ mod tests {
 
     fn check(texts: &[&str], expected: Result<&str, &str>) {
         let values = texts.iter().map(|&text| text.to_owned()).collect();
-        let found = stream_listeners(&Given { values, place: SettingLocation::Flag });
+        let found = stream_listeners(&SettingTexts { values, place: SettingLocation::Flag });
         match (found, expected) {
             (Ok(found), Ok(expected)) => {
                 let found: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -110,7 +110,7 @@ mod tests {
         let thousand = format!("127.0.0.1:1-{STREAM_ADDRESSES_MAX}");
         let values = vec![thousand.clone()];
         assert_eq!(
-            stream_listeners(&Given { values, place: SettingLocation::Flag }).unwrap().len(),
+            stream_listeners(&SettingTexts { values, place: SettingLocation::Flag }).unwrap().len(),
             STREAM_ADDRESSES_MAX
         );
         check(&[&thousand, "127.0.0.1:9999"], Err("makes 1001 addresses; a list has at most 1000"));

@@ -4,8 +4,8 @@ use super::*;
 use crate::settings::SettingLocation;
 use crate::settings::values::AccessLogFormat;
 
-fn given(text: &str) -> Given {
-    Given { values: vec![text.to_owned()], place: SettingLocation::Flag }
+fn given(text: &str) -> SettingTexts {
+    SettingTexts { values: vec![text.to_owned()], place: SettingLocation::Flag }
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn amounts_of_memory() {
 fn keys_with_roles() {
     let at = |place: SettingLocation, values: &[&str]| {
         let values = values.iter().map(|&text| text.to_owned()).collect();
-        let keys = admin_keys(&Given { values, place })?;
+        let keys = admin_keys(&SettingTexts { values, place })?;
         Ok(keys
             .iter()
             .map(|key| format!("{:?} {}", key.role, key.key.reveal()))
@@ -102,7 +102,7 @@ fn versions_and_plugins() {
     }
     assert_eq!(plugins(&given("all")), Ok(None));
     assert_eq!(plugins(&given("cors, key-auth")), Ok(Some(vec!["cors".to_owned(), "key-auth".to_owned()])));
-    assert_eq!(plugins(&Given { values: Vec::new(), place: SettingLocation::Flag }), Ok(Some(Vec::new())));
+    assert_eq!(plugins(&SettingTexts { values: Vec::new(), place: SettingLocation::Flag }), Ok(Some(Vec::new())));
     assert_eq!(
         plugins(&given("cors,key-outh")),
         Err("there is no plugin `key-outh`; did you mean `key-auth`?".to_owned())

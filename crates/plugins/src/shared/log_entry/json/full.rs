@@ -6,17 +6,17 @@ use exchange::Exchange;
 use message::Headers;
 use router::vars::{BuiltinVariable as Builtin, Variable, VariableSource};
 
-use super::super::{ARGUMENTS_MAX, Bodies, BodyPart, LogFormat, hostname, response_body, start_ms};
+use super::super::{ARGUMENTS_MAX, LoggedBodies, BodyPart, LogFormat, hostname, response_body, start_ms};
 use super::{JsonObjectWriter, in_scratch, write_escaped, write_text};
 use message::query::{arguments, decode};
 
 /// All parts, the ids of the route and of its service, and further fields that have the name of no part; a request without
 /// a route has `no-matched` in place of its id.
-pub(crate) fn full(exchange: &Exchange, bodies: &Bodies, extra: Option<&LogFormat>) -> Vec<u8> {
+pub(crate) fn full(exchange: &Exchange, bodies: &LoggedBodies, extra: Option<&LogFormat>) -> Vec<u8> {
     in_scratch(exchange, |out| write(out, exchange, bodies, extra))
 }
 
-fn write(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies, extra: Option<&LogFormat>) {
+fn write(out: &mut Vec<u8>, exchange: &Exchange, bodies: &LoggedBodies, extra: Option<&LogFormat>) {
     let mut entry = JsonObjectWriter::inside(out);
     entry.name("request");
     request(entry.out, exchange, bodies);
@@ -76,7 +76,7 @@ fn write(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies, extra: Option<
 const PARTS: [&str; 8] =
     ["request", "response", "server", "client_ip", "start_time", "latency", "apisix_latency", "service_id"];
 
-fn request(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies) {
+fn request(out: &mut Vec<u8>, exchange: &Exchange, bodies: &LoggedBodies) {
     let mut request = JsonObjectWriter::inside(out);
     let uri = exchange.variable(&Variable::Builtin(Builtin::RequestUri));
     request.name("url");
@@ -94,7 +94,7 @@ fn request(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies) {
     request.end();
 }
 
-fn response(out: &mut Vec<u8>, exchange: &Exchange, bodies: &Bodies) {
+fn response(out: &mut Vec<u8>, exchange: &Exchange, bodies: &LoggedBodies) {
     let mut response = JsonObjectWriter::inside(out);
     response.add_number("status", exchange.status().into());
     response.name("headers");
@@ -212,7 +212,7 @@ mod tests {
             json!({"latency": 1, "mine": "$host", "upstream": "u", "route_id": "own", "consumer": "c"});
         let limits = BodyLimits { request_bytes: 9, response_bytes: 9 };
         let extra = LogFormat::compile("log_format_extra", extra.as_object().unwrap(), limits).unwrap();
-        let bodies = Bodies { request: None, response: None };
+        let bodies = LoggedBodies { request: None, response: None };
         let requests: [&[u8]; 3] = [
             b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
             b"GET /a%20b?x=1&y&x=%22two+2&z= HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nx-b: \"\\\r\nx-a: 2\r\nX-A: 3\r\n\r\n",

@@ -3,7 +3,7 @@
 
 /// Bytes that are no such message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed(pub(crate) &'static str);
+pub(crate) struct MalformedMessage(pub(crate) &'static str);
 
 /// A table in a buffer.
 #[derive(Clone, Copy, Debug)]
@@ -30,101 +30,101 @@ const WORD: usize = 4;
 /// Bytes of the two sizes at the begin of a vtable.
 const VTABLE_HEAD: usize = 4;
 
-fn array<const N: usize>(buffer: &[u8], at: usize) -> Result<[u8; N], Malformed> {
+fn array<const N: usize>(buffer: &[u8], at: usize) -> Result<[u8; N], MalformedMessage> {
     let bytes = at.checked_add(N).and_then(|end| buffer.get(at..end));
-    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or(Malformed("a position lies outside of the message"))
+    bytes.and_then(|bytes| bytes.try_into().ok()).ok_or(MalformedMessage("a position lies outside of the message"))
 }
 
-fn u16_at(buffer: &[u8], at: usize) -> Result<u16, Malformed> {
+fn u16_at(buffer: &[u8], at: usize) -> Result<u16, MalformedMessage> {
     array(buffer, at).map(u16::from_le_bytes)
 }
 
-fn u32_at(buffer: &[u8], at: usize) -> Result<u32, Malformed> {
+fn u32_at(buffer: &[u8], at: usize) -> Result<u32, MalformedMessage> {
     array(buffer, at).map(u32::from_le_bytes)
 }
 
 /// The position that the offset at `at` leads to.
-fn follow(buffer: &[u8], at: usize) -> Result<usize, Malformed> {
+fn follow(buffer: &[u8], at: usize) -> Result<usize, MalformedMessage> {
     let offset = usize::try_from(u32_at(buffer, at)?).unwrap_or(usize::MAX);
     at.checked_add(offset)
         .filter(|to| offset > 0 && *to < buffer.len())
-        .ok_or(Malformed("an offset leads out of the message"))
+        .ok_or(MalformedMessage("an offset leads out of the message"))
 }
 
 /// The position behind the length at `at`, and the length.
-fn counted(buffer: &[u8], at: usize, unit: usize) -> Result<(usize, usize), Malformed> {
+fn counted(buffer: &[u8], at: usize, unit: usize) -> Result<(usize, usize), MalformedMessage> {
     let count = usize::try_from(u32_at(buffer, at)?).unwrap_or(usize::MAX);
     let start = at + WORD;
     let end = count.checked_mul(unit).and_then(|bytes| start.checked_add(bytes));
     match end {
         Some(end) if end <= buffer.len() => Ok((start, count)),
-        _ => Err(Malformed("a length is more than the message has")),
+        _ => Err(MalformedMessage("a length is more than the message has")),
     }
 }
 
 impl<'a> FlatTable<'a> {
     /// The table that a message begins with.
-    pub(crate) fn root(buffer: &'a [u8]) -> Result<FlatTable<'a>, Malformed> {
+    pub(crate) fn root(buffer: &'a [u8]) -> Result<FlatTable<'a>, MalformedMessage> {
         FlatTable::new(buffer, follow(buffer, 0)?)
     }
 
-    fn new(buffer: &'a [u8], at: usize) -> Result<FlatTable<'a>, Malformed> {
+    fn new(buffer: &'a [u8], at: usize) -> Result<FlatTable<'a>, MalformedMessage> {
         let back = i64::from(i32::from_le_bytes(array(buffer, at)?));
         let vtable = i64::try_from(at).ok().and_then(|at| usize::try_from(at - back).ok());
-        let vtable = vtable.ok_or(Malformed("a vtable lies outside of the message"))?;
+        let vtable = vtable.ok_or(MalformedMessage("a vtable lies outside of the message"))?;
         let vtable_size = usize::from(u16_at(buffer, vtable)?);
         let size = usize::from(u16_at(buffer, vtable + 2)?);
         let offsets = buffer.get(vtable + VTABLE_HEAD..vtable + vtable_size);
-        let offsets = offsets.ok_or(Malformed("a vtable lies outside of the message"))?;
+        let offsets = offsets.ok_or(MalformedMessage("a vtable lies outside of the message"))?;
         let is_inside = size >= WORD && at.checked_add(size).is_some_and(|end| end <= buffer.len());
         match is_inside && vtable_size.is_multiple_of(2) {
             true => Ok(FlatTable { buffer, at, offsets, size }),
-            false => Err(Malformed("a table lies outside of the message")),
+            false => Err(MalformedMessage("a table lies outside of the message")),
         }
     }
 
     /// The position of the field with this number and so many bytes; none if it is not set.
-    fn place(&self, field: usize, bytes: usize) -> Result<Option<usize>, Malformed> {
+    fn place(&self, field: usize, bytes: usize) -> Result<Option<usize>, MalformedMessage> {
         let Ok(offset) = u16_at(self.offsets, field * 2) else { return Ok(None) };
         let offset = usize::from(offset);
         match offset {
             0 => Ok(None),
             _ if offset >= WORD && offset + bytes <= self.size => Ok(Some(self.at + offset)),
-            _ => Err(Malformed("a field lies outside of its table")),
+            _ => Err(MalformedMessage("a field lies outside of its table")),
         }
     }
 
     /// A number of one byte; 0 if it is not set.
-    pub(crate) fn u8(&self, field: usize) -> Result<u8, Malformed> {
+    pub(crate) fn u8(&self, field: usize) -> Result<u8, MalformedMessage> {
         let place = self.place(field, 1)?;
         place.map_or(Ok(0), |at| array(self.buffer, at).map(u8::from_le_bytes))
     }
 
     /// A number of two bytes; 0 if it is not set.
-    pub(crate) fn u16(&self, field: usize) -> Result<u16, Malformed> {
+    pub(crate) fn u16(&self, field: usize) -> Result<u16, MalformedMessage> {
         self.place(field, 2)?.map_or(Ok(0), |at| u16_at(self.buffer, at))
     }
 
     /// A number of four bytes; 0 if it is not set.
-    pub(crate) fn u32(&self, field: usize) -> Result<u32, Malformed> {
+    pub(crate) fn u32(&self, field: usize) -> Result<u32, MalformedMessage> {
         self.place(field, WORD)?.map_or(Ok(0), |at| u32_at(self.buffer, at))
     }
 
     /// A text or a list of bytes.
-    pub(crate) fn bytes(&self, field: usize) -> Result<Option<&'a [u8]>, Malformed> {
+    pub(crate) fn bytes(&self, field: usize) -> Result<Option<&'a [u8]>, MalformedMessage> {
         let Some(at) = self.place(field, WORD)? else { return Ok(None) };
         let (start, count) = counted(self.buffer, follow(self.buffer, at)?, 1)?;
         Ok(Some(&self.buffer[start..start + count]))
     }
 
     /// A table inside this one.
-    pub(crate) fn table(&self, field: usize) -> Result<Option<FlatTable<'a>>, Malformed> {
+    pub(crate) fn table(&self, field: usize) -> Result<Option<FlatTable<'a>>, MalformedMessage> {
         let Some(at) = self.place(field, WORD)? else { return Ok(None) };
         FlatTable::new(self.buffer, follow(self.buffer, at)?).map(Some)
     }
 
     /// A list of tables; an empty one if it is not set.
-    pub(crate) fn tables(&self, field: usize) -> Result<FlatTables<'a>, Malformed> {
+    pub(crate) fn tables(&self, field: usize) -> Result<FlatTables<'a>, MalformedMessage> {
         let Some(place) = self.place(field, WORD)? else {
             return Ok(FlatTables { buffer: self.buffer, at: 0, count: 0 });
         };
@@ -140,7 +140,7 @@ impl<'a> FlatTables<'a> {
     }
 
     /// Each table.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<FlatTable<'a>, Malformed>> + use<'a> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<FlatTable<'a>, MalformedMessage>> + use<'a> {
         let FlatTables { buffer, at, count } = *self;
         (0..count).map(move |index| FlatTable::new(buffer, follow(buffer, at + index * WORD)?))
     }
@@ -173,12 +173,12 @@ mod tests {
     /// The numbers, the text, the sum of the inner numbers, and the texts of the list.
     type Content = ((u8, u16, u32), Vec<u8>, u32, Vec<Vec<u8>>);
 
-    fn read(bytes: &[u8]) -> Result<Content, Malformed> {
+    fn read(bytes: &[u8]) -> Result<Content, MalformedMessage> {
         let root = FlatTable::root(bytes)?;
-        let inner = root.table(4)?.ok_or(Malformed("no table"))?;
+        let inner = root.table(4)?.ok_or(MalformedMessage("no table"))?;
         let texts =
             root.tables(5)?.iter().take(100).map(|entry| Ok(entry?.bytes(0)?.unwrap_or_default().to_vec()));
-        let texts = texts.collect::<Result<_, Malformed>>()?;
+        let texts = texts.collect::<Result<_, MalformedMessage>>()?;
         let text = root.bytes(3)?.unwrap_or_default().to_vec();
         Ok(((root.u8(0)?, root.u16(1)?, root.u32(2)?), text, inner.u32(0)? + inner.u32(1)?, texts))
     }
@@ -218,7 +218,7 @@ mod tests {
             }
             let _ = read(&bytes);
         }
-        assert_eq!(read(b""), Err(Malformed("a position lies outside of the message")));
-        assert_eq!(read(&[0xff; 16]), Err(Malformed("an offset leads out of the message")));
+        assert_eq!(read(b""), Err(MalformedMessage("a position lies outside of the message")));
+        assert_eq!(read(&[0xff; 16]), Err(MalformedMessage("an offset leads out of the message")));
     }
 }
