@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 use jsonx::Bounds;
 use model::catalog::Subsystem;
 use model::report::UpstreamHealth;
-use model::{Catalog, ObjectKey, ObjectKind, WrittenObject, schema, secret_field};
+use model::{PluginCatalog, ObjectKey, ObjectKind, WrittenObject, schema, secret_field};
 use serde_json::{Map, Value, json};
 
 use crate::admin::listing::shown_key;
@@ -41,7 +41,7 @@ pub struct ControlParts {
     /// Reloads the configuration.
     pub reconcile: Reconcile,
     /// The plugins of this gateway.
-    pub catalog: Arc<Catalog>,
+    pub catalog: Arc<PluginCatalog>,
     /// The state of the running gateway.
     pub reports: Reports,
     /// The registries, if any are configured.
@@ -213,7 +213,7 @@ impl ControlParts {
     }
 
     /// The plugins of this gateway, with those of the extensions in force.
-    fn catalog(&self) -> Arc<Catalog> {
+    fn catalog(&self) -> Arc<PluginCatalog> {
         self.view.load().catalog(&self.catalog)
     }
 

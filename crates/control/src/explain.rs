@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::report::{Explain, ExplainQuestion, ExplainSession, ExplainWith};
 use model::snapshot::{Applied, SnapshotChange, FaultPolicy};
-use model::{Catalog, ConfigFault, WrittenObject};
+use model::{PluginCatalog, ConfigFault, WrittenObject};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
@@ -51,7 +51,7 @@ static UNSAVED: Semaphore = Semaphore::const_new(2);
 pub(crate) async fn answer(
     explain: Option<Arc<dyn Explain>>,
     view: Arc<View>,
-    catalog: &Arc<Catalog>,
+    catalog: &Arc<PluginCatalog>,
     body: Option<&Value>,
     role: Role,
 ) -> Response<Bytes> {
@@ -96,7 +96,7 @@ fn of_session(explain: &dyn Explain, session: &Value) -> Response<Bytes> {
 fn record(
     explain: &dyn Explain,
     view: &View,
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     question: &ExplainQuestion,
     role: Role,
 ) -> Result<Value, Refusal> {
@@ -151,7 +151,7 @@ fn hide_fields(fields: &mut Value, asked: &[(String, String)]) {
 }
 
 /// The configuration in force with the object of the question over it.
-fn laid_over(view: &View, catalog: &Catalog, with: &ExplainWith) -> Result<Applied, Refusal> {
+fn laid_over(view: &View, catalog: &PluginCatalog, with: &ExplainWith) -> Result<Applied, Refusal> {
     let key = stored_key::parse(&with.key)
         .ok_or_else(|| respond::refused(format!("with: `{}` is not a key such as routes/1", with.key)))?;
     let before = view.written(&key);

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use std::{fs, io};
 
 use model::extension::{EXTENSION_CONTENT_BYTES_MAX, version_of};
-use model::{Catalog, ObjectKey, ObjectKind};
+use model::{PluginCatalog, ObjectKey, ObjectKind};
 use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -40,7 +40,7 @@ pub(crate) struct FolderParts {
     pub(crate) folder: PathBuf,
     pub(crate) reconcile: Reconcile,
     pub(crate) view: SharedView,
-    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<PluginCatalog>,
 }
 
 impl FollowedFolder {

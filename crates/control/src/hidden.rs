@@ -5,7 +5,7 @@ pub(crate) mod places;
 
 use std::fmt;
 
-use model::{Catalog, ObjectKey};
+use model::{PluginCatalog, ObjectKey};
 use serde_json::Value;
 
 use places::{HIDDEN, secret_places};
@@ -36,7 +36,7 @@ impl fmt::Display for NothingStored {
 /// The first place without a stored secret. Within a list of another length than the stored one no secret is put back,
 /// because an item that moved would get the secret of another one.
 pub(crate) fn put_back(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     key: &ObjectKey,
     object: &mut Value,
     before: Option<&str>,

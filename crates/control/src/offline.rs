@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use model::{Catalog, SnapshotChange, ConfigFault, FaultPolicy, Snapshot};
+use model::{PluginCatalog, SnapshotChange, ConfigFault, FaultPolicy, Snapshot};
 use serde_json::Value;
 
 use crate::admin::weir::versions::{version_value, versions_value};
@@ -65,7 +65,7 @@ pub fn from_file(path: &Path) -> Result<Vec<SnapshotChange>, String> {
 /// # Errors
 /// The objects of the set that are faulty.
 pub fn plan(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     objects: &[SnapshotChange],
     document: &file::Document,
     keep_others: bool,
@@ -83,7 +83,7 @@ pub fn plan(
 /// # Errors
 /// The store cannot be opened, usually because an instance runs on it.
 pub fn history(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     sealer: &Sealer,
     directory: &Path,
     version: Option<u64>,

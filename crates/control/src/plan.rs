@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use model::{Catalog, ObjectKey, ObjectKind};
+use model::{PluginCatalog, ObjectKey, ObjectKind};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
@@ -78,7 +78,7 @@ impl Plan {
 
 /// The difference of an object; none when there is none. Secrets are compared, and are hidden in the result.
 pub fn between(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     key: &ObjectKey,
     before: Option<&str>,
     after: Option<&str>,

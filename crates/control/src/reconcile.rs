@@ -35,7 +35,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use discovery::AutoRoutes;
-use model::{Applied, Catalog, ConfigFault, ObjectKey, Snapshot};
+use model::{Applied, PluginCatalog, ConfigFault, ObjectKey, Snapshot};
 use stdx::threads::ThreadLife;
 use thiserror::Error;
 use tokio::sync::oneshot;
@@ -92,7 +92,7 @@ pub enum LoadError {
 /// The parts of the reconciling thread.
 pub struct Parts {
     /// All plugins of this gateway.
-    pub catalog: Arc<Catalog>,
+    pub catalog: Arc<PluginCatalog>,
     /// Passes each snapshot to the workers.
     pub publisher: Box<dyn Publisher>,
     /// The time of day.

@@ -15,14 +15,14 @@ use aws_lc_rs::cipher::{
 };
 use data_encoding::BASE64;
 use model::secret_field::{self, SecretForm};
-use model::{Catalog, ObjectKey};
+use model::{PluginCatalog, ObjectKey};
 use serde_json::Value;
 use thiserror::Error;
 
 /// Encrypts and decrypts the secrets within the texts of objects. Without a keyring, texts stay unchanged.
 #[derive(Clone)]
 pub struct Sealer {
-    catalog: Arc<Catalog>,
+    catalog: Arc<PluginCatalog>,
     /// The first key encrypts; all keys are tried to decrypt.
     ring: Arc<[RingKey]>,
 }
@@ -73,7 +73,7 @@ impl Sealer {
     ///
     /// # Errors
     /// See [`KeyringError`].
-    pub fn new<K: AsRef<[u8]>>(catalog: Arc<Catalog>, keyring: &[K]) -> Result<Sealer, KeyringError> {
+    pub fn new<K: AsRef<[u8]>>(catalog: Arc<PluginCatalog>, keyring: &[K]) -> Result<Sealer, KeyringError> {
         if keyring.len() > MAX_KEYS {
             return Err(KeyringError::TooMany(keyring.len()));
         }

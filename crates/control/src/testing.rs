@@ -17,7 +17,7 @@ use model::report::{
     MetricsText, NodeHealth, NodeReport, NodeTransition, TrafficRate, Readiness, Top, Traffic, TrafficRow,
     UpstreamHealth, UpstreamNodes, UpstreamReport, WorkerRevision, WorkerRevisions,
 };
-use model::{Applied, Catalog, ConfigFault, ObjectKind, PluginInfo};
+use model::{Applied, PluginCatalog, ConfigFault, ObjectKind, PluginInfo};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
@@ -248,7 +248,7 @@ pub(crate) fn sealer(keyring: &[&str]) -> Sealer {
 }
 
 /// A plugin `auth` for consumers, and a plugin `count` with a schema of its own.
-pub(crate) fn catalog() -> Arc<Catalog> {
+pub(crate) fn catalog() -> Arc<PluginCatalog> {
     let mut auth = PluginInfo::new("auth", 2500, json!({ "type": "object", "additionalProperties": false }));
     auth.is_auth = true;
     auth.consumer_key = &["key"];
@@ -288,7 +288,7 @@ pub(crate) fn catalog() -> Arc<Catalog> {
     count.subsystems = &[Subsystem::Http, Subsystem::Stream];
     count.metadata_schema =
         Some(json!({ "type": "object", "properties": { "size": { "type": "integer" } } }).into());
-    Arc::new(Catalog::new(vec![count, auth]).unwrap().with_loader(Arc::new(TinyLanguage)))
+    Arc::new(PluginCatalog::new(vec![count, auth]).unwrap().with_loader(Arc::new(TinyLanguage)))
 }
 
 /// A language of which the content is the name of the one field that configurations must have; `broken` cannot be loaded.
@@ -361,7 +361,7 @@ fn admin_parts(
     reconcile: &Reconcile,
     clock: &Arc<HandClock>,
     keyring: &[&str],
-    catalog: &Arc<Catalog>,
+    catalog: &Arc<PluginCatalog>,
 ) -> AdminParts {
     let key = |key: &str, role| AdminKey { key: key.to_owned(), role };
     AdminParts {
@@ -435,7 +435,7 @@ impl Rig {
             (SharedView::default(), Arc::new(HandClock::default()), Recorder::default(), catalog());
         let catalog = match stream_routes {
             true => catalog,
-            false => Arc::new(Catalog::clone(&catalog).without_stream_routes()),
+            false => Arc::new(PluginCatalog::clone(&catalog).without_stream_routes()),
         };
         // 2026-01-01, in milliseconds.
         clock.advance(1_767_225_600_000);

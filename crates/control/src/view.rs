@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use model::{Catalog, ConfigFault, ObjectKey, ObjectKind, Snapshot, WrittenObject};
+use model::{PluginCatalog, ConfigFault, ObjectKey, ObjectKind, Snapshot, WrittenObject};
 use parking_lot::RwLock;
 
 use crate::source::etcd::EtcdStatus;
@@ -47,7 +47,7 @@ pub struct WriteFailure {
 
 impl View {
     /// The catalog with the plugins of the extensions in force.
-    pub(crate) fn catalog(&self, catalog: &Arc<Catalog>) -> Arc<Catalog> {
+    pub(crate) fn catalog(&self, catalog: &Arc<PluginCatalog>) -> Arc<PluginCatalog> {
         let extensions = self.snapshot.extensions();
         if extensions.is_empty() {
             Arc::clone(catalog)

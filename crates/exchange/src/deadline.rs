@@ -6,17 +6,17 @@ use std::task::Context;
 
 use stdx::timers::TimerId;
 
-use crate::local::Local;
+use crate::local::WorkerLocal;
 
 /// A timer on a worker's wheel, released when dropped.
 pub struct Deadline {
-    local: Rc<Local>,
+    local: Rc<WorkerLocal>,
     id: TimerId,
 }
 
 impl Deadline {
     /// A deadline that is not set.
-    pub fn new(local: &Rc<Local>) -> Deadline {
+    pub fn new(local: &Rc<WorkerLocal>) -> Deadline {
         let id = local.timers.borrow_mut().register();
         Deadline { local: local.clone(), id }
     }

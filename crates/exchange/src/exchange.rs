@@ -63,7 +63,7 @@ use own_variables::OwnVariables;
 use crate::client_address::ClientAddress;
 use crate::failure::ExchangeFailure;
 use crate::grpc;
-use crate::local::Local;
+use crate::local::WorkerLocal;
 use crate::plugin::encode::BodyEncoder;
 use crate::plugin::phase_name::PluginPhase;
 use crate::plugin::state::RequestStates;
@@ -74,7 +74,7 @@ const SCRATCH_KEPT_BYTES: usize = 16 * 1024;
 
 /// One request and its response.
 pub struct Exchange {
-    local: Rc<Local>,
+    local: Rc<WorkerLocal>,
     /// The connection it arrived on.
     pub connection: ConnectionContext,
     /// The request's head. Plugins change its fields; this is forwarded.
@@ -210,7 +210,7 @@ pub struct BodyUnread;
 
 impl Exchange {
     /// An exchange of the thread of `local`.
-    pub fn new(local: Rc<Local>) -> Exchange {
+    pub fn new(local: Rc<WorkerLocal>) -> Exchange {
         Exchange {
             local,
             connection: ConnectionContext::default(),
@@ -315,7 +315,7 @@ impl Exchange {
     }
 
     /// The services of the thread that serves it.
-    pub fn local(&self) -> &Rc<Local> {
+    pub fn local(&self) -> &Rc<WorkerLocal> {
         &self.local
     }
 

@@ -13,7 +13,7 @@ use message::{Headers, RequestHead};
 use crate::client_address::ClientAddress;
 use crate::exchange::Exchange;
 use crate::exchange::context::ConnectionContext;
-use crate::local::Local;
+use crate::local::WorkerLocal;
 use crate::plugin::PluginPhase;
 
 /// A request of a plugin.
@@ -94,7 +94,7 @@ pub struct InnerRequests(RefCell<Option<Weak<dyn InnerService>>>);
 
 impl InnerRequests {
     /// Those of the worker of `local`.
-    pub fn of(local: &Local) -> Rc<InnerRequests> {
+    pub fn of(local: &WorkerLocal) -> Rc<InnerRequests> {
         local.resource(InnerRequests::default)
     }
 

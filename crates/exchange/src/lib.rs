@@ -21,4 +21,4 @@ pub mod prepare;
 pub mod testing;
 
 pub use exchange::Exchange;
-pub use local::Local;
+pub use local::WorkerLocal;

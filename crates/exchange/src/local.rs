@@ -20,7 +20,7 @@ const BYTES_KEPT_MAX: usize = 512;
 const BYTES_KEPT_CAPACITY_MAX: usize = 32 * 1024;
 
 /// The services of one worker thread. Tasks of the thread share it by `Rc`; no cell stays borrowed across an await.
-pub struct Local {
+pub struct WorkerLocal {
     /// The worker's number.
     pub index: usize,
     /// The options that the engine was started with.
@@ -38,11 +38,11 @@ pub struct Local {
     resources: RefCell<Vec<Rc<dyn Any>>>,
 }
 
-impl Local {
+impl WorkerLocal {
     /// The services of the worker with number `index`.
-    pub fn new(index: usize, options: Arc<Options>, shared: Arc<OverloadState>) -> Rc<Local> {
+    pub fn new(index: usize, options: Arc<Options>, shared: Arc<OverloadState>) -> Rc<WorkerLocal> {
         let now_ns = env::monotonic_ns();
-        Rc::new(Local {
+        Rc::new(WorkerLocal {
             index,
             options,
             http: HttpClient::default(),
@@ -71,7 +71,7 @@ impl Local {
         self.last_ns.get()
     }
 
-    /// [`Local::recent_ns`] in milliseconds.
+    /// [`WorkerLocal::recent_ns`] in milliseconds.
     #[inline]
     pub fn now_ms(&self) -> u64 {
         self.recent_ns() / 1_000_000
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn resource_is_made_once_per_type() {
-        let local = Local::new(0, Arc::new(crate::testing::options()), Arc::default());
+        let local = WorkerLocal::new(0, Arc::new(crate::testing::options()), Arc::default());
         let first = local.resource(|| Cell::new(1_u8));
         first.set(2);
         assert_eq!(local.resource(|| Cell::new(3_u8)).get(), 2);

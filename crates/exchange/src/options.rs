@@ -22,7 +22,7 @@ pub struct Options {
     /// Limits and deadlines.
     pub limits: EngineLimits,
     /// The timeouts of upstreams that name none.
-    pub upstream_timeouts: Timeouts,
+    pub upstream_timeouts: AttemptTimeouts,
     /// Pins worker N to core N.
     pub pin: bool,
     /// Answers to challenges of certificate authorities; none where no certificates are ordered.
@@ -283,7 +283,7 @@ impl AltSvc {
 
 /// How long each step of a try may take, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct AttemptTimeouts {
     /// Opening the connection.
     pub connect_ms: u64,
     /// Between two writes to the node.
@@ -294,9 +294,9 @@ pub struct Timeouts {
     pub tunnel_idle_ms: u64,
 }
 
-impl Default for Timeouts {
+impl Default for AttemptTimeouts {
     fn default() -> Self {
-        Timeouts {
+        AttemptTimeouts {
             // The defaults of the contract's data plane: a minute each.
             connect_ms: 60_000,
             send_ms: 60_000,

@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use std::task::{Context, Poll, Waker};
 
 use message::{Headers, RequestHead, Version};
-use model::catalog::{Catalog, SchemaType};
+use model::catalog::{PluginCatalog, SchemaType};
 use model::check::UnknownFields;
 use net::resolver::{Resolver, SystemLookup, TtlBounds};
 use parking_lot::Mutex;
@@ -19,8 +19,8 @@ use serde_json::Value;
 
 use crate::client_address::RealIpOptions;
 use crate::exchange::{Consumer, Directory, Exchange, RouteInfo, UpstreamOrigin};
-use crate::local::Local;
-use crate::options::{ForwardOptions, EngineLimits, Options, Timeouts};
+use crate::local::WorkerLocal;
+use crate::options::{ForwardOptions, EngineLimits, Options, AttemptTimeouts};
 use crate::plugin::chain::PluginInstance;
 use crate::plugin::outbound::OutboundPolicy;
 use crate::plugin::services::Services;
@@ -31,7 +31,7 @@ use crate::plugin::{Assembly, Build, PhaseDecision, Flow, Plugin, PluginKind, Bu
 pub struct Scene {
     directory: TestDirectory,
     route: Option<u32>,
-    local: Option<Rc<Local>>,
+    local: Option<Rc<WorkerLocal>>,
     states: Arc<StateRegistry>,
     owner: &'static str,
     path: PathOptions,
@@ -386,7 +386,7 @@ pub fn decide(flow: Flow<'_>) -> Option<BufferedReply> {
 /// # Panics
 /// When schema, check and build do not agree.
 pub fn accepts(kind: &'static PluginKind, schema_type: SchemaType, config: &Value) -> Result<(), String> {
-    let catalog = Catalog::new(vec![kind.info()]).expect("the plugin's schemas are JSON Schemas");
+    let catalog = PluginCatalog::new(vec![kind.info()]).expect("the plugin's schemas are JSON Schemas");
     let plugin = catalog.get(kind.name).expect("it was put in");
     let checked = plugin.check(schema_type, config, UnknownFields::Refuse);
     if let Some(fault) = checked.faults.first() {
@@ -466,7 +466,7 @@ pub fn options() -> Options {
             alt_svc: crate::options::AltSvc::default(),
         },
         limits: EngineLimits::default(),
-        upstream_timeouts: Timeouts::default(),
+        upstream_timeouts: AttemptTimeouts::default(),
         pin: false,
         challenges: None,
         https_port: 9443,
@@ -476,6 +476,6 @@ pub fn options() -> Options {
 }
 
 /// The services of a thread for tests.
-pub fn local(path: PathOptions) -> Rc<Local> {
-    Local::new(0, Arc::new(Options { path, ..options() }), Arc::default())
+pub fn local(path: PathOptions) -> Rc<WorkerLocal> {
+    WorkerLocal::new(0, Arc::new(Options { path, ..options() }), Arc::default())
 }

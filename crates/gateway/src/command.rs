@@ -28,7 +28,7 @@ pub(crate) enum WorkerCommand {
     Evict,
     /// Accept no more, and end connections once their exchange is done. A second one only shortens the spread of the
     /// first.
-    Drain(Closing),
+    Drain(ListenerClosing),
     /// Answer with the measurements at nodes, for a report.
     Loads(NodeLoadQuery),
     /// Let an endpoint of loaded code answer a request of the control API.
@@ -63,7 +63,7 @@ pub(crate) fn channel() -> (Handle, UnboundedReceiver<WorkerCommand>) {
 
 /// How the connections of a closing listener end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Closing {
+pub(crate) struct ListenerClosing {
     /// Connections begin to close one after the other, spread over this time, so that their clients do not all connect
     /// again at once. 0: all begin at once.
     pub(crate) spread_ms: u64,
@@ -75,10 +75,10 @@ pub(crate) struct Closing {
     pub(crate) queue: AcceptQueuePolicy,
 }
 
-impl Closing {
+impl ListenerClosing {
     /// All connections begin to close at once and wait `idle_ms` for a request; the kernel's queue is served.
-    pub(crate) const fn at_once(idle_ms: u64) -> Closing {
-        Closing { spread_ms: 0, kept_ms: idle_ms, first_ms: idle_ms, queue: AcceptQueuePolicy::Serve }
+    pub(crate) const fn at_once(idle_ms: u64) -> ListenerClosing {
+        ListenerClosing { spread_ms: 0, kept_ms: idle_ms, first_ms: idle_ms, queue: AcceptQueuePolicy::Serve }
     }
 }
 

@@ -47,7 +47,7 @@ pub use expiry::ExpiredCertificates;
 
 use crate::runtime::{Consumers, Runtime, Unplaced};
 use crate::upstream::health::monitor::HealthMonitor;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::overload::bulkhead::Bulkheads;
 use exchange::plugin::PluginKind;
 use exchange::plugin::chain::{Chain, PluginInstance};
@@ -80,7 +80,7 @@ pub struct SnapshotCompiler {
     scripts: Option<Arc<dyn Scripts>>,
     /// The protocols that stream routes may name.
     protocols: &'static [&'static ProtocolKind],
-    default_timeouts: Timeouts,
+    default_timeouts: AttemptTimeouts,
     /// The zone of this instance.
     zone: Option<Box<str>>,
     current: Runtime,
@@ -133,7 +133,7 @@ impl SnapshotCompiler {
     pub fn new(
         kinds: &[&'static PluginKind],
         mode: Mode,
-        default_timeouts: Timeouts,
+        default_timeouts: AttemptTimeouts,
         services: Arc<Services>,
     ) -> SnapshotCompiler {
         let empty_chain = Arc::new(Chain::default());

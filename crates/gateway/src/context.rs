@@ -20,7 +20,7 @@ use crate::runtime::{ConsumerPlugins, Generation, Runtime};
 use crate::upstream::service::Upstreams;
 use crate::upstream::warnings::UpstreamWarnings;
 use exchange::Exchange;
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::exchange::Consumer;
 use exchange::exchange::reuse::ExchangePool;
 use exchange::observe::metrics::WorkerMetrics;
@@ -29,7 +29,7 @@ use exchange::plugin::stream::StreamSession;
 
 /// The state of one worker that its exchanges share.
 pub(crate) struct WorkerContext {
-    pub(crate) local: Rc<Local>,
+    pub(crate) local: Rc<WorkerLocal>,
     pub(crate) status: Arc<WorkerStatus>,
     pub(crate) exchanges: Rc<ExchangePool>,
     pub(crate) upstreams: Upstreams,
@@ -62,7 +62,7 @@ pub(crate) struct ContextParts {
 }
 
 impl WorkerContext {
-    pub(crate) fn new(local: Rc<Local>, parts: ContextParts) -> Rc<WorkerContext> {
+    pub(crate) fn new(local: Rc<WorkerLocal>, parts: ContextParts) -> Rc<WorkerContext> {
         let reader = Reader::new(parts.published);
         let generation = Rc::new(Generation::new(reader.get().clone(), parts.reclaimer.clone()));
         parts.status.revision.store(generation.revision, Ordering::Release);

@@ -21,7 +21,7 @@ use crew::Crew;
 use life::Seed;
 use watch::StallWatch;
 
-use crate::command::{CLOSE_GRACE_MS, Closing, WorkerCommand, EndpointCall, Handle, AcceptQueuePolicy};
+use crate::command::{CLOSE_GRACE_MS, ListenerClosing, WorkerCommand, EndpointCall, Handle, AcceptQueuePolicy};
 use crate::observe::access_log::AccessLog;
 use crate::observe::log_writer::LogWriter;
 use crate::observe::tap::WorkerTap;
@@ -260,7 +260,7 @@ impl Engine {
     /// True if all ended in time.
     pub fn drain(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
         let first_ms = FIRST_REQUEST_MS.min(part_ms(grace, 2));
-        let closing = Closing { spread_ms: 0, kept_ms: 0, first_ms, queue: AcceptQueuePolicy::Serve };
+        let closing = ListenerClosing { spread_ms: 0, kept_ms: 0, first_ms, queue: AcceptQueuePolicy::Serve };
         self.end(grace, abandon, closing)
     }
 
@@ -268,7 +268,7 @@ impl Engine {
     /// connections are told to close one after the other, see [`Engine::hand_over_times`].
     pub fn hand_over(&self, grace: Duration, abandon: &dyn Fn() -> bool) -> bool {
         let (spread_ms, wait_ms) = hand_over_ms(grace);
-        let closing = Closing { spread_ms, kept_ms: wait_ms, first_ms: wait_ms, queue: AcceptQueuePolicy::Leave };
+        let closing = ListenerClosing { spread_ms, kept_ms: wait_ms, first_ms: wait_ms, queue: AcceptQueuePolicy::Leave };
         self.end(grace, abandon, closing)
     }
 
@@ -282,11 +282,11 @@ impl Engine {
 
     /// Tells every connection to close at once, during [`Engine::hand_over`].
     pub fn shorten_hand_over(&self) {
-        let closing = Closing { spread_ms: 0, kept_ms: 0, first_ms: 0, queue: AcceptQueuePolicy::Leave };
+        let closing = ListenerClosing { spread_ms: 0, kept_ms: 0, first_ms: 0, queue: AcceptQueuePolicy::Leave };
         self.tell(|| WorkerCommand::Drain(closing));
     }
 
-    fn end(&self, grace: Duration, abandon: &dyn Fn() -> bool, closing: Closing) -> bool {
+    fn end(&self, grace: Duration, abandon: &dyn Fn() -> bool, closing: ListenerClosing) -> bool {
         *self.listening() = Listens::NoMore;
         self.listeners.load().iter().for_each(|listener| listener.close());
         self.services.flush_now();

@@ -11,7 +11,7 @@ use crate::command::{WorkerCommand, Handle};
 use crate::idle::IdleConnections;
 use crate::observe::idle_counts::IdleState;
 use crate::observe::status::WorkerStatus;
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::overload::capacity::Shortage;
 use net::env;
 
@@ -58,7 +58,7 @@ impl Evicted {
 
 /// Closes silent client connections of one worker, in agreement with the other workers.
 pub(crate) struct Evictor {
-    local: Rc<Local>,
+    local: Rc<WorkerLocal>,
     status: Arc<WorkerStatus>,
     pub(crate) idle: RefCell<IdleConnections>,
     /// All workers, this one included; set when it begins to run.
@@ -68,7 +68,7 @@ pub(crate) struct Evictor {
 }
 
 impl Evictor {
-    pub(crate) fn new(local: Rc<Local>, status: Arc<WorkerStatus>) -> Rc<Evictor> {
+    pub(crate) fn new(local: Rc<WorkerLocal>, status: Arc<WorkerStatus>) -> Rc<Evictor> {
         Rc::new(Evictor {
             local,
             idle: RefCell::new(IdleConnections::new(status.clone())),

@@ -16,9 +16,9 @@ use router::path::PathScratch;
 use router::{Params, Verdict};
 use serde_json::{Value, json};
 
-use crate::runtime::{Generation, Route, Runtime};
+use crate::runtime::{Generation, CompiledRoute, Runtime};
 use exchange::Exchange;
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::exchange::RequestScheme;
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
@@ -104,7 +104,7 @@ pub fn explain(
 fn add_journey(
     record: &mut Value,
     runtime: &Arc<Runtime>,
-    route: Option<&Arc<Route>>,
+    route: Option<&Arc<CompiledRoute>>,
     exchange: &mut Exchange,
     question: &ExplainQuestion,
 ) {
@@ -137,7 +137,7 @@ fn add_journey(
 }
 
 /// Why the request would be answered 503: a faulty global rule, else a faulty route.
-fn closed<'r>(runtime: &'r Runtime, route: Option<&'r Route>) -> Option<&'r Unavailable> {
+fn closed<'r>(runtime: &'r Runtime, route: Option<&'r CompiledRoute>) -> Option<&'r Unavailable> {
     runtime.global_missing.as_ref().or_else(|| route?.missing.as_ref())
 }
 
@@ -152,7 +152,7 @@ fn asked(options: &Options, question: &ExplainQuestion) -> Result<Exchange, Stri
     // The authority of an absolute URL counts more than a Host field (RFC 9112 section 3.2.2).
     let authority = host.map_or(of_url, |(_, host)| if of_url.is_empty() { host } else { of_url });
     let target = if target.is_empty() { "/" } else { target };
-    let local = Local::new(0, Arc::new(options.clone()), Arc::default());
+    let local = WorkerLocal::new(0, Arc::new(options.clone()), Arc::default());
     let mut exchange = Exchange::new(local);
     let refused = |reason: &dyn std::fmt::Display| format!("it would be refused with 400: {reason}");
     let made =
@@ -178,7 +178,7 @@ fn asked(options: &Options, question: &ExplainQuestion) -> Result<Exchange, Stri
     Ok(exchange)
 }
 
-fn described(runtime: &Runtime, route: &Route, params: &Params) -> Value {
+fn described(runtime: &Runtime, route: &CompiledRoute, params: &Params) -> Value {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let params: serde_json::Map<String, Value> =
         params.iter().map(|(name, value)| (text(name), Value::String(text(value)))).collect();

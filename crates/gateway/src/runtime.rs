@@ -20,7 +20,7 @@ use stream_table::StreamTable;
 use crate::upstream::{PassHost, Upstream};
 use exchange::exchange::{Consumer, Directory, RouteInfo, UpstreamHost, UpstreamOrigin};
 use exchange::failure::Unavailable;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::overload::Priority;
 use exchange::overload::bulkhead::Bulkhead;
 use exchange::plugin::chain::Chain;
@@ -35,7 +35,7 @@ pub struct Runtime {
     /// The slots of routes by id.
     pub route_slots: ShardedMap<Arc<str>, u32>,
     /// Routes by slot.
-    pub routes: ChunkedVec<Arc<Route>>,
+    pub routes: ChunkedVec<Arc<CompiledRoute>>,
     /// Upstreams by slot.
     pub upstreams: ChunkedVec<Arc<Upstream>>,
     /// The slots of upstreams by identity, such as `/upstreams/1`.
@@ -59,7 +59,7 @@ pub struct Runtime {
 }
 
 /// A compiled route.
-pub struct Route {
+pub struct CompiledRoute {
     /// Its identity, and what it matches.
     pub info: RouteInfo,
     /// Its plugins, merged with those of its plugin config and service.
@@ -67,7 +67,7 @@ pub struct Route {
     /// The slot of its upstream.
     pub upstream: Option<u32>,
     /// Its own timeouts, in place of the upstream's.
-    pub timeouts: Option<Timeouts>,
+    pub timeouts: Option<AttemptTimeouts>,
     /// Whether a client may upgrade the connection to a WebSocket.
     pub enable_websocket: bool,
     /// The limit of its requests in flight, if it has one.

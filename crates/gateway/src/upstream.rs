@@ -43,7 +43,7 @@ use stdx::published::Published;
 use balance::BalancerKind;
 use deadline_policy::DeadlinePolicy;
 use exchange::exchange::Attempt;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use health::CompiledHealthChecks;
 use net::endpoint::EndpointProtocol;
 use net::nodes::NodeSet;
@@ -89,7 +89,7 @@ pub struct Upstream {
     /// The time limit over all attempts.
     pub deadline: Option<Box<DeadlinePolicy>>,
     /// Timeouts of the steps of an attempt.
-    pub timeouts: Timeouts,
+    pub timeouts: AttemptTimeouts,
     /// Outlier ejection, circuit breaker and limits, if it has any.
     pub(crate) protection: Option<Arc<Protection>>,
     /// The policies that narrow the choice.

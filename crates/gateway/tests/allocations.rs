@@ -13,13 +13,13 @@ use std::thread;
 
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::options::{EngineLimits, Options};
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
-use model::catalog::Catalog;
+use model::catalog::PluginCatalog;
 use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::listener::{Protocols, WantedListener};
@@ -367,11 +367,11 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
         let uri = format!("/route/{number}/*");
         changes.push(put(ObjectKind::Route, &number.to_string(), &json!({"uri": uri, "upstream_id": "1"})));
     }
-    let catalog = Catalog::new(Vec::new()).unwrap();
+    let catalog = PluginCatalog::new(Vec::new()).unwrap();
     let applied = Snapshot::empty().apply(&catalog, &changes, 1, FaultPolicy::Strict);
     let resolver = Resolver::start(Arc::<SystemLookup>::default(), TtlBounds::default()).unwrap();
     let services = Arc::new(Services::new(resolver, OutboundPolicy::default()));
-    let mut compiler = SnapshotCompiler::new(&[], router::Mode::default(), Timeouts::default(), services.clone());
+    let mut compiler = SnapshotCompiler::new(&[], router::Mode::default(), AttemptTimeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!((runtime.revision, faults), (1, Vec::new()));
     let config = EngineConfig {
@@ -389,7 +389,7 @@ fn engine_with_version(node: SocketAddr, version: &str) -> (Engine, SocketAddr) 
                 alt_svc: exchange::options::AltSvc::default(),
             },
             limits: EngineLimits::default(),
-            upstream_timeouts: Timeouts::default(),
+            upstream_timeouts: AttemptTimeouts::default(),
             pin: false,
             https_port: 9443,
             mutual_tls_over_http: false,

@@ -33,7 +33,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::result::{LoadOutcome, PeriodOutcome};
-use asker::{Asker, LoadLimits, RequestSource};
+use asker::{LoadThread, LoadLimits, RequestSource};
 use connection::{LoadJob, Upgrade};
 use crowd::Crowd;
 use expect::Measure;
@@ -58,7 +58,7 @@ pub struct LoadPlan {
     /// The server and path.
     pub target: LoadTarget,
     /// The behaviour of the clients.
-    pub manner: Manner,
+    pub manner: LoadMode,
     /// Connections, on all threads together.
     pub connections: u32,
     /// Threads, with a share of connections, requests and rate each.
@@ -86,7 +86,7 @@ pub struct LoadPlan {
 
 /// The behaviour of the clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Manner {
+pub enum LoadMode {
     /// They send requests, one after the response to another.
     Http,
     /// They send messages, which are to be echoed.
@@ -113,7 +113,7 @@ pub fn run(plan: &LoadPlan, stop: &AtomicBool, ready: impl FnOnce()) -> anyhow::
     plan.check()?;
     grant_descriptors(u64::from(plan.connections))?;
     let job = Arc::new(plan.job()?);
-    if let Manner::Crowd(habit) = plan.manner {
+    if let LoadMode::Crowd(habit) = plan.manner {
         let seconds = plan.seconds.map(Duration::from_secs_f64);
         return Crowd::new(&job, habit, plan)?.run(seconds, stop, ready);
     }
@@ -133,7 +133,7 @@ pub fn run_in_periods(
     during: impl FnOnce(Instant),
 ) -> anyhow::Result<(Vec<PeriodOutcome>, LoadOutcome)> {
     plan.check()?;
-    if plan.manner != Manner::Http || plan.rate.is_none() {
+    if plan.manner != LoadMode::Http || plan.rate.is_none() {
         bail!("periods need requests of HTTP/1.1 at a rate");
     }
     grant_descriptors(u64::from(plan.connections))?;
@@ -153,7 +153,7 @@ fn send(
     during: impl FnOnce(Instant),
 ) -> anyhow::Result<(Tally, Duration, Duration)> {
     let threads = usize::from(plan.threads);
-    let (tallies, elapsed, cpu) = if let Manner::Http3 { streams } = plan.manner {
+    let (tallies, elapsed, cpu) = if let LoadMode::Http3 { streams } = plan.manner {
         let shares = (0..threads).map(|thread| plan.http3_share(thread, streams)).collect();
         let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
         race(shares, |share, barrier| http3::run(share, job, tally(), stop, barrier), during)
@@ -162,7 +162,7 @@ fn send(
     } else {
         let askers: anyhow::Result<_> =
             (0..threads).map(|thread| plan.asker(job, thread, ends.map(Periods::new))).collect();
-        let work = |mut asker: Asker<'_>, barrier: &Barrier| {
+        let work = |mut asker: LoadThread<'_>, barrier: &Barrier| {
             asker.connect(stop);
             barrier.wait();
             Ok(asker.run(stop))
@@ -206,23 +206,23 @@ impl LoadPlan {
             return checked;
         }
         match self.manner {
-            Manner::Websocket | Manner::Crowd(_) if self.target.is_tls => {
+            LoadMode::Websocket | LoadMode::Crowd(_) if self.target.is_tls => {
                 bail!("WebSocket, slow and idle clients speak clear text: write http://")
             }
-            Manner::Websocket if self.per_connection.is_some() => {
+            LoadMode::Websocket if self.per_connection.is_some() => {
                 bail!("WebSocket connections are kept: leave out what ends them")
             }
-            Manner::Crowd(Habit::Bodies { .. }) if self.body_bytes == 0 => {
+            LoadMode::Crowd(Habit::Bodies { .. }) if self.body_bytes == 0 => {
                 bail!("slow bodies need a length: give --body-bytes")
             }
-            Manner::Crowd(_) if self.rate.is_some() || self.requests.is_some() || self.threads > 1 => {
+            LoadMode::Crowd(_) if self.rate.is_some() || self.requests.is_some() || self.threads > 1 => {
                 bail!("slow and idle clients have a pace of their own: leave out rate, requests and threads")
             }
-            Manner::Http3 { streams: 0 } => {
+            LoadMode::Http3 { streams: 0 } => {
                 bail!("a connection of HTTP/3 has at least one request in flight")
             }
-            Manner::Http3 { .. } if !self.target.is_tls => bail!("HTTP/3 is encrypted: write https://"),
-            Manner::Http3 { .. }
+            LoadMode::Http3 { .. } if !self.target.is_tls => bail!("HTTP/3 is encrypted: write https://"),
+            LoadMode::Http3 { .. }
                 if self.rate.is_some()
                     || self.per_connection.is_some()
                     || self.body_bytes > 0
@@ -232,7 +232,7 @@ impl LoadPlan {
                     "over HTTP/3 connections are kept and requests are GETs, one after another: leave out rates, bodies and what ends connections"
                 )
             }
-            Manner::Http | Manner::Http3 { .. } | Manner::Websocket if !self.ramp_up.is_zero() => {
+            LoadMode::Http | LoadMode::Http3 { .. } | LoadMode::Websocket if !self.ramp_up.is_zero() => {
                 bail!("slow and idle clients come one by one, others all at once: leave out the ramp")
             }
             _ => Ok(()),
@@ -241,7 +241,7 @@ impl LoadPlan {
 
     /// The bytes sent on every connection.
     fn job(&self) -> anyhow::Result<LoadJob> {
-        let websocket = (self.manner == Manner::Websocket).then(|| Upgrade {
+        let websocket = (self.manner == LoadMode::Websocket).then(|| Upgrade {
             handshake: websocket::handshake(&self.target.host, &self.target.path),
             payload: pattern(self.body_bytes),
         });
@@ -296,7 +296,7 @@ impl LoadPlan {
     }
 
     /// The asker of one thread, with its share.
-    fn asker<'a>(&self, job: &'a LoadJob, thread: usize, periods: Option<Periods>) -> anyhow::Result<Asker<'a>> {
+    fn asker<'a>(&self, job: &'a LoadJob, thread: usize, periods: Option<Periods>) -> anyhow::Result<LoadThread<'a>> {
         let (threads, end_ns) = (usize::from(self.threads), self.end_ns());
         let limits = LoadLimits {
             connections: self.share(u64::from(self.connections), thread) as usize,
@@ -308,7 +308,7 @@ impl LoadPlan {
             Some(rate) => RequestSource::Open(LoadSchedule::new(rate, thread, threads, end_ns, most)),
             None => RequestSource::Closed { left: most },
         };
-        Asker::new(job, limits, source, Tally::new(self.seconds.unwrap_or(0.0)).with(periods))
+        LoadThread::new(job, limits, source, Tally::new(self.seconds.unwrap_or(0.0)).with(periods))
     }
 
     /// How long requests were sent: as planned, unless all were sent before (then until the last response, which the

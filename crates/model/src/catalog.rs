@@ -155,17 +155,17 @@ pub struct ProtocolInfo {
     pub check: fn(Option<&Value>) -> Result<(), String>,
 }
 
-/// All plugins and registries of this gateway. Made once, at boot; [`Catalog::with_extensions`] lays the plugins of stored
+/// All plugins and registries of this gateway. Made once, at boot; [`PluginCatalog::with_extensions`] lays the plugins of stored
 /// extensions over it. A clone shares everything.
 #[derive(Clone, Debug, Default)]
-pub struct Catalog {
+pub struct PluginCatalog {
     by_name: Arc<HashMap<Box<str>, CatalogPlugin>>,
     by_priority: Arc<Vec<Box<str>>>,
     registries: Arc<BTreeSet<Box<str>>>,
     ignored: Arc<BTreeSet<Box<str>>>,
     /// Whether stream routes are refused. Shared by all clones, because listeners of layer 4 come and go at run time.
     refuses_stream_routes: Arc<AtomicBool>,
-    /// See [`Catalog::set_stream_ports`]. Shared by all clones, as above.
+    /// See [`PluginCatalog::set_stream_ports`]. Shared by all clones, as above.
     stream_ports: Arc<Mutex<Option<StreamPorts>>>,
     options: Arc<CheckOptions>,
     /// The plugins of extensions that are objects.
@@ -211,11 +211,11 @@ pub enum CatalogError {
     Twice(String),
 }
 
-impl Catalog {
+impl PluginCatalog {
     /// The same catalog, in which plugins of these names may be skipped where their configuration is faulty, or where
     /// they are unknown: an object from the source serves without them, and reports them. A write is refused all the same.
     #[must_use]
-    pub fn ignoring(mut self, names: &[String]) -> Catalog {
+    pub fn ignoring(mut self, names: &[String]) -> PluginCatalog {
         self.ignored = Arc::new(names.iter().map(|name| name.as_str().into()).collect());
         self
     }
@@ -236,7 +236,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When a name is there twice.
-    pub fn new(plugins: Vec<PluginInfo>) -> Result<Catalog, CatalogError> {
+    pub fn new(plugins: Vec<PluginInfo>) -> Result<PluginCatalog, CatalogError> {
         let mut by_name = HashMap::new();
         let mut by_priority: Vec<Box<str>> = Vec::new();
         for info in plugins {
@@ -252,14 +252,14 @@ impl Catalog {
             let priority = |name: &str| by_name.get(name).map_or(0, |entry| entry.info.priority);
             priority(right).cmp(&priority(left)).then_with(|| left.cmp(right))
         });
-        Ok(Catalog { by_name: Arc::new(by_name), by_priority: Arc::new(by_priority), ..Catalog::default() })
+        Ok(PluginCatalog { by_name: Arc::new(by_name), by_priority: Arc::new(by_priority), ..PluginCatalog::default() })
     }
 
     /// The same catalog with service registries (`discovery_type`) that upstreams may name.
     #[must_use]
-    pub fn with_registries(self, registries: impl IntoIterator<Item = Box<str>>) -> Catalog {
+    pub fn with_registries(self, registries: impl IntoIterator<Item = Box<str>>) -> PluginCatalog {
         let all = self.registries.iter().cloned().chain(registries).collect();
-        Catalog { registries: Arc::new(all), ..self }
+        PluginCatalog { registries: Arc::new(all), ..self }
     }
 
     /// The same catalog with a rule for files that objects name as certificates and keys (`$file:///PATH`).
@@ -268,8 +268,8 @@ impl Catalog {
     pub fn with_file_rule(
         self,
         rule: impl Fn(&str) -> Result<(), String> + Send + Sync + 'static,
-    ) -> Catalog {
-        Catalog { file_rule: Some(FileRule(Arc::new(rule))), ..self }
+    ) -> PluginCatalog {
+        PluginCatalog { file_rule: Some(FileRule(Arc::new(rule))), ..self }
     }
 
     /// Whether objects may name the file at `path`.
@@ -282,8 +282,8 @@ impl Catalog {
 
     /// The same catalog for a gateway that refuses stream routes, because it has no listener that would serve them.
     #[must_use]
-    pub fn without_stream_routes(self) -> Catalog {
-        Catalog { refuses_stream_routes: Arc::new(AtomicBool::new(true)), ..self }
+    pub fn without_stream_routes(self) -> PluginCatalog {
+        PluginCatalog { refuses_stream_routes: Arc::new(AtomicBool::new(true)), ..self }
     }
 
     /// Refuses stream routes from now on, or takes them, in all clones of this catalog. Objects that were checked before
@@ -306,7 +306,7 @@ impl Catalog {
 
     /// The same catalog with settings that checks depend on.
     #[must_use]
-    pub fn with_options(mut self, options: CheckOptions) -> Catalog {
+    pub fn with_options(mut self, options: CheckOptions) -> PluginCatalog {
         self.options = Arc::new(options);
         self
     }
@@ -319,21 +319,21 @@ impl Catalog {
 
     /// The same catalog, which loads extensions with `loader`.
     #[must_use]
-    pub fn with_loader(mut self, loader: Arc<dyn ExtensionLoader>) -> Catalog {
+    pub fn with_loader(mut self, loader: Arc<dyn ExtensionLoader>) -> PluginCatalog {
         self.loader = Some(Loader(loader));
         self
     }
 
     /// The same catalog, which checks scripts in objects with `scripts`.
     #[must_use]
-    pub fn with_scripts(mut self, scripts: Option<ScriptChecks>) -> Catalog {
+    pub fn with_scripts(mut self, scripts: Option<ScriptChecks>) -> PluginCatalog {
         self.scripts = scripts;
         self
     }
 
     /// The same catalog, which checks what stream routes say of these protocols.
     #[must_use]
-    pub fn with_protocols(mut self, protocols: impl IntoIterator<Item = ProtocolInfo>) -> Catalog {
+    pub fn with_protocols(mut self, protocols: impl IntoIterator<Item = ProtocolInfo>) -> PluginCatalog {
         self.protocols = protocols.into_iter().collect();
         self
     }
@@ -358,8 +358,8 @@ impl Catalog {
 
     /// The same catalog with the plugins of these extensions in place of those that it had.
     #[must_use]
-    pub fn with_extensions(&self, extensions: &ExtensionPlugins) -> Catalog {
-        Catalog { extensions: extensions.clone(), ..self.clone() }
+    pub fn with_extensions(&self, extensions: &ExtensionPlugins) -> PluginCatalog {
+        PluginCatalog { extensions: extensions.clone(), ..self.clone() }
     }
 
     /// The plugins of the extensions that lie over it.
@@ -440,13 +440,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn catalog() -> Catalog {
+    fn catalog() -> PluginCatalog {
         let closed = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});
         let mut auth = PluginInfo::new("auth", 2500, closed.clone());
         auth.consumer_schema = Some(json!({"type": "object", "required": ["key"]}).into());
         let mut own = PluginInfo::new("own", 10, closed.clone());
         own.check = |config| if config["n"] == 13 { Err("13 is unlucky".to_owned()) } else { Ok(()) };
-        Catalog::new(vec![
+        PluginCatalog::new(vec![
             PluginInfo::new("low", -3, closed.clone()),
             auth,
             own,
@@ -504,7 +504,7 @@ mod tests {
             _ => Err(format!("unknown field in {config}")),
         };
         info.check_metadata = info.check;
-        let catalog = Catalog::new(vec![info]).unwrap();
+        let catalog = PluginCatalog::new(vec![info]).unwrap();
         let check = |policy, config: Value, faults: &[&str], ignored: &[&str]| {
             for schema_type in [SchemaType::Plugin, SchemaType::Consumer, SchemaType::Metadata] {
                 let checked = catalog.get("count").unwrap().check(schema_type, &config, policy);
@@ -530,7 +530,7 @@ mod tests {
 
     #[test]
     fn a_schema_that_is_none_lets_nothing_through() {
-        let catalog = Catalog::new(vec![PluginInfo::new("x", 0, json!({"type": "nothing"}))]).unwrap();
+        let catalog = PluginCatalog::new(vec![PluginInfo::new("x", 0, json!({"type": "nothing"}))]).unwrap();
         let plugin = catalog.get("x").unwrap();
         assert!(plugin.compile().is_err());
         let faults = plugin.check(SchemaType::Plugin, &json!({}), UnknownFields::Warn).faults;
@@ -540,7 +540,7 @@ mod tests {
     #[test]
     fn a_name_stands_for_one_plugin() {
         let twice =
-            Catalog::new(vec![PluginInfo::new("x", 0, json!({})), PluginInfo::new("x", 0, json!({}))]);
+            PluginCatalog::new(vec![PluginInfo::new("x", 0, json!({})), PluginInfo::new("x", 0, json!({}))]);
         assert!(matches!(twice, Err(CatalogError::Twice(_))));
     }
 }

@@ -30,7 +30,7 @@ use serde_json::Value;
 pub use expression::contract_reason;
 pub use options::{CheckOptions, UnknownFields};
 
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::fault::{Findings, CheckRemarks, CheckStage, Warning};
 use crate::resource::Resource;
 use crate::{Id, ObjectKey, ObjectKind, ObjectRefusal, schema, secret_reference};
@@ -48,11 +48,11 @@ pub struct Checked {
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn object(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
+pub fn object(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
     empty::checked(value, |value| object_as_given(catalog, key, value))
 }
 
-fn object_as_given(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
+fn object_as_given(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Checked, ObjectRefusal> {
     if key.kind == ObjectKind::PluginMetadata {
         return global::plugin_metadata(catalog, &key.id, value);
     }
@@ -77,7 +77,7 @@ fn object_as_given(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<
 /// The catalog with the plugins of the extensions in a set of objects, so that the other objects of the set may have them. A
 /// faulty extension is left out, because its own check reports it.
 #[must_use]
-pub fn catalog_among(catalog: &Catalog, extensions: Option<&Value>) -> Catalog {
+pub fn catalog_among(catalog: &PluginCatalog, extensions: Option<&Value>) -> PluginCatalog {
     let mut plugins = catalog.extensions().clone();
     for extension in extensions.and_then(Value::as_array).into_iter().flatten() {
         let id = extension.get("id").and_then(Value::as_str).unwrap_or_default();
@@ -94,7 +94,7 @@ pub fn catalog_among(catalog: &Catalog, extensions: Option<&Value>) -> Catalog {
 ///
 /// # Errors
 /// Every fault, and the contract's line for the first.
-pub fn value(catalog: &Catalog, kind: ObjectKind, value: &Value) -> Result<(), ObjectRefusal> {
+pub fn value(catalog: &PluginCatalog, kind: ObjectKind, value: &Value) -> Result<(), ObjectRefusal> {
     empty::checked(value, |value| {
         let mut findings = Findings::default();
         fields(catalog, kind, value, &mut findings);
@@ -129,7 +129,7 @@ fn without_ignored<'v>(value: &'v Value, passed: &CheckRemarks) -> Cow<'v, Value
 }
 
 /// The checks that do not depend on the key.
-fn fields(catalog: &Catalog, kind: ObjectKind, value: &Value, findings: &mut Findings) {
+fn fields(catalog: &PluginCatalog, kind: ObjectKind, value: &Value, findings: &mut Findings) {
     if kind == ObjectKind::Route {
         route::alternatives(value, findings);
     }
@@ -154,7 +154,7 @@ fn fields(catalog: &Catalog, kind: ObjectKind, value: &Value, findings: &mut Fin
 }
 
 /// Refuses names of files that this gateway does not read for objects.
-fn files(catalog: &Catalog, resource: &Resource) -> Result<(), ObjectRefusal> {
+fn files(catalog: &PluginCatalog, resource: &Resource) -> Result<(), ObjectRefusal> {
     let mut findings = Findings::default();
     for (pointer, path) in secret_reference::files_of(resource) {
         if let Err(reason) = catalog.check_file(path) {
@@ -165,7 +165,7 @@ fn files(catalog: &Catalog, resource: &Resource) -> Result<(), ObjectRefusal> {
 }
 
 /// Lets the plugins that read protos check the content of one.
-fn proto(catalog: &Catalog, value: &Value, findings: &mut Findings) {
+fn proto(catalog: &PluginCatalog, value: &Value, findings: &mut Findings) {
     let Some(content) = value.get("content").and_then(Value::as_str) else { return };
     if let Some(Err(reason)) = catalog.check_proto(content) {
         findings.add(CheckStage::Plugins, "/content".to_owned(), format!("content: {reason}"));

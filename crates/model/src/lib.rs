@@ -35,7 +35,7 @@ pub mod unsupported;
 pub mod validate;
 mod written;
 
-pub use catalog::{Catalog, PluginInfo};
+pub use catalog::{PluginCatalog, PluginInfo};
 pub use fault::{ConfigFault, ObjectRefusal, Warning};
 pub use key::{ID_BYTES_MAX, Id, IdError, ObjectKey, USERNAME_BYTES_MAX};
 pub use kind::ObjectKind;

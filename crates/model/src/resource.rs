@@ -43,7 +43,7 @@ pub use original_dst::{OriginalDestination, PortRange};
 pub use plugin_config::PluginConfig;
 pub use plugin_metadata::PluginMetadata;
 pub(crate) use plugin_metadata::own_fields;
-pub use plugins::{Meta, Plugin, Plugins};
+pub use plugins::{PluginMeta, Plugin, Plugins};
 pub use protection::{
     CircuitBreaker, FailureRate, LatencyOutlier, OutlierEjection, QueueConfig, RequestLimits, ResponseField,
     UpstreamLimits,

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::catalog::{Catalog, SchemaType};
+use crate::catalog::{PluginCatalog, SchemaType};
 use crate::{ObjectKey, ObjectKind};
 
 /// The kind of text that a secret is.
@@ -17,7 +17,7 @@ pub enum SecretForm {
 
 /// Hands every secret of an object to `visit`, with the place where it stands (a JSON pointer) and its form.
 pub fn for_each(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     key: &ObjectKey,
     object: &mut Value,
     visit: &mut dyn FnMut(&str, SecretForm, &mut String),
@@ -42,7 +42,7 @@ pub fn for_each(
 }
 
 fn for_each_of_plugin(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     schema_type: SchemaType,
     name: &str,
     config: &mut Value,
@@ -107,13 +107,13 @@ mod tests {
     use crate::PluginInfo;
     use serde_json::json;
 
-    fn catalog() -> Catalog {
+    fn catalog() -> PluginCatalog {
         let mut auth = PluginInfo::new("auth", 2, json!({"type": "object"}));
         auth.consumer_schema = Some(json!({"type": "object", "encrypt_fields": ["key"]}).into());
         let mut log =
             PluginInfo::new("log", 1, json!({"type": "object", "encrypt_fields": ["a.b", "x.y", "t"]}));
         log.metadata_schema = Some(json!({"type": "object", "encrypt_fields": ["m"]}).into());
-        Catalog::new(vec![auth, log]).unwrap()
+        PluginCatalog::new(vec![auth, log]).unwrap()
     }
 
     fn found(key: &ObjectKey, mut object: Value) -> Vec<String> {

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::fault::{Findings, CheckStage, below};
 use crate::kind::ObjectKind;
 
@@ -70,14 +70,14 @@ pub(crate) fn route(object: &Value, findings: &mut Findings) {
 }
 
 /// Refuses a stream route where the instance has no listener of layer 4.
-pub(crate) fn stream_route(catalog: &Catalog, findings: &mut Findings) {
+pub(crate) fn stream_route(catalog: &PluginCatalog, findings: &mut Findings) {
     if catalog.refuses_stream_routes() {
         findings.add(CheckStage::Unsupported, String::new(), STREAM_ROUTES_REFUSED);
     }
 }
 
 /// Refuses what Weir cannot do of an upstream at that pointer.
-pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &Catalog, findings: &mut Findings) {
+pub(crate) fn upstream(upstream: &Value, pointer: &str, catalog: &PluginCatalog, findings: &mut Findings) {
     if let Some(scheme) = upstream.get("scheme").and_then(Value::as_str)
         && !SCHEMES.contains(&scheme)
     {
@@ -118,7 +118,7 @@ mod tests {
             Some("scheme") => json!("kafka"),
             _ => json!({}),
         };
-        let catalog = Catalog::default();
+        let catalog = PluginCatalog::default();
         let mut found = Findings::default();
         match (path.strip_prefix("upstream."), kind) {
             (Some(field), _) => upstream(&of(field, value), "/upstream", &catalog, &mut found),

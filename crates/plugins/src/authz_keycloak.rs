@@ -37,7 +37,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundResponse;
 use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
@@ -134,7 +134,7 @@ impl AuthzKeycloak {
         }
     }
 
-    fn decide(&self, local: &Local, answer: OutboundResponse) -> PhaseDecision {
+    fn decide(&self, local: &WorkerLocal, answer: OutboundResponse) -> PhaseDecision {
         let status = answer.status;
         match status {
             200 if is_consent(&answer.body) => PhaseDecision::Continue,
@@ -205,13 +205,13 @@ impl AuthzKeycloak {
         }
     }
 
-    fn unavailable(&self, local: &Local, reason: &str) -> PhaseDecision {
+    fn unavailable(&self, local: &WorkerLocal, reason: &str) -> PhaseDecision {
         self.log(local, reason);
         reply(BufferedReply::status(503))
     }
 
     /// Writes a line to the error log, unless one was written a moment ago.
-    fn log(&self, local: &Local, reason: &str) {
+    fn log(&self, local: &WorkerLocal, reason: &str) {
         if let Some(requests) = self.pace.add(1, local.now_ms()) {
             tracing::warn!(reason, requests, "authz-keycloak");
         }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::{BodyNeed, Build, Flow, PluginPhase, Plugin, PluginKind, Portion, ResponseStep, UpstreamRef};
 use model::control_endpoint::{ControlAnswer, ControlEndpoint, ControlQuestion};
-use model::{Catalog, ObjectKind, check};
+use model::{PluginCatalog, ObjectKind, check};
 use serde_json::{Value, json};
 
 use crate::shared::attributes::{Attribute, attributes};
@@ -102,7 +102,7 @@ fn node(config: &ExamplePluginConfig) -> Result<Option<Value>, String> {
         node["port"] = port.into();
     }
     let upstream = json!({ "type": "roundrobin", "nodes": [node] });
-    match check::value(&Catalog::default(), ObjectKind::Upstream, &upstream) {
+    match check::value(&PluginCatalog::default(), ObjectKind::Upstream, &upstream) {
         Ok(_) => Ok(Some(upstream)),
         Err(refusal) => Err(format!("ip and port are no node: {}", refusal.contract_message())),
     }

@@ -230,7 +230,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use exchange::testing::{accepts, know};
-    use model::catalog::{Catalog, SchemaType};
+    use model::catalog::{PluginCatalog, SchemaType};
     use serde_json::Value;
 
     use super::ALL;
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn accepted_unknown_fields_reach_no_plugin() {
         know(ALL);
-        let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
+        let catalog = PluginCatalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
         for kind in ALL {
             let example = example(kind);
             for pointer in objects(&example, "") {
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn every_schema_is_valid_and_has_descriptions() {
-        let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
+        let catalog = PluginCatalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
         for plugin in catalog.iter() {
             assert_eq!(plugin.compile(), Ok(()), "{:?}", plugin.info());
         }

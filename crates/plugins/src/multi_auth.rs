@@ -29,7 +29,7 @@ use std::sync::{Arc, LazyLock};
 use exchange::Exchange;
 use exchange::plugin::chain::PluginInstance;
 use exchange::plugin::{BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
-use model::catalog::{Catalog, SchemaType};
+use model::catalog::{PluginCatalog, SchemaType};
 use model::check::UnknownFields;
 use serde_json::{Map, Value};
 
@@ -60,10 +60,10 @@ struct MultiAuth {
 struct Accepted(Option<usize>);
 
 /// The plugins that may be tried: all that authenticate, but for this one.
-static METHODS: LazyLock<Catalog> = LazyLock::new(|| {
+static METHODS: LazyLock<PluginCatalog> = LazyLock::new(|| {
     let is_method = |kind: &&&PluginKind| kind.auth && kind.name != NAME;
     let kinds = crate::ALL.iter().filter(is_method);
-    Catalog::new(kinds.map(|kind| kind.info()).collect()).expect("the list of plugins names each once")
+    PluginCatalog::new(kinds.map(|kind| kind.info()).collect()).expect("the list of plugins names each once")
 });
 
 fn check(config: &Value) -> Result<(), String> {

@@ -91,7 +91,7 @@ use std::sync::Arc;
 
 use data_encoding::BASE64;
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::observe::pace::Pace;
 use exchange::plugin::outbound::OutboundTls;
 use exchange::plugin::{Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
@@ -272,7 +272,7 @@ impl OpenidConnect {
     }
 
     /// Writes a line to the error log, unless one was written a moment ago.
-    fn log(&self, local: &Local, reason: &str) {
+    fn log(&self, local: &WorkerLocal, reason: &str) {
         if let Some(requests) = self.pace.add(1, local.now_ms()) {
             tracing::warn!(reason, requests, "openid-connect");
         }

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use exchange::Exchange;
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::observe::pace::Pace;
 use exchange::plugin::events::EventCounter;
 use exchange::plugin::outbound::{
@@ -188,7 +188,7 @@ impl ProxyMirror {
 }
 
 impl Mirror {
-    fn report(&self, local: &Local, reason: &dyn std::fmt::Display) {
+    fn report(&self, local: &WorkerLocal, reason: &dyn std::fmt::Display) {
         self.lost.fetch_add(1, Ordering::Relaxed);
         if let Some(requests) = self.pace.add(1, local.now_ms()) {
             tracing::warn!(%reason, requests, host = self.destination.uri(), "proxy-mirror lost copies of requests");

@@ -48,7 +48,7 @@ use exchange::plugin::events::EventCounter;
 use exchange::plugin::stream::{StreamFlow, StreamKind, StreamPhase, StreamPlugin, StreamSession};
 use exchange::plugin::{Build, UpstreamChoice, Explained, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, UpstreamRef};
 use model::check;
-use model::{Catalog, Id, ObjectKind, schema};
+use model::{PluginCatalog, Id, ObjectKind, schema};
 use router::vars::{Expression, VariableSource};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -185,7 +185,7 @@ fn check_upstream(written: &Value) -> Result<(), String> {
         return Ok(());
     }
     let registry = written.get("discovery_type").and_then(Value::as_str).map(Into::into);
-    let catalog = Catalog::default().with_registries(registry);
+    let catalog = PluginCatalog::default().with_registries(registry);
     check::value(&catalog, ObjectKind::Upstream, written).map_err(|refusal| refusal.contract_message().to_owned())
 }
 

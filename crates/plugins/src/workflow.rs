@@ -32,7 +32,7 @@ use std::sync::Arc;
 use exchange::Exchange;
 use exchange::plugin::chain::PluginInstance;
 use exchange::plugin::{Build, Flow, PluginPhase, Plugin, PluginKind, BufferedReply, ResponseStep};
-use model::Catalog;
+use model::PluginCatalog;
 use model::catalog::SchemaType;
 use model::check::UnknownFields;
 use router::vars::Expression;
@@ -170,7 +170,7 @@ fn check_plugin(kind: &PluginKind, config: &Value) -> Result<(), String> {
     if config.get("group").is_some() {
         return Err("group is not supported".to_owned());
     }
-    let catalog = Catalog::new(vec![kind.info()]).map_err(|error| error.to_string())?;
+    let catalog = PluginCatalog::new(vec![kind.info()]).map_err(|error| error.to_string())?;
     let plugin = catalog.get(kind.name).ok_or("the plugin does not exist")?;
     let checked = plugin.check(SchemaType::Plugin, config, UnknownFields::Refuse);
     checked.faults.first().map_or(Ok(()), |fault| Err(fault.plugin_message()))

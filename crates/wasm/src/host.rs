@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::BufferedReply;
 use exchange::plugin::outbound::DestinationOpener;
 use exchange::plugin::stream::StreamSession;
@@ -38,7 +38,7 @@ pub(crate) struct PluginIdentity {
 /// The worker that an instance serves on; none for an instance that only checks a configuration.
 #[derive(Clone)]
 pub(crate) struct Home {
-    pub local: Weak<Local>,
+    pub local: Weak<WorkerLocal>,
     pub opener: DestinationOpener,
     pub cell: Weak<VmCell>,
 }

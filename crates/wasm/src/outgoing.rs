@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::outbound::{
     CopiedLine, OutboundDestination, DestinationOpener, GrpcAnswer, GrpcCall, GrpcDestination, OutboundError,
     OutboundLimits, OutboundRequest, OutboundResponse, OutboundTls,
@@ -89,7 +89,7 @@ pub(crate) fn start(host: &mut Host, outgoing: OutgoingCall, kind: CallKind) -> 
     Ok(token)
 }
 
-async fn send(local: &Local, opener: &DestinationOpener, outgoing: OutgoingCall) -> Result<CallResponse, String> {
+async fn send(local: &WorkerLocal, opener: &DestinationOpener, outgoing: OutgoingCall) -> Result<CallResponse, String> {
     let OutgoingCall { upstream, headers, payload, timeout_ms } = outgoing;
     let destinations = local.resource(Destinations::default);
     let said = |error: OutboundError| error.to_string();

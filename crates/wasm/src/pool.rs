@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak as RcWeak};
 use std::sync::{Arc, Weak};
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::outbound::DestinationOpener;
 use net::env;
 use stdx::hash::FastMap;
@@ -45,7 +45,7 @@ impl InstancePool {
     /// The instance of a plugin, and its context of the configuration.
     pub(crate) fn instance(
         &self,
-        local: &Rc<Local>,
+        local: &Rc<WorkerLocal>,
         configured: &Arc<Configured>,
     ) -> Result<(Rc<VmCell>, u32), GuestFault> {
         let module = &configured.module;
@@ -78,11 +78,11 @@ impl InstancePool {
         }
     }
 
-    fn sweep_from_now_on(&self, local: &Rc<Local>) {
+    fn sweep_from_now_on(&self, local: &Rc<WorkerLocal>) {
         if self.is_swept.replace(true) {
             return;
         }
-        let local: RcWeak<Local> = Rc::downgrade(local);
+        let local: RcWeak<WorkerLocal> = Rc::downgrade(local);
         env::spawn(async move {
             loop {
                 env::sleep_ms(SWEEP_MS).await;
@@ -157,7 +157,7 @@ impl InstancePoolEntry {
         }
     }
 
-    fn make(&mut self, local: &Rc<Local>, configured: &Arc<Configured>) -> Result<(Rc<VmCell>, u32), GuestFault> {
+    fn make(&mut self, local: &Rc<WorkerLocal>, configured: &Arc<Configured>) -> Result<(Rc<VmCell>, u32), GuestFault> {
         let cell = match self.cell.as_ref().filter(|cell| !cell.is_broken()) {
             Some(cell) => cell.clone(),
             None => {
@@ -197,7 +197,7 @@ impl InstancePoolEntry {
     }
 }
 
-fn start(local: &Rc<Local>, configured: &Configured) -> Result<Rc<VmCell>, GuestFault> {
+fn start(local: &Rc<WorkerLocal>, configured: &Configured) -> Result<Rc<VmCell>, GuestFault> {
     let module = &configured.module;
     let lent: Rc<Loan> = Rc::default();
     let opener: DestinationOpener = configured.opener.clone();

@@ -45,7 +45,7 @@ use gateway::compile::SnapshotCompiler;
 use gateway::runtime::Runtime;
 use model::instance::InstanceInfo;
 use model::report::ExplainSession;
-use model::{Catalog, SnapshotChange, Snapshot};
+use model::{PluginCatalog, SnapshotChange, Snapshot};
 use net::listener::ListenerSet;
 use net::resolver::{LookupOptions, Resolver, SystemLookup, TtlBounds};
 use net::route::has_route;
@@ -195,7 +195,7 @@ pub(crate) fn admin_key_for_commands(settings: &Settings) -> anyhow::Result<Opti
 }
 
 /// The objects on disk.
-fn on_disk(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Vec<SnapshotChange>> {
+fn on_disk(settings: &Settings, catalog: &Arc<PluginCatalog>) -> anyhow::Result<Vec<SnapshotChange>> {
     let sealer = sealer(settings, catalog)?;
     Ok(match (&settings.resources, settings.source()) {
         (Some(path), _) => control::offline::from_file(path).map_err(anyhow::Error::msg)?,
@@ -231,7 +231,7 @@ fn address_choice(settings: &Settings) -> AddressChoice {
 }
 
 /// The encryption of secrets in the store.
-fn sealer(settings: &Settings, catalog: &Arc<Catalog>) -> anyhow::Result<Sealer> {
+fn sealer(settings: &Settings, catalog: &Arc<PluginCatalog>) -> anyhow::Result<Sealer> {
     Ok(Sealer::new(Arc::clone(catalog), settings.encryption_keyring.reveal())?)
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, Method, Response, StatusCode};
-use model::Catalog;
+use model::PluginCatalog;
 use serde_json::Value;
 
 use super::auth::Gate;
@@ -33,7 +33,7 @@ pub(crate) struct AdminParts {
     /// Makes changes.
     pub(crate) reconcile: Reconcile,
     /// The plugins of this gateway.
-    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) catalog: Arc<PluginCatalog>,
     /// The state of the running gateway.
     pub(crate) reports: Reports,
     /// Encrypts secrets in answers to writes.
@@ -71,7 +71,7 @@ pub(super) struct Call {
 
 impl AdminParts {
     /// The plugins of this gateway, with those of the extensions in force.
-    pub(super) fn catalog(&self) -> Arc<Catalog> {
+    pub(super) fn catalog(&self) -> Arc<PluginCatalog> {
         self.view.load().catalog(&self.catalog)
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, ObjectKey, ObjectKind, check};
+use model::{PluginCatalog, ObjectKey, ObjectKind, check};
 use serde_json::{Map, Value};
 
 use super::call::AdminParts;
@@ -68,7 +68,7 @@ async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Result<Respon
 }
 
 /// The set as text, with `*_conf_version` of every collection.
-fn text(view: &View, catalog: &Catalog, with_keys: bool, as_yaml: bool) -> String {
+fn text(view: &View, catalog: &PluginCatalog, with_keys: bool, as_yaml: bool) -> String {
     let mut whole = Map::new();
     for kind in ObjectKind::ALL.into_iter().filter(|kind| collection_of(*kind) == *kind) {
         let mut all = view.all_written(kind);
@@ -152,7 +152,7 @@ fn digest(headers: &HeaderMap) -> Result<String, Refusal> {
 
 /// The collections of a set with a new version; the error is the contract's text.
 fn collections(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     follows: &SetStatement,
     whole: &Map<String, Value>,
 ) -> Result<Vec<Collection>, String> {
@@ -197,7 +197,7 @@ fn version(kind: ObjectKind, current: u64, given: Option<&Value>) -> Result<u64,
 }
 
 /// The objects of a collection, each checked on its own.
-fn items_of(catalog: &Catalog, kind: ObjectKind, items: &[Value]) -> Result<Vec<Item>, String> {
+fn items_of(catalog: &PluginCatalog, kind: ObjectKind, items: &[Value]) -> Result<Vec<Item>, String> {
     let name = kind.collection();
     let mut seen = HashSet::new();
     let mut objects = Vec::with_capacity(items.len());

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use http::Method;
 use model::secret_reference::is_certificate_reference;
-use model::{Catalog, ObjectKey, ObjectKind};
+use model::{PluginCatalog, ObjectKey, ObjectKind};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -42,7 +42,7 @@ pub(super) fn refers_to_upstreams(kind: ObjectKind) -> bool {
 
 /// The stored text as an answer shows it to that role: an admin gets it without private keys, a viewer with
 /// all secrets masked.
-pub(super) fn shown_to<'t>(role: Role, catalog: &Catalog, key: &ObjectKey, text: &'t str) -> Cow<'t, RawValue> {
+pub(super) fn shown_to<'t>(role: Role, catalog: &PluginCatalog, key: &ObjectKey, text: &'t str) -> Cow<'t, RawValue> {
     match role {
         Role::Admin if key.kind == ObjectKind::PluginMetadata => with_id(key, text),
         Role::Admin => shown(key.kind, text),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use model::{Catalog, ObjectKind};
+use model::{PluginCatalog, ObjectKind};
 use serde_json::{Value, json};
 
 use super::call::AdminParts;
@@ -26,7 +26,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>) -> Response<Bytes> {
 }
 
 /// The document for a gateway with these plugins.
-pub fn document(catalog: &Catalog) -> Value {
+pub fn document(catalog: &PluginCatalog) -> Value {
     let mut document = template::parse(include_str!("openapi/document.json"));
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
     add_tags(&mut document["tags"]);
@@ -49,7 +49,7 @@ fn add_tags(tags: &mut Value) {
 }
 
 /// The lists of values that the templates name.
-fn lists(catalog: &Catalog) -> Value {
+fn lists(catalog: &PluginCatalog) -> Value {
     // Objects of the other two kinds are named by more than one segment of a path.
     let plain = ObjectKind::ALL.into_iter().filter(|kind| !matches!(kind, ObjectKind::Credential | ObjectKind::Secret));
     json!({

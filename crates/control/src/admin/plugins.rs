@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, Response, StatusCode};
-use model::Catalog;
+use model::PluginCatalog;
 use model::catalog::{CatalogPlugin, SchemaType, Subsystem};
 use serde_json::{Map, Value, json};
 
@@ -33,7 +33,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 }
 
 /// The schema of one plugin, or with `all=true` the descriptions of all plugins.
-pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Response<Bytes> {
+pub(super) fn get(catalog: &PluginCatalog, name: Option<&str>, query: &Query) -> Response<Bytes> {
     let subsystem = match subsystem(query) {
         Ok(subsystem) => subsystem,
         Err(refusal) => return *refusal,
@@ -54,7 +54,7 @@ pub(super) fn get(catalog: &Catalog, name: Option<&str>, query: &Query) -> Respo
 }
 
 /// The descriptions of the plugins of a subsystem, by name.
-pub(crate) fn plugin_descriptions(catalog: &Catalog, subsystem: Subsystem) -> Map<String, Value> {
+pub(crate) fn plugin_descriptions(catalog: &PluginCatalog, subsystem: Subsystem) -> Map<String, Value> {
     let plugins = catalog.iter().filter(|plugin| plugin.info().serves(subsystem));
     plugins.map(|plugin| (plugin.info().name.to_string(), describe(plugin))).collect()
 }
@@ -90,7 +90,7 @@ fn version(text: &str) -> Value {
 /// The longest version that is a number.
 const VERSION_CHARS_MAX: usize = 8;
 
-fn list(catalog: &Catalog, query: &Query) -> Response<Bytes> {
+fn list(catalog: &PluginCatalog, query: &Query) -> Response<Bytes> {
     match subsystem(query) {
         Ok(subsystem) => {
             let plugins = catalog.iter().filter(|plugin| plugin.info().serves(subsystem));

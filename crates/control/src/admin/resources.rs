@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header};
-use model::{Catalog, ObjectKey, ObjectKind, Warning, WrittenObject, check};
+use model::{PluginCatalog, ObjectKey, ObjectKind, Warning, WrittenObject, check};
 use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call, REVISION};
@@ -221,7 +221,7 @@ fn content_refusal(parts: &AdminParts, kind: ObjectKind, body: Map<String, Value
     }
 }
 
-fn entry<'w>(catalog: &Catalog, role: Role, written: &'w WrittenObject) -> Entry<'w> {
+fn entry<'w>(catalog: &PluginCatalog, role: Role, written: &'w WrittenObject) -> Entry<'w> {
     Entry {
         key: shown_key(&written.key.path()),
         value: kinds::shown_to(role, catalog, &written.key, &written.text),

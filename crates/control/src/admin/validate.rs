@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::{HeaderMap, Response, StatusCode, header};
-use model::{Catalog, ObjectKey, ObjectKind, check, lenient_json};
+use model::{PluginCatalog, ObjectKey, ObjectKind, check, lenient_json};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -63,7 +63,7 @@ pub(super) fn parse(headers: &HeaderMap, body: &Bytes) -> Result<Map<String, Val
     }
 }
 
-fn check_set(catalog: &Catalog, set: Map<String, Value>) -> Vec<SetFault> {
+fn check_set(catalog: &PluginCatalog, set: Map<String, Value>) -> Vec<SetFault> {
     let mut faults = Vec::new();
     for (name, items) in set {
         let fault =
@@ -86,7 +86,7 @@ fn check_set(catalog: &Catalog, set: Map<String, Value>) -> Vec<SetFault> {
     faults
 }
 
-fn check_items(catalog: &Catalog, kind: ObjectKind, name: &str, items: Vec<Value>, faults: &mut Vec<SetFault>) {
+fn check_items(catalog: &PluginCatalog, kind: ObjectKind, name: &str, items: Vec<Value>, faults: &mut Vec<SetFault>) {
     let mut seen = HashSet::new();
     for (index, item) in items.into_iter().enumerate() {
         let id = identity(kind, &item);
@@ -108,7 +108,7 @@ fn check_items(catalog: &Catalog, kind: ObjectKind, name: &str, items: Vec<Value
 
 /// Checks one item of a collection; the error is the contract's text.
 pub(super) fn check_item(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     kind: ObjectKind,
     id: Option<&str>,
     mut item: Value,

@@ -1,11 +1,11 @@
 //! The places of secrets in an object, and the object with its secrets masked, as answers, plans and
 //! explanations show it. It names no plugin.
 
-use model::{Catalog, ObjectKey, ObjectKind, secret_field};
+use model::{PluginCatalog, ObjectKey, ObjectKind, secret_field};
 use serde_json::Value;
 
 /// The stored object with all secrets masked. A text that is no object is masked as a whole.
-pub(crate) fn with_hidden_secrets(catalog: &Catalog, key: &ObjectKey, text: &str) -> Value {
+pub(crate) fn with_hidden_secrets(catalog: &PluginCatalog, key: &ObjectKey, text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => {
             let mut object = Value::Object(object);
@@ -17,7 +17,7 @@ pub(crate) fn with_hidden_secrets(catalog: &Catalog, key: &ObjectKey, text: &str
 }
 
 /// The places of secrets in an object, as JSON pointers.
-pub(crate) fn secret_places(catalog: &Catalog, key: &ObjectKey, object: &Value) -> Vec<String> {
+pub(crate) fn secret_places(catalog: &PluginCatalog, key: &ObjectKey, object: &Value) -> Vec<String> {
     let mut places = Vec::new();
     secret_field::for_each(catalog, key, &mut object.clone(), &mut |place, _, _| {
         places.push(place.to_owned());
@@ -44,7 +44,7 @@ pub(crate) fn secret_places(catalog: &Catalog, key: &ObjectKey, object: &Value) 
 }
 
 /// Masks the secrets of an object.
-pub(crate) fn hide_secrets(catalog: &Catalog, key: &ObjectKey, object: &mut Value) {
+pub(crate) fn hide_secrets(catalog: &PluginCatalog, key: &ObjectKey, object: &mut Value) {
     for place in secret_places(catalog, key, object) {
         if let Some(secret) = object.pointer_mut(&place) {
             *secret = HIDDEN.into();
@@ -63,7 +63,7 @@ fn add_contents(object: &Value, places: &mut Vec<String>) {
 
 /// Adds the places of all texts of plugins that this gateway does not have, because without their schemas any
 /// text may be a secret.
-fn add_unknown_plugins(catalog: &Catalog, key: &ObjectKey, object: &Value, places: &mut Vec<String>) {
+fn add_unknown_plugins(catalog: &PluginCatalog, key: &ObjectKey, object: &Value, places: &mut Vec<String>) {
     if key.kind == ObjectKind::PluginMetadata && catalog.get(key.own_id()).is_none() {
         add_texts(object, String::new(), places);
     }

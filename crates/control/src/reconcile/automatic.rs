@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use discovery::AutoRoutes;
 use model::snapshot::{SnapshotObject, Overlay};
-use model::{Applied, Catalog, Difference, ConfigFault, ObjectKey, Snapshot, WrittenObject};
+use model::{Applied, PluginCatalog, Difference, ConfigFault, ObjectKey, Snapshot, WrittenObject};
 
 use super::Reconciler;
 
@@ -68,7 +68,7 @@ impl Automatic {
 
     /// The changes for the workers: those of the source, and those that follow for the routes laid over it. A written
     /// route with the id of an automatic one replaces it.
-    pub(super) fn lay_over(&mut self, catalog: &Catalog, applied: Applied) -> Applied {
+    pub(super) fn lay_over(&mut self, catalog: &PluginCatalog, applied: Applied) -> Applied {
         if self.overlay.is_empty() && self.passed.is_empty() {
             self.merged = None;
             return applied;

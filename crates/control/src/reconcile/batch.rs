@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, SnapshotChange, Difference, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject, check};
+use model::{Applied, PluginCatalog, SnapshotChange, Difference, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject, check};
 use serde_json::{Map, Value};
 
 use super::Signed;
@@ -18,7 +18,7 @@ use crate::stored_key;
 /// The writes of one transaction so far.
 pub(super) struct Batch<'a, J> {
     pub(super) journal: J,
-    catalog: &'a Catalog,
+    catalog: &'a PluginCatalog,
     snapshot: Snapshot,
     /// The changes of all writes so far, each object once, kinds in resolving order.
     differences: BTreeMap<ObjectKey, Difference>,
@@ -29,7 +29,7 @@ pub(super) struct Batch<'a, J> {
 }
 
 impl<'a, J: Journal> Batch<'a, J> {
-    pub(super) fn new(journal: J, catalog: &'a Catalog, snapshot: Snapshot, now_ms: u64) -> Batch<'a, J> {
+    pub(super) fn new(journal: J, catalog: &'a PluginCatalog, snapshot: Snapshot, now_ms: u64) -> Batch<'a, J> {
         Batch {
             journal,
             catalog,

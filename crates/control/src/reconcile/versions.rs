@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Catalog, ObjectKey};
+use model::{PluginCatalog, ObjectKey};
 
 use super::ControlLoop;
 use super::stored_change::stored_change;
@@ -99,7 +99,7 @@ pub(super) fn text_of(
 
 /// The changes of a revision, as a plan.
 pub(crate) fn plan_of(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     sealer: &Sealer,
     medium: Medium,
     parent: u64,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::{Applied, Catalog, SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, WrittenObject, check};
+use model::{Applied, PluginCatalog, SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, WrittenObject, check};
 use serde_json::Value;
 
 use super::write::{Author, Refused, set_times};
@@ -95,7 +95,7 @@ impl Set {
     ///
     /// # Errors
     /// The places where no secret is stored.
-    fn revealed(&self, catalog: &Catalog, view: &View) -> Result<Cow<'_, Set>, Vec<ConfigFault>> {
+    fn revealed(&self, catalog: &PluginCatalog, view: &View) -> Result<Cow<'_, Set>, Vec<ConfigFault>> {
         let is_hidden = |(_, text): &&(ObjectKey, Arc<str>)| text.contains(HIDDEN);
         if !self.objects.iter().any(|object| is_hidden(&object)) {
             return Ok(Cow::Borrowed(self));
@@ -147,7 +147,7 @@ pub(crate) struct Differing {
 ///
 /// # Errors
 /// The faulty objects.
-pub(crate) fn plan(catalog: &Catalog, view: &View, set: &Set) -> Result<Plan, Vec<ConfigFault>> {
+pub(crate) fn plan(catalog: &PluginCatalog, view: &View, set: &Set) -> Result<Plan, Vec<ConfigFault>> {
     let set = set.revealed(catalog, view)?;
     let differing = differences(view, &set);
     let revision = view.revision() + 1;
@@ -316,7 +316,7 @@ pub(super) fn unreadable(key: &ObjectKey, reason: &str) -> ConfigFault {
     ConfigFault { key: Some(key.clone()), pointer: String::new(), reason: reason.to_owned(), kept: false }
 }
 
-fn told(catalog: &Catalog, revision: u64, differing: &[Differing]) -> Plan {
+fn told(catalog: &PluginCatalog, revision: u64, differing: &[Differing]) -> Plan {
     let change = |differing: &Differing| {
         plan::between(catalog, &differing.key, differing.before.as_deref(), differing.after.as_deref())
     };

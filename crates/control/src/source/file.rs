@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use model::{Catalog, SnapshotChange, FaultPolicy, Snapshot};
+use model::{PluginCatalog, SnapshotChange, FaultPolicy, Snapshot};
 use outbound::regular_file;
 
 pub use compose::set as compose;
@@ -134,7 +134,7 @@ pub struct FileCheck {
 
 /// Every fault and warning of the file at `path`, in the order of lines, as a gateway with these plugins would find
 /// them. It changes neither the running configuration nor the disk.
-pub fn check(path: &Path, catalog: &Catalog) -> FileCheck {
+pub fn check(path: &Path, catalog: &PluginCatalog) -> FileCheck {
     let document = match read(path) {
         Ok(document) => document,
         Err(faults) => return FileCheck { faults, warnings: Vec::new() },

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use discovery::Discovery;
 use discovery::registration::Registration;
 use ipnet::IpNet;
-use model::Catalog;
+use model::PluginCatalog;
 use model::acme::Challenges;
 use model::tickets::SharedTicketKeys;
 use thiserror::Error;
@@ -33,7 +33,7 @@ pub struct ControlConfig {
     /// The source of the configuration.
     pub source: SourceConfig,
     /// All plugins of this gateway.
-    pub catalog: Arc<Catalog>,
+    pub catalog: Arc<PluginCatalog>,
     /// Passes each configuration to the workers.
     pub publisher: Box<dyn Publisher>,
     /// The state of the running gateway.

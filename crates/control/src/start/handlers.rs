@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use discovery::Discovery;
 use discovery::registration::Registration;
-use model::Catalog;
+use model::PluginCatalog;
 use model::report::MetricsText;
 
 use super::config::AdminConfig;
@@ -39,7 +39,7 @@ pub(super) struct HandlerParts {
     pub(super) reconcile: Reconcile,
     pub(super) view: SharedView,
     pub(super) admin: AdminConfig,
-    pub(super) catalog: Arc<Catalog>,
+    pub(super) catalog: Arc<PluginCatalog>,
     pub(super) reports: Reports,
     pub(super) status: Arc<Status>,
     pub(super) sealer: Sealer,

@@ -14,7 +14,7 @@ pub struct ReadBody {
     prefix: Option<BodyPrefix>,
     /// A variable was asked for that lies in an unread body.
     missed: Cell<bool>,
-    parsed: OnceCell<Box<Parsed>>,
+    parsed: OnceCell<Box<ParsedBody>>,
 }
 
 /// A body of which at least a prefix was read. Cheap to clone.
@@ -30,7 +30,7 @@ pub struct BodyPrefix {
 
 /// Values found in a body; each is made on first use.
 #[derive(Default)]
-pub struct Parsed {
+pub struct ParsedBody {
     /// The body as JSON; nothing if it is none, or a form that could not be read.
     pub json: OnceCell<Option<jsonx::Value>>,
     /// The GraphQL operation; nothing if there is none.
@@ -81,7 +81,7 @@ impl ReadBody {
     }
 
     /// The values found in it so far.
-    pub fn parsed(&self) -> &Parsed {
+    pub fn parsed(&self) -> &ParsedBody {
         self.parsed.get_or_init(Box::default)
     }
 

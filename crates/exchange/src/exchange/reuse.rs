@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Exchange;
-use crate::local::Local;
+use crate::local::WorkerLocal;
 
 /// Exchanges kept for reuse: as many as are commonly in flight at once on one core; a burst's surplus is freed.
 pub const KEPT_MAX: usize = 256;
@@ -32,7 +32,7 @@ impl InUse {
 
 /// The exchanges of one worker that no request uses now.
 pub struct ExchangePool {
-    local: Rc<Local>,
+    local: Rc<WorkerLocal>,
     // Boxed so that checking one out moves a pointer.
     #[expect(clippy::vec_box, reason = "a checkout moves the box, not the exchange")]
     kept: RefCell<Vec<Box<Exchange>>>,
@@ -42,7 +42,7 @@ pub struct ExchangePool {
 
 impl ExchangePool {
     /// A pool without an exchange, for the thread of `local`, that shows in `in_use` how many are checked out.
-    pub fn new(local: Rc<Local>, in_use: Arc<InUse>) -> Rc<ExchangePool> {
+    pub fn new(local: Rc<WorkerLocal>, in_use: Arc<InUse>) -> Rc<ExchangePool> {
         // The pool of a worker that has panicked may have left a number behind.
         in_use.set(0);
         Rc::new(ExchangePool { local, kept: RefCell::default(), in_use })
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn reused_exchange_has_no_long_scratch() {
         let pool = ExchangePool::new(
-            Local::new(0, Arc::new(crate::testing::options()), Arc::default()),
+            WorkerLocal::new(0, Arc::new(crate::testing::options()), Arc::default()),
             Arc::default(),
         );
         let kept_bytes = |used_bytes: usize| {
@@ -123,7 +123,7 @@ mod tests {
         let in_use = Arc::new(InUse::default());
         in_use.set(7);
         assert_eq!(align_of::<InUse>(), 64);
-        let local = Local::new(0, Arc::new(crate::testing::options()), Arc::default());
+        let local = WorkerLocal::new(0, Arc::new(crate::testing::options()), Arc::default());
         let pool = ExchangePool::new(local, in_use.clone());
         let shown = || in_use.get();
         assert_eq!(shown(), 0);

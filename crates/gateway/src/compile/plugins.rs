@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use model::loaded_endpoint::LoadedEndpoint;
-use model::resource::{Meta, Resource, UpstreamConfig};
+use model::resource::{PluginMeta, Resource, UpstreamConfig};
 use model::secret_reference::SecretValues;
 use model::snapshot::Snapshot;
 use model::{Id, ObjectKey};
@@ -29,7 +29,7 @@ use exchange::plugin::{Assembly, Build, PluginKind};
 /// A plugin as it is written, with the inputs of its build.
 struct Prepared<'a> {
     source: PluginSource<'a>,
-    meta: Meta<'a>,
+    meta: PluginMeta<'a>,
     owner: String,
     config: Cow<'a, Value>,
     metadata: Option<Value>,
@@ -298,7 +298,7 @@ impl<'c> PluginBuildContext<'c> {
     where
         'c: 'a,
     {
-        let meta = Meta::of(config);
+        let meta = PluginMeta::of(config);
         if meta.disable {
             return Ok(None);
         }

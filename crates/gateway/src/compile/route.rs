@@ -12,11 +12,11 @@ use router::{CidrSet, MethodSet, Rule, RuleInput};
 
 use super::consumer::in_force_or_closed;
 use super::{SnapshotCompiler, required};
-use crate::runtime::Route;
+use crate::runtime::CompiledRoute;
 use exchange::exchange::{RouteInfo, ServiceName};
 use exchange::failure::Cause;
 use exchange::failure::Unavailable;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::overload::Priority;
 use exchange::plugin::chain::Chain;
 use exchange::plugin::scripts::HeldCondition;
@@ -58,7 +58,7 @@ impl SnapshotCompiler {
         }
     }
 
-    fn place_route(&mut self, key: &ObjectKey, route: Route) {
+    fn place_route(&mut self, key: &ObjectKey, route: CompiledRoute) {
         let rule = route.info.rule.clone();
         let slot = self.current.routes.allocate(Arc::new(route));
         self.current.route_slots.insert(key.id.clone(), slot);
@@ -81,11 +81,11 @@ impl SnapshotCompiler {
         written: &WrittenRoute,
         rule: Rule,
         reason: String,
-    ) -> Route {
+    ) -> CompiledRoute {
         let (service_key, service) = service_of(snapshot, written);
         let id = object.key().id.clone();
         let detail = format!("route {id} is faulty: {reason}");
-        Route {
+        CompiledRoute {
             info: RouteInfo {
                 id,
                 name: written.rare().name.as_deref().map(Arc::from),
@@ -108,7 +108,7 @@ impl SnapshotCompiler {
         snapshot: &Snapshot,
         object: &SnapshotObject,
         written: &WrittenRoute,
-    ) -> Result<Route, String> {
+    ) -> Result<CompiledRoute, String> {
         let rare = written.rare();
         let (service_key, service) = service_of(snapshot, written);
         let rule = Arc::new(self.rule(object, written, service)?);
@@ -134,7 +134,7 @@ impl SnapshotCompiler {
             rule,
             written: object.written.text.clone(),
         };
-        Ok(Route {
+        Ok(CompiledRoute {
             info,
             plugins,
             upstream: self.upstream_slot(object, written, service_key, service),
@@ -311,9 +311,9 @@ fn priority(written: &WrittenRoute, service: Option<&Service>) -> Priority {
 }
 
 /// The contract's seconds as milliseconds. Less than one millisecond counts as one, because 0 means without limit.
-pub(super) fn timeouts(timeout: &Timeout) -> Timeouts {
+pub(super) fn timeouts(timeout: &Timeout) -> AttemptTimeouts {
     let ms = |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).max(1);
-    Timeouts {
+    AttemptTimeouts {
         connect_ms: ms(timeout.connect),
         send_ms: ms(timeout.send),
         read_ms: ms(timeout.read),

@@ -12,7 +12,7 @@ use stdx::hash::FastMap;
 use super::SnapshotCompiler;
 use super::extension::FixedExtensions;
 use crate::runtime::Runtime;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::plugin::PluginKind;
 use exchange::plugin::scripts::Scripts;
 use exchange::plugin::services::Services;
@@ -31,7 +31,7 @@ pub struct Trial {
     secrets: Arc<dyn SecretValues>,
     scripts: Option<Arc<dyn Scripts>>,
     protocols: &'static [&'static ProtocolKind],
-    default_timeouts: Timeouts,
+    default_timeouts: AttemptTimeouts,
     zone: Option<Box<str>>,
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-use crate::command::{Closing, AcceptQueuePolicy};
+use crate::command::{ListenerClosing, AcceptQueuePolicy};
 use exchange::options::Options;
 use net::listener::Listener;
 
@@ -19,7 +19,7 @@ pub(crate) struct OpenListener {
     closing_from_ms: Cell<u64>,
     /// The time at which the last of its connections begins to close.
     all_closing_from_ms: Cell<u64>,
-    closing: Cell<Closing>,
+    closing: Cell<ListenerClosing>,
     began_to_close: Notify,
     /// The value of Alt-Svc that its responses carry.
     alt_svc: Option<Rc<str>>,
@@ -37,7 +37,7 @@ impl OpenListener {
             listener,
             closing_from_ms: Cell::new(NEVER),
             all_closing_from_ms: Cell::new(NEVER),
-            closing: Cell::new(Closing::at_once(0)),
+            closing: Cell::new(ListenerClosing::at_once(0)),
             began_to_close: Notify::new(),
         }
     }
@@ -91,7 +91,7 @@ impl OpenListener {
     }
 
     /// Begins to close at `now_ms`. The second time it only shortens the spread of the first.
-    pub(crate) fn close(&self, now_ms: u64, closing: Closing) {
+    pub(crate) fn close(&self, now_ms: u64, closing: ListenerClosing) {
         let all_from_ms = now_ms.saturating_add(closing.spread_ms);
         self.all_closing_from_ms.set(all_from_ms.min(self.all_closing_from_ms.get()));
         if self.closing_from_ms.get() == NEVER {
@@ -123,7 +123,7 @@ mod tests {
     fn connections_begin_to_close_evenly() {
         const SPREAD_MS: u64 = 10_000;
         let open = open_listener();
-        let closing = Closing { spread_ms: SPREAD_MS, kept_ms: 200, first_ms: 500, queue: AcceptQueuePolicy::Leave };
+        let closing = ListenerClosing { spread_ms: SPREAD_MS, kept_ms: 200, first_ms: 500, queue: AcceptQueuePolicy::Leave };
         open.close(1_000, closing);
         for (after_ms, least, most) in [(0, 0, 1), (2_500, 24, 27), (5_000, 49, 52), (SPREAD_MS, 100, 100)] {
             let count = (1..=100).filter(|id| open.is_closing(*id, 1_000 + after_ms)).count();
@@ -136,10 +136,10 @@ mod tests {
     #[test]
     fn second_close_shortens_the_spread() {
         let open = open_listener();
-        let closing = Closing { spread_ms: 10_000, kept_ms: 200, first_ms: 200, queue: AcceptQueuePolicy::Leave };
+        let closing = ListenerClosing { spread_ms: 10_000, kept_ms: 200, first_ms: 200, queue: AcceptQueuePolicy::Leave };
         open.close(1_000, closing);
         let early = (1..=100).filter(|id| open.is_closing(*id, 2_000)).count();
-        open.close(2_000, Closing { spread_ms: 0, kept_ms: 9_000, first_ms: 9_000, ..closing });
+        open.close(2_000, ListenerClosing { spread_ms: 0, kept_ms: 9_000, first_ms: 9_000, ..closing });
         assert!((1..=100).all(|id| open.is_closing(id, 2_000)));
         assert!((1..=100).all(|id| open.closes_idle_at_ms(id, false) <= Some(2_200)));
         assert!(early > 0 && (1..=100).any(|id| open.closes_idle_at_ms(id, false) < Some(2_200)));

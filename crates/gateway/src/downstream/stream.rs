@@ -21,7 +21,7 @@ use net::env;
 
 use open::SessionOpening;
 pub(crate) use opened::OpenedConnection;
-use passing::Passing;
+use passing::PassingSession;
 use record::SessionRecord;
 
 /// Serves the session until both sides have closed.
@@ -37,10 +37,10 @@ pub(crate) fn serve(opened: OpenedConnection) -> impl Future<Output = ()> {
 )]
 enum SessionTask<B> {
     Beginning(Pin<PooledBox<B>>),
-    Passing(Passing),
+    Passing(PassingSession),
 }
 
-impl<B: Future<Output = Option<Passing>>> Future for SessionTask<B> {
+impl<B: Future<Output = Option<PassingSession>>> Future for SessionTask<B> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -56,11 +56,11 @@ impl<B: Future<Output = Option<Passing>>> Future for SessionTask<B> {
 }
 
 /// Finds the route and a node; none if the session has ended, or is one of HTTP from now on.
-async fn begin(mut opened: OpenedConnection) -> Option<Passing> {
+async fn begin(mut opened: OpenedConnection) -> Option<PassingSession> {
     let context = opened.timer.context.clone();
     let mut record = Box::new(SessionRecord::begin(&context, opened.session()));
     match open::open(&mut opened, &mut record).await {
-        Ok(SessionOpening::Connected(node)) => Some(Passing::new(opened, *node, record)),
+        Ok(SessionOpening::Connected(node)) => Some(PassingSession::new(opened, *node, record)),
         Ok(SessionOpening::Http(first_bytes)) => {
             record.become_http();
             let OpenedConnection { stream, identity, place, timer, tls } = opened;

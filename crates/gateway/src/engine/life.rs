@@ -137,7 +137,7 @@ fn pin_to_core(index: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Closing;
+    use crate::command::ListenerClosing;
 
     #[test]
     fn failed_worker_is_restarted_until_stopped() {
@@ -151,6 +151,6 @@ mod tests {
         };
         check(&[|| WorkerCommand::Listeners], true);
         check(&[|| WorkerCommand::Listeners, || WorkerCommand::Stop], false);
-        check(&[|| WorkerCommand::Drain(Closing::at_once(0))], false);
+        check(&[|| WorkerCommand::Drain(ListenerClosing::at_once(0))], false);
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::body::BodyLength;
 use crate::forward::upgrade;
 use crate::h1::encode;
-use crate::runtime::{Generation, Route};
+use crate::runtime::{Generation, CompiledRoute};
 use crate::upstream::{PassHost, Upstream};
 use exchange::Exchange;
 use exchange::plugin::{UpstreamChoice, UpstreamRef};
@@ -24,7 +24,7 @@ const CHOICES_MAX: usize = 20;
 /// The upstream that the request would go to: the one that a plugin has selected, else that of its route.
 pub(super) fn upstream<'r>(
     generation: &'r Generation,
-    route: Option<&Arc<Route>>,
+    route: Option<&Arc<CompiledRoute>>,
     selected: Option<&UpstreamRef>,
 ) -> Option<&'r Upstream> {
     let slot = match selected {
@@ -63,7 +63,7 @@ const HIDDEN: &str = "(hidden)";
 pub(super) fn forwarded(
     exchange: &mut Exchange,
     upstream: &Upstream,
-    route: Option<&Arc<Route>>,
+    route: Option<&Arc<CompiledRoute>>,
     question: &ExplainQuestion,
 ) -> Value {
     if !exchange.target.host_is_rewritten {
@@ -139,7 +139,7 @@ pub(super) fn candidates(upstream: &Upstream) -> Value {
 }
 
 /// The upstreams that a plugin divides such requests among, each with its share and its endpoints.
-pub(super) fn choices(generation: &Generation, route: Option<&Arc<Route>>, choices: &[UpstreamChoice]) -> Value {
+pub(super) fn choices(generation: &Generation, route: Option<&Arc<CompiledRoute>>, choices: &[UpstreamChoice]) -> Value {
     let of_choice = |choice: &UpstreamChoice| {
         let found = upstream(generation, route, choice.upstream.as_ref());
         json!({ "share": (choice.share * 10.0).round() / 10.0, "upstream": found.map(candidates) })

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::runtime::merged::MergedChains;
-use crate::runtime::{ConsumerPlugins, Generation, Route};
+use crate::runtime::{ConsumerPlugins, Generation, CompiledRoute};
 use exchange::Exchange;
 use exchange::plugin::chain::{Chain, PluginInstance};
 use exchange::plugin::preflight::{PREFLIGHT_PRIORITY, is_preflight};
@@ -26,7 +26,7 @@ pub(super) struct PluginWalk {
 const DECIDING: [PluginPhase; 4] = [PluginPhase::Preflight, PluginPhase::Rewrite, PluginPhase::Access, PluginPhase::BeforeProxy];
 
 /// Asks the plugins of a request that `route` was found for. `exchange` is changed as the plugins say.
-pub(super) fn walk(generation: &Generation, route: Option<&Arc<Route>>, exchange: &mut Exchange) -> PluginWalk {
+pub(super) fn walk(generation: &Generation, route: Option<&Arc<CompiledRoute>>, exchange: &mut Exchange) -> PluginWalk {
     let mut walk = PluginWalk { plugins: Vec::new(), ended_by: None, choices: Vec::new() };
     let own = route.map(|route| &route.plugins);
     let origins = Origins::of(route);
@@ -182,7 +182,7 @@ struct Origins {
 }
 
 impl Origins {
-    fn of(route: Option<&Arc<Route>>) -> Origins {
+    fn of(route: Option<&Arc<CompiledRoute>>) -> Origins {
         let parse = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
         let plugins = |object: &Value| object["plugins"].as_object().cloned().unwrap_or_default();
         let own = route.map(|route| parse(&route.info.written)).unwrap_or_default();

@@ -29,7 +29,7 @@ pub(super) struct ActiveAttempt<'t> {
 }
 
 /// An attempt that has failed.
-pub(super) struct FailedAttempt {
+pub(super) struct AttemptFailure {
     pub(super) failure: ExchangeFailure,
     pub(super) progress: AttemptProgress,
     /// Its node, which is another one than the first if a hedged attempt has taken the place of the first.

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use stdx::pooled::PooledBox;
 
-use super::active_attempt::{ActiveAttempt, FailedAttempt, InFlightGuard, finish_attempt, micros, set_host};
+use super::active_attempt::{ActiveAttempt, AttemptFailure, InFlightGuard, finish_attempt, micros, set_host};
 use super::attempt_limit::AttemptLimit;
 use super::attempt_policies::{self, AttemptPolicies};
 use super::attempt_policy::{AfterHead, AttemptPolicy, Attempting};
@@ -63,7 +63,7 @@ pub(super) fn make<'a, 'j: 'a, S: DownstreamStream>(
     journey: &'a mut Journey<'j, S>,
     forwarding: &'a mut Forwarding<'j>,
     held: HeldNode,
-) -> impl Future<Output = Result<AttemptEnd, FailedAttempt>> {
+) -> impl Future<Output = Result<AttemptEnd, AttemptFailure>> {
     async move {
         let attempt = match begin(journey, forwarding, held) {
             BegunAttempt::Ready(attempt) => attempt,
@@ -115,7 +115,7 @@ async fn open<'j, S: DownstreamStream>(
     journey: &mut Journey<'j, S>,
     forwarding: &Forwarding<'j>,
     connecting: ConnectingAttempt<'j>,
-) -> Result<ActiveAttempt<'j>, FailedAttempt> {
+) -> Result<ActiveAttempt<'j>, AttemptFailure> {
     let run = journey.run;
     let ConnectingAttempt { opening, in_flight, address, limit } = connecting;
     let timeout_ms = limit.shorten(forwarding.timeouts.connect_ms, run.local().now_ms()).unwrap_or(1);
@@ -129,7 +129,7 @@ async fn open<'j, S: DownstreamStream>(
             let selected = in_flight.selected;
             finish_attempt(journey.exchange, in_flight, Some(&failure), false);
             let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
-            Err(FailedAttempt { failure: failure.at(address), progress, selected })
+            Err(AttemptFailure { failure: failure.at(address), progress, selected })
         }
     }
 }
@@ -138,7 +138,7 @@ async fn open<'j, S: DownstreamStream>(
 fn finish<S>(
     attempting: Attempting<'_, '_, S>,
     ended: Result<ResponseOutcome, ExchangeFailure>,
-) -> Result<AttemptEnd, FailedAttempt> {
+) -> Result<AttemptEnd, AttemptFailure> {
     let Attempting { journey, forwarding, attempt } = attempting;
     let (run, timeouts) = (journey.run, &forwarding.timeouts);
     // A hedged attempt may have taken the place of the first one.
@@ -172,7 +172,7 @@ fn finish<S>(
                 let failure =
                     ExchangeFailure::new(Cause::BadResponse, "it switched protocols on a shared connection");
                 let progress = AttemptProgress { sent: Sent::Nothing, is_reused: false };
-                return Err(FailedAttempt { failure: failure.at(address), progress, selected });
+                return Err(AttemptFailure { failure: failure.at(address), progress, selected });
             };
             run.local().give_bytes(bytes);
             Ok(AttemptEnd::Answered(PipelineOutcome::Tunnel {
@@ -187,7 +187,7 @@ fn finish<S>(
             // The connection ends before its place at the node is given back and wakes a waiting request.
             run.context.upstreams.checkin(upstream_stream, false);
             finish_attempt(journey.exchange, in_flight, Some(&failure), progress.is_reused);
-            Err(FailedAttempt { failure: failure.at(address), progress, selected })
+            Err(AttemptFailure { failure: failure.at(address), progress, selected })
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::runtime::{Generation, Route};
+use crate::runtime::{Generation, CompiledRoute};
 use exchange::Exchange;
 use exchange::overload::Priority;
 use exchange::plugin::PluginPhase;
@@ -26,7 +26,7 @@ impl ChainScope {
 /// The chains of one exchange.
 pub(super) struct Chains<'g> {
     pub(super) global: &'g Chain,
-    pub(super) route: Option<&'g Arc<Route>>,
+    pub(super) route: Option<&'g Arc<CompiledRoute>>,
     pub(super) merged: Option<Arc<Chain>>,
     /// The response goes to no client, and its plugins do not run.
     is_without_response: bool,
@@ -63,7 +63,7 @@ impl<'g> Chains<'g> {
     }
 
     /// The route of the request.
-    pub(super) fn route(&self) -> Option<&'g Arc<Route>> {
+    pub(super) fn route(&self) -> Option<&'g Arc<CompiledRoute>> {
         self.route
     }
 

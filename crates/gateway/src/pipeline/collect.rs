@@ -43,8 +43,8 @@ pub(super) async fn whole<S: DownstreamStream>(
     )
     .await?
     {
-        Read::Whole(trailers) => journey.exchange.body.keep_whole(bytes, trailers),
-        Read::TooLong => return Err(too_large(limit_bytes)),
+        BodyReadResult::Whole(trailers) => journey.exchange.body.keep_whole(bytes, trailers),
+        BodyReadResult::TooLong => return Err(too_large(limit_bytes)),
     }
     Ok(())
 }
@@ -58,8 +58,8 @@ pub(super) async fn on_demand<S: DownstreamStream>(
     let (mut bytes, mut wait, mut times) = (Vec::new(), wait_for_body(run), ExchangeTimes::default());
     let read = read(run, &mut times, downstream, &mut wait, &mut bytes, limit_bytes).await?;
     let (is_whole, trailers) = match read {
-        Read::Whole(trailers) => (true, trailers),
-        Read::TooLong => (false, None),
+        BodyReadResult::Whole(trailers) => (true, trailers),
+        BodyReadResult::TooLong => (false, None),
     };
     Ok(CollectedBody { bytes, trailers, is_whole, waited_ns: times.body_waited_ns })
 }
@@ -108,8 +108,8 @@ pub(super) async fn for_variables<S: DownstreamStream>(
     )
     .await?
     {
-        Read::Whole(trailers) => journey.exchange.body.keep_whole(bytes, trailers),
-        Read::TooLong => journey.exchange.body.keep_prefix(bytes),
+        BodyReadResult::Whole(trailers) => journey.exchange.body.keep_whole(bytes, trailers),
+        BodyReadResult::TooLong => journey.exchange.body.keep_prefix(bytes),
     }
     Ok(true)
 }
@@ -166,15 +166,15 @@ async fn piece_by_piece<S: DownstreamStream>(
     )
     .await
     {
-        Ok(Read::Whole(trailers)) => {
+        Ok(BodyReadResult::Whole(trailers)) => {
             journey.exchange.body.keep_whole(bytes, trailers);
             return Ok(());
         }
         // `limit_bytes` is what is accepted if that is less than what is awaited.
-        Ok(Read::TooLong) if limit_bytes >= accepted_bytes(journey.exchange) => {
+        Ok(BodyReadResult::TooLong) if limit_bytes >= accepted_bytes(journey.exchange) => {
             return Err(too_large(limit_bytes));
         }
-        Ok(Read::TooLong) => {}
+        Ok(BodyReadResult::TooLong) => {}
         // No plugin asked for the prefix. If memory is too short to hold it, the request is served with a shorter
         // prefix.
         Err(failure) if failure.cause == Cause::MemoryLimit => {}
@@ -231,7 +231,7 @@ fn read_timeout_ms(run: &PipelineRun<'_>, exchange: &Exchange) -> u64 {
     timeouts.unwrap_or(run.local().options.upstream_timeouts).read_ms
 }
 
-enum Read {
+enum BodyReadResult {
     /// The whole body, with its trailers if there were any.
     Whole(Option<Headers>),
     /// The body up to the limit; the rest is still in the client's stream.
@@ -245,7 +245,7 @@ async fn read<S: DownstreamStream>(
     wait: &mut Wait<'_, '_>,
     bytes: &mut Vec<u8>,
     limit_bytes: usize,
-) -> Result<Read, ExchangeFailure> {
+) -> Result<BodyReadResult, ExchangeFailure> {
     let began_ns = run.local().recent_ns();
     let mut has_moved = false;
     let read = poll_fn(|cx| {
@@ -254,7 +254,7 @@ async fn read<S: DownstreamStream>(
         loop {
             let count = match downstream.poll_body(cx) {
                 Poll::Ready(BodyEvent::Data(data)) if bytes.len() + data.len() > limit_bytes => {
-                    return Poll::Ready(Ok(Read::TooLong));
+                    return Poll::Ready(Ok(BodyReadResult::TooLong));
                 }
                 Poll::Ready(BodyEvent::Data(data)) => {
                     // Without the route's priority, because the route may not be known yet.
@@ -262,7 +262,7 @@ async fn read<S: DownstreamStream>(
                     data.len()
                 }
                 Poll::Ready(BodyEvent::End(trailers)) => {
-                    return Poll::Ready(Ok(Read::Whole(trailers.cloned())));
+                    return Poll::Ready(Ok(BodyReadResult::Whole(trailers.cloned())));
                 }
                 Poll::Ready(BodyEvent::Reset(failure)) => return Poll::Ready(Err(failure)),
                 Poll::Pending => {

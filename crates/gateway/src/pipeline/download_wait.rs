@@ -9,16 +9,16 @@ use super::wait::{HALF_CLOSE_GRACE_MS, Wait, WaitsFor};
 use crate::body::DownstreamStream;
 use exchange::deadline::Expired;
 use exchange::failure::{Cause, ExchangeFailure};
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 
 /// The waits while a response is forwarded, with their time limits.
 pub(super) struct DownloadWait<'j> {
-    timeouts: Timeouts,
+    timeouts: AttemptTimeouts,
     wait: Wait<'j, 'j>,
 }
 
 impl<'j> DownloadWait<'j> {
-    pub(super) fn new(run: &'j PipelineRun<'j>, timeouts: Timeouts) -> DownloadWait<'j> {
+    pub(super) fn new(run: &'j PipelineRun<'j>, timeouts: AttemptTimeouts) -> DownloadWait<'j> {
         let guard = MinRateGuard::for_response(&run.local().options.limits);
         DownloadWait { timeouts, wait: Wait::new(run, guard) }
     }

@@ -6,13 +6,13 @@ use super::upload::Upload;
 use crate::body::DownstreamStream;
 use crate::upstream::Upstream;
 use crate::upstream::wanted::WantedNode;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 
 /// See the module.
 pub(super) struct Forwarding<'j> {
     pub(super) upstream: &'j Upstream,
     /// Those of the route, else of the upstream.
-    pub(super) timeouts: Timeouts,
+    pub(super) timeouts: AttemptTimeouts,
     /// The node that sessions, hashes and subsets ask for.
     pub(super) wanted: WantedNode,
     pub(super) retries: Retries,
@@ -33,6 +33,6 @@ impl<'j> Forwarding<'j> {
 }
 
 /// The timeouts of a request to `upstream`.
-pub(super) fn timeouts_of<S>(journey: &Journey<'_, S>, upstream: &Upstream) -> Timeouts {
+pub(super) fn timeouts_of<S>(journey: &Journey<'_, S>, upstream: &Upstream) -> AttemptTimeouts {
     journey.chains.route().and_then(|route| route.timeouts).unwrap_or(upstream.timeouts)
 }

@@ -4,7 +4,7 @@
 use net::env;
 use smallvec::SmallVec;
 
-use super::active_attempt::FailedAttempt;
+use super::active_attempt::AttemptFailure;
 use super::journey::Journey;
 use super::retry::{self, RetryDecision, RetryInput};
 use super::run::PipelineRun;
@@ -143,10 +143,10 @@ impl Retries {
         run: &PipelineRun<'_>,
         upstream: &Upstream,
         exchange: &mut Exchange,
-        failed: FailedAttempt,
+        failed: AttemptFailure,
         body_is_whole: bool,
     ) -> Result<(), ExchangeFailure> {
-        let FailedAttempt { failure, progress, selected } = failed;
+        let AttemptFailure { failure, progress, selected } = failed;
         if failure.cause.is_timeout()
             && failure.cause.blame() == Blame::Upstream
             && let Some(permit) = run.permit.take()

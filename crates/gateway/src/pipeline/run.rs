@@ -9,7 +9,7 @@ use crate::runtime::Generation;
 use crate::upstream::protection::hold::NodeHold;
 use crate::upstream::tunnel_end::UpstreamEnd;
 use exchange::Exchange;
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, ExchangeFailure};
 use exchange::overload::limiter::Permit;
@@ -79,7 +79,7 @@ impl<'a> PipelineRun<'a> {
 
     /// The services of this thread.
     #[inline]
-    pub(super) fn local(&self) -> &'a Local {
+    pub(super) fn local(&self) -> &'a WorkerLocal {
         &self.context.local
     }
 }

@@ -15,7 +15,7 @@ use super::names::Names;
 use super::plan::{Faults, Plan, client_address, node_address, proxy_address};
 use super::wire::{Broken, Peer};
 use exchange::options::EngineLimits;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use net::env::memory::{LinkBehavior, connect_from, set_link, simulate, sleep_ns};
 use net::env::{self, Listener};
 
@@ -180,7 +180,7 @@ fn plan() -> Plan {
             send_timeout_ms: 1_000,
             ..EngineLimits::default()
         },
-        timeouts: Timeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000, tunnel_idle_ms: 3_000 },
+        timeouts: AttemptTimeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000, tunnel_idle_ms: 3_000 },
         client_link: LinkBehavior::default(),
         node_link: LinkBehavior::default(),
         faults: Faults::default(),

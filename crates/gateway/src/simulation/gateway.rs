@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
-use model::catalog::{Catalog, PluginInfo};
+use model::catalog::{PluginCatalog, PluginInfo};
 use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use super::ledger::Ledger;
 use super::names::{self, Names};
 use super::plan::{Plan, Plant, proxy_address, second_address};
 use super::plugins;
-use crate::command::{self, Closing, WorkerCommand, Handle};
+use crate::command::{self, ListenerClosing, WorkerCommand, Handle};
 use crate::compile::SnapshotCompiler;
 use crate::context::ContextParts;
 use crate::observe::idle_counts::IdleState;
@@ -81,13 +81,13 @@ impl Drop for Checkout {
     }
 }
 
-fn catalog() -> &'static Catalog {
-    static CATALOG: OnceLock<Catalog> = OnceLock::new();
+fn catalog() -> &'static PluginCatalog {
+    static CATALOG: OnceLock<PluginCatalog> = OnceLock::new();
     CATALOG.get_or_init(|| {
         let info = |kind: &&exchange::plugin::PluginKind| {
             PluginInfo::new(kind.name, i64::from(kind.priority), (kind.schema)())
         };
-        Catalog::new(plugins::KINDS.iter().map(info).collect()).unwrap()
+        PluginCatalog::new(plugins::KINDS.iter().map(info).collect()).unwrap()
     })
 }
 
@@ -250,7 +250,7 @@ impl Gateway {
         note(|| "drain".to_owned());
         self.ledger.drain_ns.set(memory::monotonic_ns());
         self.listeners.load().iter().for_each(|listener| listener.close());
-        self.tell(|| WorkerCommand::Drain(Closing::at_once(self.plan.farewell_ms)));
+        self.tell(|| WorkerCommand::Drain(ListenerClosing::at_once(self.plan.farewell_ms)));
     }
 
     /// Stops the workers.

@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use exchange::options::EngineLimits;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use net::env::memory::{LinkBehavior, Random};
 
 /// Parameters of one run.
@@ -21,7 +21,7 @@ pub(crate) struct Plan {
     pub(crate) nodes_up: usize,
     pub(crate) routes: usize,
     pub(crate) limits: EngineLimits,
-    pub(crate) timeouts: Timeouts,
+    pub(crate) timeouts: AttemptTimeouts,
     pub(crate) client_link: LinkBehavior,
     pub(crate) node_link: LinkBehavior,
     pub(crate) faults: Faults,
@@ -97,7 +97,7 @@ impl Plan {
             nodes_up,
             routes: random.between(1, 3) as usize,
             limits: limits(random),
-            timeouts: Timeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000, tunnel_idle_ms: 3_000 },
+            timeouts: AttemptTimeouts { connect_ms: 500, send_ms: 1_000, read_ms: 1_000, tunnel_idle_ms: 3_000 },
             client_link: link(random),
             node_link: link(random),
             faults: Faults::default(),

@@ -6,14 +6,14 @@ use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, LazyLock};
 
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::deadline::Deadline;
 use exchange::observe::metrics::WorkerMetrics;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::plugin::PluginKind;
 use exchange::plugin::services::Services;
 use exchange::testing::{options, read_head, services};
-use model::catalog::Catalog;
+use model::catalog::PluginCatalog;
 use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::env;
@@ -64,7 +64,7 @@ impl Scene {
     /// When an object is refused or cannot be compiled.
     pub fn new(kinds: &'static [&'static PluginKind], objects: &[(&str, Value)]) -> Scene {
         let catalog =
-            Catalog::new(kinds.iter().map(|kind| kind.info()).collect()).expect("kinds with good schemas");
+            PluginCatalog::new(kinds.iter().map(|kind| kind.info()).collect()).expect("kinds with good schemas");
         let change = |(path, value): &(&str, Value)| {
             let (collection, id) = path.split_once('/').expect("a collection and an id");
             let kind = ObjectKind::ALL.into_iter().find(|kind| kind.collection() == collection);
@@ -82,7 +82,7 @@ impl Scene {
         assert!(refused.is_empty(), "{refused:#?}");
         assert!(applied.faults.is_empty(), "{:#?}", applied.faults);
         let mut compiler =
-            SnapshotCompiler::new(kinds, router::Mode::default(), Timeouts::default(), SERVICES.clone());
+            SnapshotCompiler::new(kinds, router::Mode::default(), AttemptTimeouts::default(), SERVICES.clone());
         let (runtime, faults) = compiler.apply(&applied);
         assert!(faults.is_empty(), "{faults:#?}");
         let parts = ContextParts {
@@ -94,7 +94,7 @@ impl Scene {
             access_log: None,
             session_log: None,
         };
-        let context = WorkerContext::new(Local::new(0, Arc::new(options()), Arc::default()), parts);
+        let context = WorkerContext::new(WorkerLocal::new(0, Arc::new(options()), Arc::default()), parts);
         Scene { context, client: SocketAddr::from((Ipv4Addr::LOCALHOST, 40_000)) }
     }
 

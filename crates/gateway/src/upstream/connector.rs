@@ -26,7 +26,7 @@ use super::opening::{WantedConnection, WantedStream};
 use super::pool::Pools;
 use super::stream::PooledStream;
 use crate::evict::{Evictor, lacks_descriptors};
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::deadline::Deadline;
 use exchange::failure::{Cause, ExchangeFailure};
 use exchange::observe::upstream_tls::{HandshakeOutcome, UpstreamTlsCounts};
@@ -44,8 +44,8 @@ const OPENS_AGAIN: usize = 8;
 const PART_OF_WAIT: u64 = 10;
 
 /// The connections of one worker.
-pub(crate) struct Connector {
-    local: Rc<Local>,
+pub(crate) struct UpstreamConnector {
+    local: Rc<WorkerLocal>,
     evictor: Rc<Evictor>,
     handshakes: Arc<UpstreamTlsCounts>,
     pub(crate) pools: RefCell<Pools>,
@@ -55,13 +55,13 @@ pub(crate) struct Connector {
     is_draining: Cell<bool>,
 }
 
-impl Connector {
+impl UpstreamConnector {
     pub(crate) fn new(
-        local: Rc<Local>,
+        local: Rc<WorkerLocal>,
         evictor: Rc<Evictor>,
         handshakes: Arc<UpstreamTlsCounts>,
-    ) -> Rc<Connector> {
-        Rc::new(Connector {
+    ) -> Rc<UpstreamConnector> {
+        Rc::new(UpstreamConnector {
             local,
             evictor,
             handshakes,
@@ -103,7 +103,7 @@ impl Connector {
     /// # Errors
     /// Why it could not be opened, and whether that is this machine's fault.
     pub(crate) async fn connect(
-        self: &Rc<Connector>,
+        self: &Rc<UpstreamConnector>,
         opening: WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
@@ -135,7 +135,7 @@ impl Connector {
     }
 
     async fn connect_shared(
-        self: &Rc<Connector>,
+        self: &Rc<UpstreamConnector>,
         opening: &WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,
@@ -163,7 +163,7 @@ impl Connector {
     }
 
     /// A connect to the endpoint that is in progress, or one that this begins.
-    fn join_shared(self: &Rc<Connector>, wanted: WantedStream<'_>, timeout_ms: u64) -> Rc<PendingConnect> {
+    fn join_shared(self: &Rc<UpstreamConnector>, wanted: WantedStream<'_>, timeout_ms: u64) -> Rc<PendingConnect> {
         let endpoint_id = wanted.endpoint.id;
         // Without HTTP/2 a connection serves one request at a time.
         let selects_http1 = self.shared.borrow().selects_http1(endpoint_id);
@@ -172,7 +172,7 @@ impl Connector {
             Join::Wait(pending) => pending,
             Join::Open(pending) => {
                 let opening = WantedConnection::from(wanted);
-                env::spawn(Connector::open_shared(self.clone(), opening, timeout_ms, pending.clone()));
+                env::spawn(UpstreamConnector::open_shared(self.clone(), opening, timeout_ms, pending.clone()));
                 pending
             }
         }
@@ -180,7 +180,7 @@ impl Connector {
 
     /// Opens a connection that requests share, and serves it until it ends.
     async fn open_shared(
-        self: Rc<Connector>,
+        self: Rc<UpstreamConnector>,
         opening: WantedConnection,
         timeout_ms: u64,
         pending: Rc<PendingConnect>,
@@ -360,7 +360,7 @@ impl Drop for CountedHandshake<'_> {
 
 /// A connect that has to be settled, also when its task panics.
 struct Settling<'c> {
-    connector: &'c Connector,
+    connector: &'c UpstreamConnector,
     endpoint_id: u64,
     pending: &'c Rc<PendingConnect>,
 }

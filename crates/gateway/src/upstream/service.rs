@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::connector::Connector;
+use super::connector::UpstreamConnector;
 use super::opening::{WantedConnection, WantedStream};
 #[cfg(any(test, feature = "simulation"))]
 use super::pool::Pools;
@@ -27,7 +27,7 @@ use exchange::observe::node_loads::{Measured, NodesCell};
 use exchange::observe::upstream_tls::UpstreamTlsCounts;
 use exchange::overload::Priority;
 use exchange::overload::limiter::Permit;
-use exchange::{Exchange, Local};
+use exchange::{Exchange, WorkerLocal};
 use net::endpoint::Endpoint;
 use net::env;
 
@@ -39,7 +39,7 @@ struct UpstreamStates {
 
 impl UpstreamStates {
     #[inline]
-    fn of(&mut self, upstream: &Upstream, local: &Local) -> &mut UpstreamState {
+    fn of(&mut self, upstream: &Upstream, local: &WorkerLocal) -> &mut UpstreamState {
         let slot = upstream.slot as usize;
         if slot >= self.slots.len() {
             self.slots.resize_with(slot + 1, || None);
@@ -54,18 +54,18 @@ impl UpstreamStates {
 
 /// The upstreams of one worker.
 pub(crate) struct Upstreams {
-    local: Rc<Local>,
+    local: Rc<WorkerLocal>,
     states: RefCell<UpstreamStates>,
-    connector: Rc<Connector>,
+    connector: Rc<UpstreamConnector>,
 }
 
 impl Upstreams {
     pub(crate) fn new(
-        local: Rc<Local>,
+        local: Rc<WorkerLocal>,
         evictor: Rc<Evictor>,
         handshakes: Arc<UpstreamTlsCounts>,
     ) -> Upstreams {
-        let connector = Connector::new(local.clone(), evictor, handshakes);
+        let connector = UpstreamConnector::new(local.clone(), evictor, handshakes);
         Upstreams { local, states: RefCell::default(), connector }
     }
 
@@ -245,7 +245,7 @@ impl Upstreams {
         Some((node.endpoint.clone(), node.host.clone()))
     }
 
-    pub(super) fn connector(&self) -> &Rc<Connector> {
+    pub(super) fn connector(&self) -> &Rc<UpstreamConnector> {
         &self.connector
     }
 
@@ -268,10 +268,10 @@ impl Upstreams {
         self.states.borrow().slots.iter().flatten().map(|state| state.under_way()).sum()
     }
 
-    /// Opens a connection for the attempt, or waits for one; see [`Connector::connect`].
+    /// Opens a connection for the attempt, or waits for one; see [`UpstreamConnector::connect`].
     ///
     /// # Errors
-    /// Those of [`Connector::connect`].
+    /// Those of [`UpstreamConnector::connect`].
     pub(crate) async fn connect(
         &self,
         opening: WantedConnection,

@@ -8,7 +8,7 @@ use super::accept;
 use super::datagrams;
 use super::state::Worker;
 use crate::command::Handle;
-use crate::command::{CLOSE_GRACE_MS, Closing};
+use crate::command::{CLOSE_GRACE_MS, ListenerClosing};
 use crate::downstream::listener_state::OpenListener;
 use net::env;
 use net::listener::Listener;
@@ -31,7 +31,7 @@ impl Worker {
         drop(listeners);
         if !gone.is_empty() {
             let now_ms = self.context.local.clock_ns() / 1_000_000;
-            gone.iter().for_each(|open| open.close(now_ms, Closing::at_once(CLOSE_GRACE_MS)));
+            gone.iter().for_each(|open| open.close(now_ms, ListenerClosing::at_once(CLOSE_GRACE_MS)));
             self.wake_connections();
         }
     }
@@ -91,13 +91,13 @@ impl Worker {
         self.take_up_listeners(peers);
         find().unwrap_or_else(|| {
             let open = self.view_of(&listener);
-            open.close(self.context.local.now_ms(), Closing::at_once(CLOSE_GRACE_MS));
+            open.close(self.context.local.now_ms(), ListenerClosing::at_once(CLOSE_GRACE_MS));
             Rc::new(open)
         })
     }
 
     /// Ends all listeners. A second time shortens the spread of the first.
-    pub(super) fn close_listeners(&self, closing: Closing) {
+    pub(super) fn close_listeners(&self, closing: ListenerClosing) {
         let now_ms = self.context.local.clock_ns() / 1_000_000;
         for open in &self.listeners.borrow().open {
             open.close(now_ms, closing);

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::accept;
 use super::endpoint;
 use super::state::{WorkerParts, Worker};
-use crate::command::Closing;
+use crate::command::ListenerClosing;
 use crate::command::{WorkerCommand, Handle};
 use crate::context::WorkerContext;
 use exchange::observe::node_loads::NodeLoadQuery;
@@ -146,7 +146,7 @@ impl Worker {
     }
 
     /// Begins the drain: idle connections close when their last wait is over, the others after the exchange in flight.
-    fn drain(&self, closing: Closing) {
+    fn drain(&self, closing: ListenerClosing) {
         self.context.upstreams.drain();
         self.context.local.http.clear();
         self.close_listeners(closing);

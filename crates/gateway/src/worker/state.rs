@@ -13,7 +13,7 @@ use crate::downstream::datagrams::DatagramWorker;
 use crate::downstream::inner;
 use crate::downstream::listener_state::OpenListener;
 use crate::observe::current_work::CurrentWork;
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::options::Options;
 use exchange::overload::OverloadState;
 use net::env;
@@ -49,7 +49,7 @@ pub(crate) struct WorkerParts {
 
 impl Worker {
     pub(crate) fn new(parts: WorkerParts) -> Rc<Worker> {
-        let local = Local::new(parts.index, parts.options, parts.shared);
+        let local = WorkerLocal::new(parts.index, parts.options, parts.shared);
         let context = WorkerContext::new(local, parts.context);
         inner::install(&context);
         let status = &context.status;

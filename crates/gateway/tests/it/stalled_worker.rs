@@ -8,12 +8,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, LazyLock, Mutex};
 
 use exchange::Exchange;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::plugin::{Flow, PluginPhase, Plugin, PluginKind, BufferedReply};
 use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::testing;
-use model::catalog::{Catalog, PluginInfo};
+use model::catalog::{PluginCatalog, PluginInfo};
 use model::snapshot::{SnapshotChange, FaultPolicy, Snapshot};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use net::listener::{Protocols, WantedListener};
@@ -80,11 +80,11 @@ fn engine(stall_timeout_ms: u64) -> (Engine, SocketAddr) {
     let written =
         WrittenObject { key: key.clone(), text: route.to_string().into(), created_index: 1, modified_index: 1 };
     let info = |kind: &&'static PluginKind| PluginInfo::new(kind.name, 1, (kind.schema)());
-    let catalog = Catalog::new(KINDS.iter().map(info).collect()).unwrap();
+    let catalog = PluginCatalog::new(KINDS.iter().map(info).collect()).unwrap();
     let change = SnapshotChange { key, written: Some(written) };
     let applied = Snapshot::empty().apply(&catalog, &[change], 1, FaultPolicy::Strict);
     let services = Arc::new(exchange::testing::services());
-    let mut compiler = SnapshotCompiler::new(KINDS, router::Mode::default(), Timeouts::default(), services.clone());
+    let mut compiler = SnapshotCompiler::new(KINDS, router::Mode::default(), AttemptTimeouts::default(), services.clone());
     let (runtime, faults) = compiler.apply(&applied);
     assert_eq!(faults, Vec::new());
     let (mut options, _) = testing::without_routes();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-use crate::load::{self, ResponseCheck, Expectation, Habit, Manner, LoadPlan, Talk, LoadTarget, Tls, LoadTransport};
+use crate::load::{self, ResponseCheck, Expectation, Habit, LoadMode, LoadPlan, Talk, LoadTarget, Tls, LoadTransport};
 use crate::scenario::TlsVersion;
 
 /// Arguments of `weir lab load`.
@@ -138,7 +138,7 @@ pub fn run(arguments: &LoadArguments) -> anyhow::Result<ExitCode> {
     } else {
         print(&load::summary(&outcome));
     }
-    let is_crowd = matches!(plan.manner, Manner::Crowd(_));
+    let is_crowd = matches!(plan.manner, LoadMode::Crowd(_));
     Ok(if outcome.requests == 0 && !is_crowd { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -162,20 +162,20 @@ impl LoadArguments {
         }
         let manner = match self.slow {
             _ if target.transport == LoadTransport::Udp => {
-                Manner::Udp { at_once: self.at_once.unwrap_or(USUAL_AT_ONCE.min(self.connections)) }
+                LoadMode::Udp { at_once: self.at_once.unwrap_or(USUAL_AT_ONCE.min(self.connections)) }
             }
-            _ if self.bulk => Manner::Tcp(Talk::Bulk),
-            _ if self.server_name.is_some() => Manner::Tcp(Talk::Hello),
-            _ if is_layer4 => Manner::Tcp(Talk::Messages),
-            _ if self.websocket => Manner::Websocket,
-            _ if self.http3 => Manner::Http3 { streams: self.streams },
-            _ if self.idle => Manner::Crowd(Habit::Idle),
-            Some(Slow::Heads) => Manner::Crowd(Habit::Heads { every }),
-            Some(Slow::Bodies) => Manner::Crowd(Habit::Bodies { every }),
-            Some(Slow::Readers) => Manner::Crowd(Habit::Readers { every }),
-            None => Manner::Http,
+            _ if self.bulk => LoadMode::Tcp(Talk::Bulk),
+            _ if self.server_name.is_some() => LoadMode::Tcp(Talk::Hello),
+            _ if is_layer4 => LoadMode::Tcp(Talk::Messages),
+            _ if self.websocket => LoadMode::Websocket,
+            _ if self.http3 => LoadMode::Http3 { streams: self.streams },
+            _ if self.idle => LoadMode::Crowd(Habit::Idle),
+            Some(Slow::Heads) => LoadMode::Crowd(Habit::Heads { every }),
+            Some(Slow::Bodies) => LoadMode::Crowd(Habit::Bodies { every }),
+            Some(Slow::Readers) => LoadMode::Crowd(Habit::Readers { every }),
+            None => LoadMode::Http,
         };
-        let is_crowd = matches!(manner, Manner::Crowd(_));
+        let is_crowd = matches!(manner, LoadMode::Crowd(_));
         if !(self.timeout > 0.0 && self.timeout <= LONGEST_TIMEOUT_SECONDS) {
             bail!("--timeout is more than 0 and no more than {LONGEST_TIMEOUT_SECONDS} seconds");
         }
@@ -185,7 +185,7 @@ impl LoadArguments {
         let timeout = Duration::from_secs_f64(self.timeout);
         let usual_seconds = (self.requests.is_none() && !is_crowd).then_some(USUAL_SECONDS);
         let usual_body_bytes = match manner {
-            Manner::Websocket | Manner::Udp { .. } | Manner::Tcp(Talk::Messages) => USUAL_MESSAGE_BYTES,
+            LoadMode::Websocket | LoadMode::Udp { .. } | LoadMode::Tcp(Talk::Messages) => USUAL_MESSAGE_BYTES,
             _ => 0,
         };
         Ok(LoadPlan {
@@ -264,16 +264,16 @@ mod tests {
 
     #[test]
     fn urls_of_layer_4_become_a_plan() {
-        let check = |url: &str, line: &str, wanted: (Manner, u64)| {
+        let check = |url: &str, line: &str, wanted: (LoadMode, u64)| {
             let plan = plan_for(url, line).unwrap();
             assert_eq!((plan.manner, plan.body_bytes), wanted, "{url} {line}");
         };
         let (tcp, udp) = ("tcp://127.0.0.1:9", "udp://127.0.0.1:9");
-        check(tcp, "-b 100", (Manner::Tcp(Talk::Messages), 100));
-        check(tcp, "--bulk", (Manner::Tcp(Talk::Bulk), 0));
-        check(tcp, "--server-name a.example", (Manner::Tcp(Talk::Hello), 0));
-        check(udp, "-c 1000", (Manner::Udp { at_once: 64 }, 64));
-        check(udp, "-c 10", (Manner::Udp { at_once: 10 }, 64));
+        check(tcp, "-b 100", (LoadMode::Tcp(Talk::Messages), 100));
+        check(tcp, "--bulk", (LoadMode::Tcp(Talk::Bulk), 0));
+        check(tcp, "--server-name a.example", (LoadMode::Tcp(Talk::Hello), 0));
+        check(udp, "-c 1000", (LoadMode::Udp { at_once: 64 }, 64));
+        check(udp, "-c 10", (LoadMode::Udp { at_once: 10 }, 64));
         for (url, line, reason) in [
             (tcp, "--websocket", "carry bytes"),
             (udp, "--bulk", "need a URL with tcp://"),
@@ -295,16 +295,16 @@ mod tests {
         check("-n 100 -s 5", |plan| plan.seconds == Some(5.0));
         check("--close", |plan| plan.per_connection == Some(1));
         check("--requests-per-connection 7", |plan| plan.per_connection == Some(7));
-        check("--websocket", |plan| plan.manner == Manner::Websocket && plan.body_bytes == 64);
+        check("--websocket", |plan| plan.manner == LoadMode::Websocket && plan.body_bytes == 64);
         check("--websocket -b 9", |plan| plan.body_bytes == 9);
-        check("--idle", |plan| plan.manner == Manner::Crowd(Habit::Idle) && plan.seconds.is_none());
+        check("--idle", |plan| plan.manner == LoadMode::Crowd(Habit::Idle) && plan.seconds.is_none());
         check("--slow heads --slow-interval-ms 10", |plan| {
-            plan.manner == Manner::Crowd(Habit::Heads { every: Duration::from_millis(10) })
+            plan.manner == LoadMode::Crowd(Habit::Heads { every: Duration::from_millis(10) })
         });
         check("--close --resume --tls-version 1.2", |plan| {
             plan.tls == Tls { resume: true, version: Some(TlsVersion::V1_2) }
         });
-        check("--http3 --streams 10", |plan| plan.manner == Manner::Http3 { streams: 10 });
+        check("--http3 --streams 10", |plan| plan.manner == LoadMode::Http3 { streams: 10 });
         check("--idle --ramp-up 2.5", |plan| plan.ramp_up == Duration::from_millis(2500));
         check("--check length --expect-bytes 21", |plan| {
             plan.expect.check == ResponseCheck::Length && plan.expect.bytes == Some(21)

@@ -13,7 +13,7 @@ use super::endpoint::EndpointSet;
 use super::plan::{EndpointFault, Phases, Switch};
 use super::refused::RefusalCounter;
 use crate::contender::Definition;
-use crate::load::{self, ResponseCheck, Expectation, Manner, LoadPlan, LoadTarget, Tls, LoadTransport};
+use crate::load::{self, ResponseCheck, Expectation, LoadMode, LoadPlan, LoadTarget, Tls, LoadTransport};
 use crate::result::{FaultRun, FaultyTraffic, LoadOutcome, Protection};
 use crate::run::{Interrupt, RunningPrograms};
 
@@ -172,7 +172,7 @@ fn plan(address: SocketAddr, seconds: f64, rate: Option<f64>) -> LoadPlan {
             is_tls: false,
             transport: LoadTransport::Http,
         },
-        manner: Manner::Http,
+        manner: LoadMode::Http,
         connections: CONNECTIONS,
         threads: 1,
         seconds: Some(seconds),

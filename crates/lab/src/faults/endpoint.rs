@@ -21,7 +21,7 @@ use crate::process::cores;
 
 /// The state of an endpoint.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Condition {
+pub(super) enum EndpointCondition {
     /// It answers after [`SERVICE`].
     #[default]
     Healthy,
@@ -37,9 +37,9 @@ pub(super) enum Condition {
     Stopped,
 }
 
-impl Condition {
+impl EndpointCondition {
     fn listens(self) -> bool {
-        !matches!(self, Condition::Dead | Condition::Stopped)
+        !matches!(self, EndpointCondition::Dead | EndpointCondition::Stopped)
     }
 }
 
@@ -55,14 +55,14 @@ pub(super) struct EndpointSet {
 #[derive(Debug)]
 struct TestEndpoint {
     address: SocketAddr,
-    condition: watch::Sender<Condition>,
+    condition: watch::Sender<EndpointCondition>,
     arrivals: Arc<Arrivals>,
 }
 
 /// The part of an endpoint that its tasks need.
 #[derive(Clone, Debug)]
 struct EndpointService {
-    condition: watch::Receiver<Condition>,
+    condition: watch::Receiver<EndpointCondition>,
     arrivals: Arc<Arrivals>,
 }
 
@@ -79,7 +79,7 @@ impl EndpointSet {
             let listener =
                 listen(address).with_context(|| format!("no port for an endpoint at {address}"))?;
             let address = listener.local_addr()?;
-            let (condition, seen) = watch::channel(Condition::Healthy);
+            let (condition, seen) = watch::channel(EndpointCondition::Healthy);
             let arrivals = Arc::new(Arrivals::new(began, length));
             let service = EndpointService { condition: seen, arrivals: Arc::clone(&arrivals) };
             services.push((service, address, listener));
@@ -100,7 +100,7 @@ impl EndpointSet {
     }
 
     /// Switches an endpoint's condition.
-    pub(super) fn switch(&self, number: usize, condition: Condition) {
+    pub(super) fn switch(&self, number: usize, condition: EndpointCondition) {
         self.endpoints[number].condition.send_replace(condition);
     }
 
@@ -210,30 +210,30 @@ async fn connection(mut service: EndpointService, mut stream: TcpStream) {
 }
 
 /// Takes the time of a request; returns the status of its response.
-async fn work(mut condition: watch::Receiver<Condition>) -> u16 {
+async fn work(mut condition: watch::Receiver<EndpointCondition>) -> u16 {
     // The sender ends with the endpoints, so that an error needs no answer.
-    let _ = condition.wait_for(|condition| *condition != Condition::Hung).await;
+    let _ = condition.wait_for(|condition| *condition != EndpointCondition::Hung).await;
     let now = *condition.borrow();
-    tokio::time::sleep(if now == Condition::Slow { SERVICE * SLOWNESS } else { SERVICE }).await;
-    if now == Condition::Failing { 500 } else { 200 }
+    tokio::time::sleep(if now == EndpointCondition::Slow { SERVICE * SLOWNESS } else { SERVICE }).await;
+    if now == EndpointCondition::Failing { 500 } else { 200 }
 }
 
 /// Returns when the endpoint died.
-async fn died(condition: &mut watch::Receiver<Condition>) {
-    let _ = condition.wait_for(|condition| *condition == Condition::Dead).await;
+async fn died(condition: &mut watch::Receiver<EndpointCondition>) {
+    let _ = condition.wait_for(|condition| *condition == EndpointCondition::Dead).await;
 }
 
 /// Returns when a connection ends by its endpoint's condition; one without a request in flight ends with its listener.
-async fn closed(condition: &mut watch::Receiver<Condition>, is_idle: bool) {
-    let is_closed = |condition: &Condition| {
-        *condition == Condition::Dead || (is_idle && *condition == Condition::Stopped)
+async fn closed(condition: &mut watch::Receiver<EndpointCondition>, is_idle: bool) {
+    let is_closed = |condition: &EndpointCondition| {
+        *condition == EndpointCondition::Dead || (is_idle && *condition == EndpointCondition::Stopped)
     };
     let _ = condition.wait_for(is_closed).await;
 }
 
 /// Closes a connection of an endpoint that ends: with a reset if it died.
 fn leave(service: &EndpointService, stream: &TcpStream) {
-    if *service.condition.borrow() == Condition::Dead {
+    if *service.condition.borrow() == EndpointCondition::Dead {
         // A failure closes it in order, which a gateway sees as an error as well.
         let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::endpoint::Condition;
+use super::endpoint::EndpointCondition;
 
 /// A fault that endpoints can have.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, clap::ValueEnum)]
@@ -53,13 +53,13 @@ impl EndpointFault {
         if self == EndpointFault::Restart { 10 } else { 3 }
     }
 
-    fn condition(self) -> Condition {
+    fn condition(self) -> EndpointCondition {
         match self {
-            EndpointFault::Dies => Condition::Dead,
-            EndpointFault::Hangs => Condition::Hung,
-            EndpointFault::Fails => Condition::Failing,
-            EndpointFault::Slow => Condition::Slow,
-            EndpointFault::Restart => Condition::Stopped,
+            EndpointFault::Dies => EndpointCondition::Dead,
+            EndpointFault::Hangs => EndpointCondition::Hung,
+            EndpointFault::Fails => EndpointCondition::Failing,
+            EndpointFault::Slow => EndpointCondition::Slow,
+            EndpointFault::Restart => EndpointCondition::Stopped,
         }
     }
 }
@@ -78,7 +78,7 @@ pub(super) struct Switch {
     /// Since the beginning of the run.
     pub(super) at: Duration,
     pub(super) endpoint: usize,
-    pub(super) condition: Condition,
+    pub(super) condition: EndpointCondition,
 }
 
 impl Phases {
@@ -114,7 +114,7 @@ impl Phases {
         let switches = |number: u32| {
             let at = self.undisturbed + turn * number;
             let switch = |at, condition| Switch { at, endpoint: number as usize, condition };
-            [switch(at, fault.condition()), switch(at + away, Condition::Healthy)]
+            [switch(at, fault.condition()), switch(at + away, EndpointCondition::Healthy)]
         };
         (0..turns).flat_map(switches).collect()
     }
@@ -155,12 +155,12 @@ mod tests {
         let phases = Phases { undisturbed: ms(1000), fault: ms(5000), back: ms(5000) };
         let switch = |at, condition| Switch { at, endpoint: 0, condition };
         for (fault, condition) in [
-            (EndpointFault::Dies, Condition::Dead),
-            (EndpointFault::Hangs, Condition::Hung),
-            (EndpointFault::Fails, Condition::Failing),
-            (EndpointFault::Slow, Condition::Slow),
+            (EndpointFault::Dies, EndpointCondition::Dead),
+            (EndpointFault::Hangs, EndpointCondition::Hung),
+            (EndpointFault::Fails, EndpointCondition::Failing),
+            (EndpointFault::Slow, EndpointCondition::Slow),
         ] {
-            let wanted = [switch(ms(1000), condition), switch(ms(6000), Condition::Healthy)];
+            let wanted = [switch(ms(1000), condition), switch(ms(6000), EndpointCondition::Healthy)];
             assert_eq!(phases.switches(fault), wanted, "{fault:?}");
         }
     }
@@ -173,8 +173,8 @@ mod tests {
         assert!(switches.windows(2).all(|pair| pair[0].at < pair[1].at), "by time: {switches:?}");
         for (number, pair) in switches.chunks(2).enumerate() {
             let at = ms(1000 + 500 * number as u64);
-            assert_eq!(pair[0], Switch { at, endpoint: number, condition: Condition::Stopped });
-            let condition = Condition::Healthy;
+            assert_eq!(pair[0], Switch { at, endpoint: number, condition: EndpointCondition::Stopped });
+            let condition = EndpointCondition::Healthy;
             assert_eq!(pair[1], Switch { at: at + ms(250), endpoint: number, condition });
         }
         assert!(switches[19].at < phases.ends()[1]);

@@ -19,7 +19,7 @@ use super::tally::{FailureKind, Tally};
 use super::timer::Timer;
 
 /// The state of one thread of the load generator.
-pub(super) struct Asker<'a> {
+pub(super) struct LoadThread<'a> {
     job: &'a LoadJob,
     limits: LoadLimits,
     source: RequestSource,
@@ -55,7 +55,7 @@ pub(super) enum RequestSource {
     Open(LoadSchedule),
 }
 
-impl<'a> Asker<'a> {
+impl<'a> LoadThread<'a> {
     /// Allocates the resources of the run; connects nothing yet.
     pub(super) fn new(job: &'a LoadJob, limits: LoadLimits, source: RequestSource, tally: Tally) -> anyhow::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).context("no epoll instance to be had")?;

@@ -7,7 +7,7 @@ use anyhow::bail;
 
 use super::race::{Raced, race};
 use super::tally::Tally;
-use super::{LARGEST_BODY_BYTES, Manner, LoadPlan, Talk, LoadTransport, byte_streams, datagrams, pattern, tls};
+use super::{LARGEST_BODY_BYTES, LoadMode, LoadPlan, Talk, LoadTransport, byte_streams, datagrams, pattern, tls};
 use crate::echo::BUFFER_BYTES;
 use crate::echo::language::{self, REQUEST_BYTES};
 use datagrams::NUMBER_BYTES;
@@ -15,8 +15,8 @@ use datagrams::NUMBER_BYTES;
 /// Checks the rules of bytes and datagrams; `None` if the plan is about HTTP.
 pub(super) fn check(plan: &LoadPlan) -> Option<anyhow::Result<()>> {
     match (plan.manner, plan.target.transport) {
-        (Manner::Tcp(_), LoadTransport::Tcp) | (Manner::Udp { .. }, LoadTransport::Udp) => Some(plan.check_layer4()),
-        (Manner::Tcp(_) | Manner::Udp { .. }, _) | (_, LoadTransport::Tcp | LoadTransport::Udp) => {
+        (LoadMode::Tcp(_), LoadTransport::Tcp) | (LoadMode::Udp { .. }, LoadTransport::Udp) => Some(plan.check_layer4()),
+        (LoadMode::Tcp(_) | LoadMode::Udp { .. }, _) | (_, LoadTransport::Tcp | LoadTransport::Udp) => {
             Some(Err(anyhow::anyhow!("bytes need a URL with tcp://, datagrams one with udp://")))
         }
         _ => None,
@@ -28,12 +28,12 @@ pub(super) fn send(plan: &LoadPlan, stop: &AtomicBool, during: impl FnOnce(Insta
     let threads = usize::from(plan.threads);
     let tally = || Tally::new(plan.seconds.unwrap_or(0.0));
     Ok(match plan.manner {
-        Manner::Tcp(talk) => {
+        LoadMode::Tcp(talk) => {
             let message = plan.message(talk)?;
             let shares = (0..threads).map(|thread| plan.bytes_share(thread, talk, &message)).collect();
             race(shares, |share, barrier| byte_streams::run(share, tally(), stop, barrier), during)
         }
-        Manner::Udp { at_once } => {
+        LoadMode::Udp { at_once } => {
             let shares = (0..threads).map(|thread| plan.datagrams_share(thread, at_once)).collect();
             race(shares, |share, barrier| datagrams::run(share, tally(), stop, barrier), during)
         }
@@ -45,9 +45,9 @@ impl LoadPlan {
     fn check_layer4(&self) -> anyhow::Result<()> {
         let closes = self.per_connection.is_some();
         let length = match self.manner {
-            Manner::Tcp(Talk::Messages) if closes => REQUEST_BYTES as u64..=BUFFER_BYTES as u64,
-            Manner::Tcp(Talk::Messages) => 1..=LARGEST_BODY_BYTES,
-            Manner::Udp { .. } => NUMBER_BYTES as u64..=LONGEST_DATAGRAM_BYTES,
+            LoadMode::Tcp(Talk::Messages) if closes => REQUEST_BYTES as u64..=BUFFER_BYTES as u64,
+            LoadMode::Tcp(Talk::Messages) => 1..=LARGEST_BODY_BYTES,
+            LoadMode::Udp { .. } => NUMBER_BYTES as u64..=LONGEST_DATAGRAM_BYTES,
             _ => 0..=0,
         };
         if self.rate.is_some() || !self.ramp_up.is_zero() {
@@ -60,11 +60,11 @@ impl LoadPlan {
             bail!("a message has from {} to {} bytes here", length.start(), length.end());
         }
         match self.manner {
-            Manner::Tcp(Talk::Bulk) if closes => {
+            LoadMode::Tcp(Talk::Bulk) if closes => {
                 bail!("a bulk transfer has one connection: leave out what ends it")
             }
-            Manner::Udp { .. } if closes => bail!("UDP has no connections that end"),
-            Manner::Udp { at_once } if at_once == 0 || at_once > self.connections => {
+            LoadMode::Udp { .. } if closes => bail!("UDP has no connections that end"),
+            LoadMode::Udp { at_once } if at_once == 0 || at_once > self.connections => {
                 bail!("datagrams in flight are at least 1, and no more than the sources, which have one each")
             }
             _ => Ok(()),

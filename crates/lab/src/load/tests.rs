@@ -73,7 +73,7 @@ fn plan(address: SocketAddr) -> LoadPlan {
             is_tls: false,
             transport: LoadTransport::Http,
         },
-        manner: Manner::Http,
+        manner: LoadMode::Http,
         connections: 3,
         threads: 1,
         seconds: None,
@@ -254,10 +254,10 @@ fn a_plan_that_cannot_be_is_refused() {
     check(LoadPlan { ramp_up: Duration::from_secs(1), ..usual.clone() }, "leave out the ramp");
     check(LoadPlan { requests: Some(0), ..usual.clone() }, "at least 1");
     check(LoadPlan { timeout: Duration::ZERO, ..usual.clone() }, "timeout");
-    check(LoadPlan { manner: Manner::Websocket, per_connection: Some(1), ..usual.clone() }, "are kept");
-    check(LoadPlan { manner: Manner::Crowd(Habit::Idle), ..usual.clone() }, "pace of their own");
+    check(LoadPlan { manner: LoadMode::Websocket, per_connection: Some(1), ..usual.clone() }, "are kept");
+    check(LoadPlan { manner: LoadMode::Crowd(Habit::Idle), ..usual.clone() }, "pace of their own");
     let every = Duration::from_secs(1);
-    let bodies = Manner::Crowd(Habit::Bodies { every });
+    let bodies = LoadMode::Crowd(Habit::Bodies { every });
     check(LoadPlan { manner: bodies, requests: None, ..usual.clone() }, "--body-bytes");
     check(LoadPlan { connections: u32::MAX, ..usual }, "ulimit");
 }

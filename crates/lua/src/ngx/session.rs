@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::stream::{PREREAD_MAX_BYTES, StreamSession};
 use mlua::{Error, Lua, MultiValue, Value};
 use router::vars::{BuiltinVariable, Variable, VariableSource};
@@ -118,7 +118,7 @@ pub(super) fn context_field(state: &InterpreterState, lua: &Lua, name: &str) -> 
 /// When the session was accepted, in seconds of the Unix epoch.
 pub(super) fn start_time(state: &InterpreterState) -> Option<f64> {
     state.read_session(|session| {
-        let local = session.find_held::<Local>()?;
+        let local = session.find_held::<WorkerLocal>()?;
         let (seconds, nanoseconds) = local.wall_at(session.started_ns);
         Some(seconds as f64 + f64::from(nanoseconds / 1_000_000) / 1_000.0)
     })?
@@ -126,5 +126,5 @@ pub(super) fn start_time(state: &InterpreterState) -> Option<f64> {
 
 /// The number of the session's worker.
 pub(super) fn worker(state: &InterpreterState) -> Option<f64> {
-    state.read_session(|session| session.find_held::<Local>().map(|local| local.index as f64))?
+    state.read_session(|session| session.find_held::<WorkerLocal>().map(|local| local.index as f64))?
 }

@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::stream::{StreamFlow, StreamPhase, StreamPlugin, StreamSession};
 use exchange::plugin::upstream_ref::UpstreamRef;
 use mlua::{MultiValue, Table, Value};
@@ -69,7 +69,7 @@ impl LuaStreamPlugin {
     }
 
     fn note(&self, session: &StreamSession, entry: EntryPoint, reason: &str) {
-        let now_ms = session.find_held::<Local>().map_or(0, |local| local.now_ms());
+        let now_ms = session.find_held::<WorkerLocal>().map_or(0, |local| local.now_ms());
         self.0.note_at(now_ms, entry, reason);
     }
 

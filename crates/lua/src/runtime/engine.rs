@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::{Arc, LazyLock};
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::observe::pace::Pace;
 use mlua::state::{GcIncParams, GcMode};
 use mlua::{Function, Lua, Table, Thread};
@@ -120,7 +120,7 @@ impl LuaEngine {
     ///
     /// # Errors
     /// There is no memory for one, as a sentence.
-    pub(crate) fn of(local: &Local) -> Result<Rc<LuaEngine>, String> {
+    pub(crate) fn of(local: &WorkerLocal) -> Result<Rc<LuaEngine>, String> {
         let slot = local
             .resource(|| EngineSlot { engine: RefCell::default(), pace: Pace::every_ms(LOG_INTERVAL_MS) });
         let present = slot.engine.borrow().clone();

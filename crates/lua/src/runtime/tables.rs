@@ -5,7 +5,7 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::stream::StreamSession;
 use mlua::{Function, Lua, Table};
 
@@ -119,7 +119,7 @@ impl ContextTables {
         if let Some(tables) = session.find_held::<ContextTables>() {
             return Ok(tables);
         }
-        let local = session.find_held::<Local>().ok_or("the session has no worker")?;
+        let local = session.find_held::<WorkerLocal>().ok_or("the session has no worker")?;
         Ok(ContextTables::make(&LuaEngine::of(&local)?))
     }
 

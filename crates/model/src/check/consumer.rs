@@ -4,11 +4,11 @@ use serde_json::Value;
 
 use super::plugins;
 use crate::ObjectKind;
-use crate::catalog::{Catalog, PluginInfo, SchemaType};
+use crate::catalog::{PluginCatalog, PluginInfo, SchemaType};
 use crate::fault::{Findings, CheckStage, below};
 
 /// Checks a consumer or a credential.
-pub(super) fn check(catalog: &Catalog, kind: ObjectKind, object: &Value, findings: &mut Findings) {
+pub(super) fn check(catalog: &PluginCatalog, kind: ObjectKind, object: &Value, findings: &mut Findings) {
     plugins::check_as(catalog, SchemaType::Consumer, object, findings);
     if kind != ObjectKind::Credential {
         return;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::expression;
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::extension::{
     EXTENSION_CONTENT_BYTES_MAX, EXTENSION_TEXT_BYTES_MAX, ExtensionLoader, LoadedExtension, LoadedVersion,
     decoded, version_of,
@@ -22,7 +22,7 @@ struct WrittenVersion<'v> {
 }
 
 /// Checks what the schema cannot say.
-pub(super) fn check(catalog: &Catalog, value: &Value, findings: &mut Findings) {
+pub(super) fn check(catalog: &PluginCatalog, value: &Value, findings: &mut Findings) {
     let add = |findings: &mut Findings, pointer: &str, reason: String| {
         let contract = format!("invalid configuration: {reason}");
         findings.add_worded(CheckStage::Plugins, pointer, reason, contract);
@@ -72,7 +72,7 @@ pub(super) fn check(catalog: &Catalog, value: &Value, findings: &mut Findings) {
 ///
 /// # Errors
 /// The name is that of a fixed plugin, or a version cannot be loaded.
-pub(super) fn load(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<Option<LoadedExtension>, ObjectRefusal> {
+pub(super) fn load(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Option<LoadedExtension>, ObjectRefusal> {
     let refuse = |pointer: &str, reason: String| {
         let contract = format!("invalid configuration: {reason}");
         let mut findings = Findings::default();
@@ -139,7 +139,7 @@ impl CatalogPluginSchemas<'_> {
     }
 }
 
-fn loader_for<'c>(catalog: &'c Catalog, language: &str) -> Result<&'c dyn ExtensionLoader, String> {
+fn loader_for<'c>(catalog: &'c PluginCatalog, language: &str) -> Result<&'c dyn ExtensionLoader, String> {
     let known = catalog.loader().map(ExtensionLoader::languages).unwrap_or_default();
     match catalog.loader() {
         Some(loader) if known.contains(&language) => Ok(loader),

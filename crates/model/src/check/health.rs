@@ -5,12 +5,12 @@ use std::net::IpAddr;
 
 use serde_json::Value;
 
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::fault::{Findings, CheckStage, below};
 use crate::resource::split_authority;
 
 /// Checks `checks` of the upstream at that pointer.
-pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check(catalog: &PluginCatalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
     let Some(active) = upstream.pointer("/checks/active") else { return };
     let at = format!("{pointer}/checks/active");
     path(active, &at, findings);
@@ -54,7 +54,7 @@ fn is_field_line(line: &str) -> bool {
 }
 
 /// No node that is written as an address leads to a metadata service. Names are judged when they are asked.
-fn addresses(catalog: &Catalog, nodes: &Value, at: &str, findings: &mut Findings) {
+fn addresses(catalog: &PluginCatalog, nodes: &Value, at: &str, findings: &mut Findings) {
     let written: Vec<(String, &str)> = match nodes {
         Value::Object(nodes) => nodes.keys().map(|node| (below(at, node), node.as_str())).collect(),
         Value::Array(nodes) => nodes

@@ -4,10 +4,10 @@
 use stdx::nearest::misspelt;
 
 use crate::apisix_plugins;
-use crate::catalog::{Catalog, Subsystem};
+use crate::catalog::{PluginCatalog, Subsystem};
 
 /// Why there is no plugin of that name for `subsystem`, with what to do. It begins with the contract's line.
-pub(super) fn unknown(catalog: &Catalog, subsystem: Subsystem, name: &str) -> String {
+pub(super) fn unknown(catalog: &PluginCatalog, subsystem: Subsystem, name: &str) -> String {
     let line = format!("unknown plugin [{name}]");
     if catalog.get(name).is_some() {
         let served = if subsystem == Subsystem::Stream { "HTTP only, not layer 4" } else { "layer 4 only" };
@@ -50,7 +50,7 @@ mod tests {
         let options =
             CheckOptions { switched_off: ["cors".into()].into_iter().collect(), ..CheckOptions::default() };
         let catalog =
-            Catalog::new(vec![plugin("limit-count"), plugin("key-auth")]).unwrap().with_options(options);
+            PluginCatalog::new(vec![plugin("limit-count"), plugin("key-auth")]).unwrap().with_options(options);
         let check = |subsystem, name: &str, expected: &str| {
             let found = unknown(&catalog, subsystem, name);
             assert_eq!(found, format!("unknown plugin [{name}]{expected}"));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::catalog::{Catalog, SchemaType, Subsystem};
+use crate::catalog::{PluginCatalog, SchemaType, Subsystem};
 use crate::fault::{Findings, CheckStage, below};
 
 use super::{expression, plugin_names};
@@ -16,22 +16,22 @@ const fn invalid_plugins_prefix(schema_type: SchemaType) -> &'static str {
 }
 
 /// Checks the plugins of an object that stands for requests.
-pub(super) fn check(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+pub(super) fn check(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     check_as(catalog, SchemaType::Plugin, object, findings);
 }
 
 /// Checks the plugins of a stream route: those that serve HTTP alone are unknown there.
-pub(super) fn check_stream(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+pub(super) fn check_stream(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     each(catalog, Subsystem::Stream, SchemaType::Plugin, object, findings);
 }
 
 /// Checks the plugins of an object, each by the schema of that type.
-pub(super) fn check_as(catalog: &Catalog, schema_type: SchemaType, object: &Value, findings: &mut Findings) {
+pub(super) fn check_as(catalog: &PluginCatalog, schema_type: SchemaType, object: &Value, findings: &mut Findings) {
     each(catalog, Subsystem::Http, schema_type, object, findings);
 }
 
 fn each(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     subsystem: Subsystem,
     schema_type: SchemaType,
     object: &Value,
@@ -43,7 +43,7 @@ fn each(
 }
 
 fn one(
-    catalog: &Catalog,
+    catalog: &PluginCatalog,
     subsystem: Subsystem,
     schema_type: SchemaType,
     name: &str,

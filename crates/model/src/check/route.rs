@@ -7,7 +7,7 @@ use router::{Rule, RuleError, RuleField, RuleInput};
 use serde_json::Value;
 
 use super::{expression, plugins, upstream};
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{PRIORITIES, PRIORITY_LABEL};
 use crate::settings::RouterMode;
@@ -27,7 +27,7 @@ pub(super) fn alternatives(route: &Value, findings: &mut Findings) {
 }
 
 /// Checks a route.
-pub(super) fn check(catalog: &Catalog, route: &Value, findings: &mut Findings) {
+pub(super) fn check(catalog: &PluginCatalog, route: &Value, findings: &mut Findings) {
     common(catalog, route, findings);
     rule(route, findings);
     addresses(route, findings);
@@ -39,12 +39,12 @@ pub(super) fn check(catalog: &Catalog, route: &Value, findings: &mut Findings) {
 }
 
 /// Checks a service.
-pub(super) fn check_service(catalog: &Catalog, service: &Value, findings: &mut Findings) {
+pub(super) fn check_service(catalog: &PluginCatalog, service: &Value, findings: &mut Findings) {
     common(catalog, service, findings);
     hosts(service, findings);
 }
 
-fn common(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+fn common(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     embedded_upstream(catalog, object, findings);
     plugins::check(catalog, object, findings);
     unsupported::route(object, findings);
@@ -53,7 +53,7 @@ fn common(catalog: &Catalog, object: &Value, findings: &mut Findings) {
 }
 
 /// Checks the code in a route or service.
-fn scripts(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+fn scripts(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     let Some(checks) = catalog.scripts() else { return };
     for (name, check) in [("filter_func", checks.condition), ("script", checks.script)] {
         if let Some(source) = object.get(name).and_then(Value::as_str)
@@ -84,7 +84,7 @@ fn layer_of_scheme(route: &Value, findings: &mut Findings) {
     }
 }
 
-pub(super) fn embedded_upstream(catalog: &Catalog, object: &Value, findings: &mut Findings) {
+pub(super) fn embedded_upstream(catalog: &PluginCatalog, object: &Value, findings: &mut Findings) {
     if let Some(embedded) = object.get("upstream") {
         upstream::check(catalog, embedded, "/upstream", findings);
     }
@@ -111,7 +111,7 @@ fn rule(route: &Value, findings: &mut Findings) {
 }
 
 /// Paths that can be written and match no request, or not as they were probably meant.
-fn paths_without_effect(catalog: &Catalog, route: &Value, findings: &mut Findings) {
+fn paths_without_effect(catalog: &PluginCatalog, route: &Value, findings: &mut Findings) {
     let (uris, places) = texts(route, "uri", "uris");
     for (uri, place) in uris.iter().zip(places) {
         if !uri.starts_with(['/', '*']) {

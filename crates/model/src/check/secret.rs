@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::unknown;
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::fault::{Findings, CheckStage};
 use crate::{ObjectKey, schema};
 
 /// Checks a secret by the schema of its manager.
-pub(super) fn check(catalog: &Catalog, key: &ObjectKey, value: &Value, findings: &mut Findings) {
+pub(super) fn check(catalog: &PluginCatalog, key: &ObjectKey, value: &Value, findings: &mut Findings) {
     let manager = key.id.split('/').next().unwrap_or_default();
     let Some((schema, validator)) = schema::secret_manager(manager) else {
         findings.add(CheckStage::Alternatives, "", format!("invalid secret manager: {manager}"));

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{expression, plugins, route};
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::fault::{Findings, CheckStage};
 use crate::{Id, ObjectKey, unsupported};
 
@@ -12,7 +12,7 @@ use crate::{Id, ObjectKey, unsupported};
 const PROTOCOLS: [&str; 2] = ["http", "redis"];
 
 /// Checks a stream route.
-pub(super) fn check(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
+pub(super) fn check(catalog: &PluginCatalog, stream_route: &Value, findings: &mut Findings) {
     unsupported::stream_route(catalog, findings);
     route::embedded_upstream(catalog, stream_route, findings);
     plugins::check_stream(catalog, stream_route, findings);
@@ -47,7 +47,7 @@ fn scheme(stream_route: &Value, findings: &mut Findings) {
 }
 
 /// A port with listeners of the other kind of sessions only serves none of this route.
-fn port(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
+fn port(catalog: &PluginCatalog, stream_route: &Value, findings: &mut Findings) {
     let scheme = stream_route.pointer("/upstream/scheme").and_then(Value::as_str);
     let is_datagram = match (stream_route.get("protocol"), scheme) {
         (Some(_), _) | (None, Some("tcp" | "tls")) => false,
@@ -76,7 +76,7 @@ fn sniffed(stream_route: &Value, findings: &mut Findings) {
 }
 
 /// The loggers of a protocol are plugins as the stream route has them.
-fn loggers(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
+fn loggers(catalog: &PluginCatalog, stream_route: &Value, findings: &mut Findings) {
     let all = stream_route.pointer("/protocol/logger").and_then(Value::as_array);
     for (index, logger) in all.into_iter().flatten().enumerate() {
         if let (Some(name), Some(conf)) = (logger["name"].as_str(), logger.get("conf")) {
@@ -88,7 +88,7 @@ fn loggers(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
     }
 }
 
-fn protocol(catalog: &Catalog, stream_route: &Value, findings: &mut Findings) {
+fn protocol(catalog: &PluginCatalog, stream_route: &Value, findings: &mut Findings) {
     let Some(protocol) = stream_route.get("protocol") else { return };
     let Some(name) = protocol.get("name").and_then(Value::as_str) else { return };
     if !PROTOCOLS.contains(&name) {

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::certificate::testing;
-use crate::catalog::{Catalog, PluginInfo, SchemaType, Subsystem};
+use crate::catalog::{PluginCatalog, PluginInfo, SchemaType, Subsystem};
 use crate::extension::{ExtensionLoader, LoadedVersion};
 use crate::{ObjectKey, ObjectKind, check};
 
-pub(crate) fn catalog() -> Catalog {
+pub(crate) fn catalog() -> PluginCatalog {
     let mut auth = PluginInfo::new("auth", 2500, json!({"type": "object"}));
     auth.is_auth = true;
     auth.consumer_key = &["key"];
@@ -42,7 +42,7 @@ pub(crate) fn catalog() -> Catalog {
     count.check_proto =
         Some(|content| if content == "faulty" { Err("line 1: faulty".to_owned()) } else { Ok(()) });
     count.subsystems = &[Subsystem::Http, Subsystem::Stream];
-    let catalog = Catalog::new(vec![auth, count]).unwrap().with_registries(["dns".into()]);
+    let catalog = PluginCatalog::new(vec![auth, count]).unwrap().with_registries(["dns".into()]);
     catalog.with_loader(Arc::new(TinyLanguage))
 }
 

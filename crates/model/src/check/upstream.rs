@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::{health, original_dst, protection, retry, selection, ssl};
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::fault::{Findings, CheckStage, below};
 use crate::resource::{BalanceMethod, split_authority};
 use crate::{schema, unsupported};
 
 /// Checks an upstream at that pointer.
-pub(super) fn check(catalog: &Catalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
+pub(super) fn check(catalog: &PluginCatalog, upstream: &Value, pointer: &str, findings: &mut Findings) {
     original_dst::check(upstream, pointer, findings);
     original_dst::transparent_source(upstream, pointer, findings);
     nodes(upstream, pointer, findings);

@@ -21,8 +21,8 @@ pub struct Plugin {
 impl Plugin {
     /// The values of `_meta`; the defaults when it is not written.
     #[must_use]
-    pub fn meta(&self) -> Meta<'_> {
-        Meta::of(&self.config)
+    pub fn meta(&self) -> PluginMeta<'_> {
+        PluginMeta::of(&self.config)
     }
 }
 
@@ -97,7 +97,7 @@ impl<'de> Deserialize<'de> for Plugins {
 
 /// The fields of `_meta`, which every plugin object may have beside its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Meta<'a> {
+pub struct PluginMeta<'a> {
     /// Leave the plugin out.
     pub disable: bool,
     /// The body in place of that of a refusal (status 400 and above).
@@ -110,14 +110,14 @@ pub struct Meta<'a> {
     pub pre_function: Option<&'a str>,
 }
 
-impl<'a> Meta<'a> {
+impl<'a> PluginMeta<'a> {
     /// The meta part of a plugin's configuration.
     #[must_use]
-    pub fn of(config: &'a Value) -> Meta<'a> {
+    pub fn of(config: &'a Value) -> PluginMeta<'a> {
         let Some(meta) = config.get("_meta").and_then(Value::as_object) else {
-            return Meta::default();
+            return PluginMeta::default();
         };
-        Meta {
+        PluginMeta {
             disable: flag(meta, "disable"),
             error_response: meta.get("error_response"),
             priority: meta.get("priority").and_then(integer),
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(plugins.iter().map(|plugin| &*plugin.name).collect::<Vec<_>>(), ["b", "a"]);
         let meta = plugins.get("b").unwrap().meta();
         assert!(meta.disable && meta.priority == Some(7) && meta.filter.is_some());
-        assert_eq!(plugins.get("a").unwrap().meta(), Meta::default());
+        assert_eq!(plugins.get("a").unwrap().meta(), PluginMeta::default());
     }
 
     #[test]

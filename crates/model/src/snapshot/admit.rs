@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::identity::Claims;
 use super::read::ObjectCandidate;
 use super::{Applied, SnapshotObject, FaultPolicy, Snapshot, reference};
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::check::Checked;
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Plugins, Resource};
@@ -23,7 +23,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// Every fault, and the contract's line for the first.
-    pub fn admit(&self, catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<Admitted, ObjectRefusal> {
+    pub fn admit(&self, catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<Admitted, ObjectRefusal> {
         let catalog = &self.catalog(catalog);
         let checked = check::object(catalog, key, value)?;
         let resource = &checked.resource;
@@ -53,7 +53,7 @@ impl Snapshot {
     /// Applies an admitted write that was stored as `written`, the text of the value that was admitted. `revision` becomes
     /// the snapshot's.
     #[must_use]
-    pub fn put(&self, catalog: &Catalog, admitted: Admitted, written: WrittenObject, revision: u64) -> Applied {
+    pub fn put(&self, catalog: &PluginCatalog, admitted: Admitted, written: WrittenObject, revision: u64) -> Applied {
         let Admitted(Checked { resource, warnings }) = admitted;
         let key = written.key.clone();
         let object = SnapshotObject::new(written, resource, Box::default(), warnings);
@@ -67,7 +67,7 @@ impl Snapshot {
 
     /// Parts that a plugin's configuration leaves to its metadata are there. Objects that were stored before stay in force when
     /// metadata go: the compiler reports them.
-    fn suit_metadata(&self, catalog: &Catalog, key: &ObjectKey, plugins: &Plugins, findings: &mut Findings) {
+    fn suit_metadata(&self, catalog: &PluginCatalog, key: &ObjectKey, plugins: &Plugins, findings: &mut Findings) {
         if matches!(key.kind, ObjectKind::Consumer | ObjectKind::Credential) {
             return;
         }
@@ -102,7 +102,7 @@ impl Snapshot {
     }
 
     /// No two consumers have the same value of the fields that tell consumers apart.
-    fn no_key_twice(&self, catalog: &Catalog, key: &ObjectKey, plugins: &Plugins, findings: &mut Findings) {
+    fn no_key_twice(&self, catalog: &PluginCatalog, key: &ObjectKey, plugins: &Plugins, findings: &mut Findings) {
         for (pointer, reason) in self.taken_identities(catalog, key, plugins, Claims::Written) {
             findings.add(CheckStage::Plugins, pointer, reason);
         }

@@ -8,7 +8,7 @@ use super::identity::Claims;
 use super::queue::ResolveQueue;
 use super::read::{self, ObjectCandidate};
 use super::{Applied, SnapshotChange, Difference, Faulty, SnapshotObject, FaultPolicy, Snapshot, extensions, identity, reference};
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::fault::{Findings, CheckStage};
 use crate::{ConfigFault, ObjectKey, ObjectKind, ObjectRefusal, secret_reference};
 
@@ -16,7 +16,7 @@ impl Snapshot {
     /// Applies changes, later ones of the same key over earlier ones. `revision` becomes the snapshot's. Many changes
     /// are read on several threads.
     #[must_use]
-    pub fn apply(&self, catalog: &Catalog, changes: &[SnapshotChange], revision: u64, policy: FaultPolicy) -> Applied {
+    pub fn apply(&self, catalog: &PluginCatalog, changes: &[SnapshotChange], revision: u64, policy: FaultPolicy) -> Applied {
         let (extensions, others): (Vec<SnapshotChange>, Vec<SnapshotChange>) = match has_extension(changes) {
             true => changes.iter().cloned().partition(|change| change.key.kind == ObjectKind::Extension),
             false => (Vec::new(), Vec::new()),
@@ -30,7 +30,7 @@ impl Snapshot {
     /// As [`Snapshot::apply`], with changes that have been read.
     pub(super) fn apply_read(
         &self,
-        catalog: &Catalog,
+        catalog: &PluginCatalog,
         changes: Vec<(ObjectKey, ObjectCandidate)>,
         revision: u64,
         policy: FaultPolicy,
@@ -69,7 +69,7 @@ struct PreviousForm {
 
 /// A snapshot in the making.
 struct Work<'a> {
-    catalog: &'a Catalog,
+    catalog: &'a PluginCatalog,
     next: Snapshot,
     /// The objects that were touched, as they were before; what was touched again has a later entry, too.
     before: Vec<(ObjectKey, PreviousForm)>,

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::SnapshotObject;
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::resource::{OneOrMany, Resource, Ssl};
 use crate::{ObjectKind, WrittenObject, check};
 
 /// The closed form of the written text; `value` is null where the text is no JSON. None for a route with a match that
 /// cannot be read, and for kinds with objects that are harmless when they are absent: an unknown consumer is answered
 /// 401.
-pub(super) fn form(catalog: &Catalog, written: &WrittenObject, value: &Value) -> Option<Arc<SnapshotObject>> {
+pub(super) fn form(catalog: &PluginCatalog, written: &WrittenObject, value: &Value) -> Option<Arc<SnapshotObject>> {
     let form = match written.key.kind {
         ObjectKind::Route => route(catalog, written, value)?,
         ObjectKind::Service => kept(value, &SERVICE_FIELDS),
@@ -33,7 +33,7 @@ pub(super) fn form(catalog: &Catalog, written: &WrittenObject, value: &Value) ->
 }
 
 /// The match of a route. The service is kept for its hosts; where the reference is faulty, the route matches every host.
-fn route(catalog: &Catalog, written: &WrittenObject, value: &Value) -> Option<Value> {
+fn route(catalog: &PluginCatalog, written: &WrittenObject, value: &Value) -> Option<Value> {
     let mut form = kept(value, &MATCH_FIELDS);
     // A route needs something that answers.
     form["plugins"] = json!({});
@@ -98,7 +98,7 @@ mod tests {
         let key = ObjectKey::new(kind, "1").unwrap();
         let text = value.to_string();
         let written = WrittenObject { key, text: text.into(), created_index: 1, modified_index: 1 };
-        let found = form(&Catalog::default(), &written, &value);
+        let found = form(&PluginCatalog::default(), &written, &value);
         assert_eq!(found.is_some(), expected, "{value}");
     }
 

@@ -60,7 +60,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::catalog::Catalog;
+    use crate::catalog::PluginCatalog;
     use crate::{SnapshotChange, FaultPolicy, WrittenObject};
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
                 SnapshotChange { key, written: Some(written) }
             };
             let changes: Vec<SnapshotChange> = routes.iter().map(change).collect();
-            let applied = Snapshot::empty().apply(&Catalog::default(), &changes, 1, FaultPolicy::Lenient);
+            let applied = Snapshot::empty().apply(&PluginCatalog::default(), &changes, 1, FaultPolicy::Lenient);
             assert_eq!(applied.faults, []);
             let pairs = applied.snapshot.equal_routes(10);
             let pairs: Vec<_> = pairs.iter().map(|(later, first)| (&*later.id, &*first.id)).collect();

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use super::read::{self, ObjectCandidate};
 use super::{SnapshotChange, Snapshot};
-use crate::catalog::{Catalog, CatalogPlugin, Subsystem};
+use crate::catalog::{PluginCatalog, CatalogPlugin, Subsystem};
 use crate::fault::{Findings, CheckStage};
 use crate::resource::{Extension, Resource};
 use crate::{ObjectKey, ObjectKind};
 
 impl Snapshot {
     /// The catalog with the plugins of the extensions in force.
-    pub(super) fn catalog(&self, catalog: &Catalog) -> Catalog {
+    pub(super) fn catalog(&self, catalog: &PluginCatalog) -> PluginCatalog {
         catalog.with_extensions(&self.extensions)
     }
 
@@ -21,10 +21,10 @@ impl Snapshot {
     /// extension among them.
     pub(super) fn with_extensions_of(
         &self,
-        catalog: &Catalog,
+        catalog: &PluginCatalog,
         mut read: Vec<(ObjectKey, ObjectCandidate)>,
         changes: &[SnapshotChange],
-    ) -> (Catalog, Vec<(ObjectKey, ObjectCandidate)>) {
+    ) -> (PluginCatalog, Vec<(ObjectKey, ObjectCandidate)>) {
         if read.is_empty() {
             let catalog = self.catalog(catalog);
             read = read::all(&catalog, changes);
@@ -101,7 +101,7 @@ pub(super) fn plugin(resource: &Resource) -> Option<Arc<CatalogPlugin>> {
 }
 
 /// The extensions of which an object has the plugins: the names that no fixed plugin has.
-pub(super) fn named(catalog: &Catalog, resource: &Resource) -> Vec<ObjectKey> {
+pub(super) fn named(catalog: &PluginCatalog, resource: &Resource) -> Vec<ObjectKey> {
     let plugins = resource.plugins().iter().filter(|plugin| !catalog.is_fixed(&plugin.name));
     plugins.filter_map(|plugin| ObjectKey::new(ObjectKind::Extension, &plugin.name).ok()).collect()
 }

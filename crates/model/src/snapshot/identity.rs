@@ -4,12 +4,12 @@ use serde_json::Value;
 use stdx::hash::hash_bytes;
 
 use super::{SnapshotObject, Snapshot};
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::resource::{Plugins, Resource};
 use crate::{ObjectKey, ObjectKind};
 
 /// The identities of a consumer or credential, hashed; none for other kinds.
-pub(super) fn of(catalog: &Catalog, object: &SnapshotObject) -> Vec<u64> {
+pub(super) fn of(catalog: &PluginCatalog, object: &SnapshotObject) -> Vec<u64> {
     if !matches!(object.resource, Resource::Consumer(_) | Resource::Credential(_)) {
         return Vec::new();
     }
@@ -18,7 +18,7 @@ pub(super) fn of(catalog: &Catalog, object: &SnapshotObject) -> Vec<u64> {
 
 /// Plugin, fields and values of each identity among those plugins.
 pub(super) fn each<'a>(
-    catalog: &'a Catalog,
+    catalog: &'a PluginCatalog,
     plugins: &'a Plugins,
 ) -> impl Iterator<Item = (&'a str, &'static [&'static str], Vec<&'a Value>)> {
     plugins.iter().filter_map(|plugin| {
@@ -73,7 +73,7 @@ impl Snapshot {
     /// The identities of an object that another consumer has already: the place, and that consumer.
     pub(super) fn taken_identities(
         &self,
-        catalog: &Catalog,
+        catalog: &PluginCatalog,
         key: &ObjectKey,
         plugins: &Plugins,
         counts: Claims,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::read::{self, ObjectCandidate};
 use super::{Applied, SnapshotChange, FaultPolicy, Snapshot};
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::{ObjectKey, WrittenObject};
 
 /// Objects that were read once, to be laid over each snapshot that comes into force.
@@ -18,7 +18,7 @@ pub struct Overlay {
 impl Overlay {
     /// An overlay of these objects, each with its own key. Objects with the text that they have here are not read again.
     #[must_use]
-    pub fn renewed(&self, catalog: &Catalog, objects: Vec<WrittenObject>) -> Overlay {
+    pub fn renewed(&self, catalog: &PluginCatalog, objects: Vec<WrittenObject>) -> Overlay {
         let (same, new): (Vec<WrittenObject>, Vec<WrittenObject>) = objects
             .into_iter()
             .partition(|object| self.objects.get(&object.key).and_then(text) == Some(&object.text));
@@ -59,7 +59,7 @@ impl Snapshot {
     /// The snapshot with the objects of the overlay, except those under keys that it has itself. The differences are those
     /// to this snapshot.
     #[must_use]
-    pub fn overlaid(&self, catalog: &Catalog, overlay: &Overlay) -> Applied {
+    pub fn overlaid(&self, catalog: &PluginCatalog, overlay: &Overlay) -> Applied {
         let is_free = |key: &ObjectKey| !self.contains(key) && self.faulty_at(key).is_none();
         let objects = overlay.objects.iter().filter(|(key, _)| is_free(key));
         let objects = objects.map(|(key, candidate)| (key.clone(), candidate.clone())).collect();

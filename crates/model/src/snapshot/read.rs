@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{SnapshotChange, SnapshotObject, closed};
-use crate::catalog::Catalog;
+use crate::catalog::PluginCatalog;
 use crate::check::Checked;
 use crate::{ConfigFault, Id, ObjectKey, ObjectKind, ObjectRefusal, WrittenObject, check};
 
@@ -24,7 +24,7 @@ pub(super) enum ObjectCandidate {
 }
 
 /// Checks every change on its own, in order; many of them on several threads.
-pub(super) fn all(catalog: &Catalog, changes: &[SnapshotChange]) -> Vec<(ObjectKey, ObjectCandidate)> {
+pub(super) fn all(catalog: &PluginCatalog, changes: &[SnapshotChange]) -> Vec<(ObjectKey, ObjectCandidate)> {
     let threads = threads_for(changes.len());
     if threads < 2 {
         return some(catalog, changes);
@@ -43,11 +43,11 @@ pub(super) fn all(catalog: &Catalog, changes: &[SnapshotChange]) -> Vec<(ObjectK
     })
 }
 
-fn some(catalog: &Catalog, changes: &[SnapshotChange]) -> Vec<(ObjectKey, ObjectCandidate)> {
+fn some(catalog: &PluginCatalog, changes: &[SnapshotChange]) -> Vec<(ObjectKey, ObjectCandidate)> {
     changes.iter().map(|change| (change.key.clone(), one(catalog, change))).collect()
 }
 
-fn one(catalog: &Catalog, change: &SnapshotChange) -> ObjectCandidate {
+fn one(catalog: &PluginCatalog, change: &SnapshotChange) -> ObjectCandidate {
     let Some(written) = &change.written else { return ObjectCandidate::Deleted };
     let value = match parse(written) {
         Ok(value) => value,
@@ -92,7 +92,7 @@ fn settle_id(key: &ObjectKey, value: &mut Value) {
 
 /// Checks an object on its own. Where the setting allows it, an object is taken without its faulty plugins, which are
 /// given back.
-fn read(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<(Checked, Box<[ConfigFault]>), ObjectRefusal> {
+fn read(catalog: &PluginCatalog, key: &ObjectKey, value: &Value) -> Result<(Checked, Box<[ConfigFault]>), ObjectRefusal> {
     let refusal = match check::object(catalog, key, value) {
         Ok(checked) => return Ok((checked, Box::default())),
         Err(refusal) => refusal,
@@ -105,7 +105,7 @@ fn read(catalog: &Catalog, key: &ObjectKey, value: &Value) -> Result<(Checked, B
 }
 
 /// The object without its faulty plugins, if all its faults are in plugins that may be skipped.
-fn without_ignored(catalog: &Catalog, value: &Value, refusal: &ObjectRefusal) -> Option<Value> {
+fn without_ignored(catalog: &PluginCatalog, value: &Value, refusal: &ObjectRefusal) -> Option<Value> {
     let plugin_of = |fault: &ConfigFault| {
         let name = fault.pointer.strip_prefix("/plugins/")?.split('/').next()?;
         let name = name.replace("~1", "/").replace("~0", "~");

@@ -171,7 +171,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::catalog::Catalog;
+    use crate::catalog::PluginCatalog;
     use crate::{SnapshotChange, FaultPolicy, WrittenObject};
 
     /// The warnings of route `2` beside route `1`, in one text.
@@ -187,7 +187,7 @@ mod tests {
             change(ObjectKind::StreamRoute, "1", first),
             change(ObjectKind::StreamRoute, "2", second),
         ];
-        let applied = Snapshot::empty().apply(&Catalog::default(), &changes, 1, FaultPolicy::Lenient);
+        let applied = Snapshot::empty().apply(&PluginCatalog::default(), &changes, 1, FaultPolicy::Lenient);
         assert_eq!(applied.faults, []);
         let warnings = applied.snapshot.warnings_at(&ObjectKey::new(ObjectKind::StreamRoute, "2").unwrap());
         warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

@@ -4,9 +4,9 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::catalog::{Catalog, PluginInfo};
+use crate::catalog::{PluginCatalog, PluginInfo};
 
-fn catalog() -> Catalog {
+fn catalog() -> PluginCatalog {
     let mut auth = PluginInfo::new("auth", 1, json!({"type": "object"}));
     auth.is_auth = true;
     auth.consumer_key = &["key"];
@@ -16,7 +16,7 @@ fn catalog() -> Catalog {
             [Some(config), metadata].into_iter().flatten().any(|place| place.get("path").is_some());
         if is_there { Ok(()) } else { Err("a path is needed".to_owned()) }
     };
-    Catalog::new(vec![auth, PluginInfo::new("split", 2, json!({"type": "object"})), sink]).unwrap()
+    PluginCatalog::new(vec![auth, PluginInfo::new("split", 2, json!({"type": "object"})), sink]).unwrap()
 }
 
 fn key(path: &str) -> ObjectKey {

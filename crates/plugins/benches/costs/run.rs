@@ -13,7 +13,7 @@ use exchange::plugin::services::Services;
 use exchange::plugin::state::StateRegistry;
 use exchange::plugin::{Assembly, BodyNeed, Build, PhaseDecision, Flow, PluginPhase, Plugin, PluginKind, Portion, ResponseStep};
 use exchange::testing::{self, Scene, consumer, respond, route};
-use model::resource::Meta;
+use model::resource::PluginMeta;
 use serde_json::Value;
 
 use crate::page::Measured;
@@ -119,7 +119,7 @@ impl Assembly for Parts<'_> {
         let kind = *plugins::ALL.iter().find(|kind| kind.name == name).ok_or("no such plugin")?;
         (kind.check)(config)?;
         let plugin = self.build(owner, kind, config, None, depth)?;
-        let error_response = Meta::of(config).error_response.map(ErrorResponse::new);
+        let error_response = PluginMeta::of(config).error_response.map(ErrorResponse::new);
         Ok(Some(Arc::new(PluginInstance {
             name: kind.name,
             priority: i64::from(kind.priority),

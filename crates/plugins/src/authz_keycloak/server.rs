@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
 use exchange::plugin::outbound::{OutboundDestination, DestinationOpener, OutboundResponse, OutboundTls};
 use jsonx::Bounds;
@@ -98,7 +98,7 @@ impl KeycloakServer {
     /// There was no answer.
     pub(super) async fn ask(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         form: String,
         authorization: Option<&str>,
     ) -> Result<OutboundResponse, String> {
@@ -119,7 +119,7 @@ impl KeycloakServer {
     ///
     /// # Errors
     /// Keycloak does not say.
-    pub(super) async fn resources(&self, local: &Local, path: &str) -> Result<Vec<String>, String> {
+    pub(super) async fn resources(&self, local: &WorkerLocal, path: &str) -> Result<Vec<String>, String> {
         let token = self.client_token(local).await?;
         let mut answer = self.ask_resources(local, path, &token).await?;
         if answer.status == 401 {
@@ -142,7 +142,7 @@ impl KeycloakServer {
 
     async fn ask_resources(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         path: &str,
         token: &ClientToken,
     ) -> Result<OutboundResponse, String> {
@@ -160,7 +160,7 @@ impl KeycloakServer {
     }
 
     /// The token with which the client asks for resources.
-    async fn client_token(&self, local: &Local) -> Result<Arc<ClientToken>, String> {
+    async fn client_token(&self, local: &WorkerLocal) -> Result<Arc<ClientToken>, String> {
         let told = |reason: Arc<str>| reason.to_string();
         let token = self.found.token.get(self.kept_ms, self.fetch_token(local)).await.map_err(told)?;
         if token.expires_ms > now_ms() {
@@ -170,7 +170,7 @@ impl KeycloakServer {
         Ok(renewed.unwrap_or(token))
     }
 
-    async fn fetch_token(&self, local: &Local) -> Result<ClientToken, String> {
+    async fn fetch_token(&self, local: &WorkerLocal) -> Result<ClientToken, String> {
         let asked_ms = now_ms();
         let mut form = vec![("grant_type", "client_credentials"), ("client_id", &*self.client_id)];
         form.extend(self.client_secret.as_deref().map(|secret| ("client_secret", secret)));
@@ -187,7 +187,7 @@ impl KeycloakServer {
         })
     }
 
-    async fn endpoints(&self, local: &Local) -> Result<Arc<KeycloakEndpoints>, String> {
+    async fn endpoints(&self, local: &WorkerLocal) -> Result<Arc<KeycloakEndpoints>, String> {
         let discovery = self.discovery.as_ref().ok_or("there is no discovery document configured")?;
         let fetch = async {
             let answer = api_call::get(local, discovery, None, &self.calls, &[]).await?;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::outbound::{
     CopiedLine, OutboundDestination, DestinationOpener, OutboundLimits, OutboundRequest, OutboundTls,
 };
@@ -165,7 +165,7 @@ impl SchemaSource {
     /// It cannot be fetched, a sentence for the log.
     pub(super) async fn get(
         self: &Arc<SchemaSource>,
-        local: &Rc<Local>,
+        local: &Rc<WorkerLocal>,
         endpoint: &SchemaServer,
         headers: &Arc<[(String, String)]>,
     ) -> Result<Arc<SchemaIndex>, String> {
@@ -204,7 +204,7 @@ impl SchemaSource {
 
     async fn fetch(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         endpoint: &SchemaServer,
         more: &[(String, String)],
     ) -> Result<SchemaIndex, String> {

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::outbound::{OutboundStream, OutboundTls, StreamDestination};
 use exchange::plugin::services::Services;
 
@@ -106,7 +106,7 @@ impl Directory {
     ///
     /// # Errors
     /// The server's fault, a sentence for the log.
-    pub(super) async fn bind(&self, worker: &Local, name: &str, password: &[u8]) -> Result<bool, String> {
+    pub(super) async fn bind(&self, worker: &WorkerLocal, name: &str, password: &[u8]) -> Result<bool, String> {
         let _under_way = UnderWay::begin(&self.under_way)?;
         let deadline_ms = worker.now_ms() + BIND_MS;
         let bind = Bind { name, password, deadline_ms };
@@ -124,7 +124,7 @@ impl Directory {
     /// Sends a bind and gives the code of its result. The connection is kept if it is of further use.
     async fn exchange(
         &self,
-        worker: &Local,
+        worker: &WorkerLocal,
         mut connection: LdapConnection,
         bind: &Bind<'_>,
     ) -> Result<u32, String> {
@@ -168,7 +168,7 @@ fn verdict(code: u32) -> Result<bool, String> {
 }
 
 /// Milliseconds until `deadline_ms`; 1 if it is over, so that the next step fails.
-fn left(worker: &Local, deadline_ms: u64) -> u64 {
+fn left(worker: &WorkerLocal, deadline_ms: u64) -> u64 {
     deadline_ms.saturating_sub(worker.now_ms()).max(1)
 }
 

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
 use exchange::plugin::unfinished::UnfinishedWork;
 use net::env;
@@ -52,7 +52,7 @@ pub(super) struct PlaceName {
 /// The place of one request in progress. Dropping it gives the place back, however the request ends.
 pub(super) struct SharedPlace {
     counts: Arc<SharedCounts>,
-    worker: Rc<Local>,
+    worker: Rc<WorkerLocal>,
     /// None once it is not to be given back.
     name: Option<PlaceName>,
 }
@@ -103,14 +103,14 @@ impl SharedCounts {
     }
 
     /// A place that is about to be taken.
-    pub(super) fn hold(self: &Arc<Self>, worker: &Rc<Local>, name: PlaceName) -> SharedPlace {
+    pub(super) fn hold(self: &Arc<Self>, worker: &Rc<WorkerLocal>, name: PlaceName) -> SharedPlace {
         SharedPlace { counts: self.clone(), worker: worker.clone(), name: Some(name) }
     }
 
     /// Takes a place, if fewer than `limit` are taken; gives its number, from 1.
     pub(super) async fn enter(
         &self,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         place: &PlaceName,
         limit: u64,
     ) -> Result<Option<u64>, RedisError> {
@@ -131,7 +131,7 @@ impl SharedCounts {
 
     /// Gives a place back in the background; the end of the process waits for it. A place that Redis does not hear of is
     /// forgotten after its life.
-    fn leave(self: &Arc<Self>, worker: &Rc<Local>, place: PlaceName) {
+    fn leave(self: &Arc<Self>, worker: &Rc<WorkerLocal>, place: PlaceName) {
         let (counts, worker, piece) = (self.clone(), worker.clone(), self.unfinished.begin());
         env::spawn(async move {
             let command: [&[u8]; 3] = [b"ZREM", &place.key, place.request.as_bytes()];

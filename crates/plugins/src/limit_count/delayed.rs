@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::unfinished::UnfinishedWork;
 use net::env;
 use parking_lot::Mutex;
@@ -153,7 +153,7 @@ impl Delayed {
     }
 
     /// Counts one request under `key`, which begins with [`SharedWindows::begin_key`].
-    pub(super) fn take(self: &Arc<Self>, worker: &Rc<Local>, key: &[u8], quota: Quota) -> Taken {
+    pub(super) fn take(self: &Arc<Self>, worker: &Rc<WorkerLocal>, key: &[u8], quota: Quota) -> Taken {
         let now_ms = worker.now_ms();
         let (taken, pending) = match key.len() {
             ..=KEY_BYTES_MAX => self.count(key, quota, now_ms),
@@ -188,7 +188,7 @@ impl Delayed {
         )
     }
 
-    fn remember(self: &Arc<Self>, worker: &Rc<Local>, key: Arc<[u8]>, is_new: bool) {
+    fn remember(self: &Arc<Self>, worker: &Rc<WorkerLocal>, key: Arc<[u8]>, is_new: bool) {
         let mut pending = self.pending.lock();
         let list = if is_new { &mut pending.at_once } else { &mut pending.later };
         if list.len() >= PENDING_MAX {
@@ -207,7 +207,7 @@ impl Delayed {
     }
 
     /// Synchronises until nothing is left to do.
-    async fn synchronise(self: Arc<Self>, worker: Rc<Local>) {
+    async fn synchronise(self: Arc<Self>, worker: Rc<WorkerLocal>) {
         let _piece = self.unfinished.begin();
         let mut running = SyncTaskGuard { of: self, is_marked: true };
         let this = running.of.clone();
@@ -240,7 +240,7 @@ impl Delayed {
         }
     }
 
-    async fn send_all(&self, worker: &Rc<Local>, mut keys: Vec<Arc<[u8]>>) {
+    async fn send_all(&self, worker: &Rc<WorkerLocal>, mut keys: Vec<Arc<[u8]>>) {
         while !keys.is_empty() {
             let rest = keys.split_off(keys.len().min(SYNC_TOGETHER));
             all(keys.iter().map(|key| self.send(worker, key)).collect()).await;
@@ -249,7 +249,7 @@ impl Delayed {
     }
 
     /// Adds what was let through since the last time to the count in Redis, and takes over what all have used.
-    async fn send(&self, worker: &Rc<Local>, key: &[u8]) {
+    async fn send(&self, worker: &Rc<WorkerLocal>, key: &[u8]) {
         let state = self.table.with_known(key, |window| {
             window.is_pending = false;
             (window.since, window.number, window.quota)

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use data_encoding::HEXLOWER;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 
 use super::window::{Quota, Taken, WindowType};
 use crate::shared::redis::Redis;
@@ -81,7 +81,7 @@ impl SharedWindows {
     /// Counts one request under `key`, which begins with [`SharedWindows::begin_key`].
     pub(super) async fn take(
         &self,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         key: &[u8],
         quota: Quota,
     ) -> Result<Taken, RedisError> {
@@ -99,7 +99,7 @@ impl SharedWindows {
     /// Adds requests that were let through already, and gives what is used of the limit by now.
     pub(super) async fn add(
         &self,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         key: &[u8],
         requests: u64,
         quota: Quota,
@@ -120,7 +120,7 @@ impl SharedWindows {
 
     async fn add_fixed(
         &self,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         key: &[u8],
         requests: u64,
         window_ms: u64,
@@ -131,7 +131,7 @@ impl SharedWindows {
 
     async fn add_to(
         &self,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         key: &[u8],
         requests: u64,
         kept_ms: u64,
@@ -147,7 +147,7 @@ impl SharedWindows {
         }
     }
 
-    async fn slide(&self, worker: &Rc<Local>, key: &[u8], quota: Quota) -> Result<Taken, RedisError> {
+    async fn slide(&self, worker: &Rc<WorkerLocal>, key: &[u8], quota: Quota) -> Result<Taken, RedisError> {
         let clock = Clock::now(worker, &self.family, quota.window_ms);
         let last = self.last(worker, &clock, key, quota).await?;
         let weighs = clock.weigh(last);
@@ -183,7 +183,7 @@ impl SharedWindows {
     /// The count of the window before, which no longer changes; at most the limit, as in APISIX.
     async fn last(
         &self,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         clock: &Clock<'_>,
         key: &[u8],
         quota: Quota,
@@ -211,7 +211,7 @@ struct Clock<'a> {
 }
 
 impl<'a> Clock<'a> {
-    fn now(worker: &Local, family: &'a str, window_ms: u64) -> Clock<'a> {
+    fn now(worker: &WorkerLocal, family: &'a str, window_ms: u64) -> Clock<'a> {
         let (seconds, nanoseconds) = worker.wall_at(worker.clock_ns());
         Clock::at(seconds * 1_000 + u64::from(nanoseconds / 1_000_000), family, window_ms)
     }

@@ -1,7 +1,7 @@
 //! Configurations that `limit-count` check_configuration, and its effect on requests and responses.
 use super::*;
 use exchange::testing::{Scene, check_configuration, decide, lines, respond, with_fields};
-use model::catalog::{Catalog, SchemaType};
+use model::catalog::{PluginCatalog, SchemaType};
 use model::check::UnknownFields;
 use model::validate::SchemaFault;
 
@@ -192,7 +192,7 @@ fn group_shares_counters_and_configuration() {
     assert_eq!(send(&mut scene, &*second, PLAIN).0, 503);
     let mut changed = config.clone();
     changed["count"] = 2.into();
-    let catalog = Catalog::new(vec![KIND.info_with(&states)]).unwrap();
+    let catalog = PluginCatalog::new(vec![KIND.info_with(&states)]).unwrap();
     let faults = |config: &Value| {
         let plugin = catalog.get("limit-count").unwrap();
         let checked = plugin.check(SchemaType::Plugin, config, UnknownFields::Refuse);

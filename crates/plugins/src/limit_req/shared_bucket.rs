@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
 use serde_json::Value as Json;
 
@@ -65,7 +65,7 @@ impl SharedBuckets {
     }
 
     /// Pours one request into the bucket of `key`.
-    pub(super) async fn pour(&self, worker: &Rc<Local>, key: &[u8]) -> Result<Pour, RedisError> {
+    pub(super) async fn pour(&self, worker: &Rc<WorkerLocal>, key: &[u8]) -> Result<Pour, RedisError> {
         // The clock of the wall, because other gateways read the time as well.
         let (seconds, nanoseconds) = worker.wall_at(worker.clock_ns());
         let now_ms = (seconds * 1_000 + u64::from(nanoseconds / 1_000_000)).to_string();

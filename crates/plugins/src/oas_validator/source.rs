@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
 use exchange::plugin::outbound::{OutboundDestination, OutboundLimits, OutboundRequest, OutboundTls};
 use message::{Headers, Method};
@@ -65,7 +65,7 @@ impl RemoteDocument {
     ///
     /// # Errors
     /// It cannot be fetched or is faulty, a sentence for the log.
-    pub(super) async fn get(&self, local: &Rc<Local>) -> Result<Arc<OasDocument>, Arc<str>> {
+    pub(super) async fn get(&self, local: &Rc<WorkerLocal>) -> Result<Arc<OasDocument>, Arc<str>> {
         let fetch = || {
             let (call, local) = (self.call.clone(), local.clone());
             async move { call.fetch(&local).await }
@@ -75,7 +75,7 @@ impl RemoteDocument {
 }
 
 impl DocumentCall {
-    async fn fetch(&self, local: &Local) -> Result<OasDocument, String> {
+    async fn fetch(&self, local: &WorkerLocal) -> Result<OasDocument, String> {
         let request =
             OutboundRequest { method: Method::Get, headers: self.headers.clone(), body: Vec::new().into() };
         let answer = local.http.send(&self.destination, &request, &self.limits).await;

@@ -5,7 +5,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::BufferedReply;
 use message::FieldId;
 use serde_json::Value;
@@ -126,7 +126,7 @@ impl OpenidConnect {
     /// browser.
     async fn push(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         discovery: &DiscoveryDocument,
         parameters: Vec<(String, String)>,
     ) -> Result<Vec<(String, String)>, BrowserFault> {
@@ -173,7 +173,7 @@ pub(super) fn redirect(url: &str) -> BufferedReply {
     BufferedReply::status(302).with_header("Location", url)
 }
 
-pub(super) fn now_s(local: &Local) -> u64 {
+pub(super) fn now_s(local: &WorkerLocal) -> u64 {
     local.wall_at(local.clock_ns()).0
 }
 

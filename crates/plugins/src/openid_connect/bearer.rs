@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::BufferedReply;
 use jsonx::Exact;
 use message::{FieldId, Headers};
@@ -76,7 +76,7 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// Why the token is not accepted.
-    pub(super) async fn verify_bearer(&self, local: &Local, raw: &str) -> Result<Exact, TokenRefusal> {
+    pub(super) async fn verify_bearer(&self, local: &WorkerLocal, raw: &str) -> Result<Exact, TokenRefusal> {
         let issuers = self.issuers(local).await?;
         let verified = VerifiedTokens::of(local);
         let token = verified
@@ -112,7 +112,7 @@ impl OpenidConnect {
     }
 
     /// The issuers that are trusted.
-    async fn issuers(&self, local: &Local) -> Result<Vec<String>, TokenRefusal> {
+    async fn issuers(&self, local: &WorkerLocal) -> Result<Vec<String>, TokenRefusal> {
         let validator = self.config.claim_validator.as_ref();
         let listed = validator.and_then(|validator| validator.issuer.as_ref()?.valid_issuers.clone());
         match listed {
@@ -133,7 +133,7 @@ impl OpenidConnect {
     /// Why the signature is not accepted, a sentence for the log.
     pub(super) async fn verify_with_keys(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         token: &Rc<JsonWebToken>,
         raw: &str,
     ) -> Result<(), String> {

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::{PhaseDecision, BufferedReply};
 use jsonx::Exact;
 use serde_json::{Map, Value, json};
@@ -60,7 +60,7 @@ impl OpenidConnect {
         self.answer(&local, answered)
     }
 
-    fn answer(&self, local: &Local, answered: Result<BufferedReply, BrowserFault>) -> PhaseDecision {
+    fn answer(&self, local: &WorkerLocal, answered: Result<BufferedReply, BrowserFault>) -> PhaseDecision {
         let reply = answered.unwrap_or_else(|fault| {
             self.log(local, &format!("OIDC authentication failed: {}", fault.reason));
             fault.reply
@@ -71,7 +71,7 @@ impl OpenidConnect {
     async fn with_login(
         &self,
         exchange: &mut Exchange,
-        local: &Rc<Local>,
+        local: &Rc<WorkerLocal>,
         sessions: &Sessions,
         session: Option<OpenidSession>,
     ) -> PhaseDecision {
@@ -126,7 +126,7 @@ impl OpenidConnect {
     async fn without_login(
         &self,
         exchange: &mut Exchange,
-        local: &Local,
+        local: &WorkerLocal,
         session: Option<OpenidSession>,
         has_changed: bool,
     ) -> PhaseDecision {

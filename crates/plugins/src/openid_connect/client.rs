@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use data_encoding::BASE64;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::call_failures::CallFailures;
 use exchange::plugin::outbound::OutboundResponse;
 use serde_json::Value;
@@ -98,7 +98,7 @@ impl OpenidClient {
     /// There was no answer, a sentence for the log.
     pub(super) async fn post(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         endpoint: &ProviderEndpoint,
         method: &str,
         mut form: FormFields,
@@ -117,7 +117,7 @@ impl OpenidClient {
     /// There was no answer, or one that is not as expected, a sentence for the log.
     pub(super) async fn ask(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         endpoint: &ProviderEndpoint,
         method: &str,
         form: FormFields,
@@ -131,7 +131,7 @@ impl OpenidClient {
     /// in the form (RFC 6749 section 3.2.1).
     fn authenticate(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         url: &str,
         method: &str,
         form: &mut FormFields,

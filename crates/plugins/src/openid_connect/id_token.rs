@@ -1,6 +1,6 @@
 //! The ID token: its signature and its claims (OpenID Connect Core section 3.1.3.7). Errors name the claim and hold no value.
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use jsonx::Exact;
 use serde_json::{Map, Value};
 
@@ -16,7 +16,7 @@ impl OpenidConnect {
     /// Why the token is not accepted, a sentence for the log.
     pub(super) async fn id_token_claims(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         discovery: &DiscoveryDocument,
         raw: &str,
         nonce: Option<&str>,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::BufferedReply;
 use jsonx::Exact;
 use message::Method;
@@ -104,7 +104,7 @@ impl OpenidConnect {
     async fn exchange_code(
         &self,
         exchange: &Exchange,
-        local: &Rc<Local>,
+        local: &Rc<WorkerLocal>,
         arguments: &CallbackArguments,
         code: &str,
         pending: &PendingLogin,
@@ -139,7 +139,7 @@ impl OpenidConnect {
     /// Tokens of the token endpoint.
     pub(super) async fn tokens(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         discovery: &Arc<DiscoveryDocument>,
         form: FormFields,
     ) -> Result<Value, BrowserFault> {
@@ -151,7 +151,7 @@ impl OpenidConnect {
     /// The user's data; none where the provider gives none, or those of another user.
     async fn user(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         discovery: &DiscoveryDocument,
         token: &str,
         subject: &Value,

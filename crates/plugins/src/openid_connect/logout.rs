@@ -2,7 +2,7 @@
 //! the provider's logout (OpenID Connect RP-Initiated Logout).
 
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::BufferedReply;
 
 use super::OpenidConnect;
@@ -56,7 +56,7 @@ impl OpenidConnect {
     }
 
     /// Revokes the tokens of a login. A failure is logged; the browser is logged out all the same.
-    async fn revoke_all(&self, local: &Local, discovery: &DiscoveryDocument, login: &SessionLogin) {
+    async fn revoke_all(&self, local: &WorkerLocal, discovery: &DiscoveryDocument, login: &SessionLogin) {
         let Some(endpoint) = &discovery.revocation else { return };
         let tokens = [("refresh_token", &login.refresh_token), ("access_token", &login.access_token)];
         for (kind, token) in tokens {

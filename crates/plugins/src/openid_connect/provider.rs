@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
 use exchange::plugin::outbound::{OutboundDestination, DestinationOpener, OutboundTls};
 use net::endpoint::KeepAlive;
@@ -73,7 +73,7 @@ impl Provider {
     ///
     /// # Errors
     /// The provider cannot be reached or its document cannot be used, a sentence for the log.
-    pub(super) async fn discovery(&self, local: &Local, calls: &Calls) -> Result<Arc<DiscoveryDocument>, String> {
+    pub(super) async fn discovery(&self, local: &WorkerLocal, calls: &Calls) -> Result<Arc<DiscoveryDocument>, String> {
         let fetch = async {
             let answer = api_call::get(local, &self.discovery_url, None, calls, &[]).await?;
             let document: Value = api_call::json(&answer, &self.discovery_url)?;
@@ -91,7 +91,7 @@ impl Provider {
     /// They cannot be fetched, a sentence for the log.
     pub(super) async fn keys(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         calls: &Calls,
         kept_ms: u64,
     ) -> Result<Arc<KeySet>, String> {
@@ -105,7 +105,7 @@ impl Provider {
     /// They cannot be fetched, a sentence for the log.
     pub(super) async fn newer_keys(
         &self,
-        local: &Local,
+        local: &WorkerLocal,
         calls: &Calls,
         known: &Arc<KeySet>,
     ) -> Result<Option<Arc<KeySet>>, String> {
@@ -114,7 +114,7 @@ impl Provider {
         renewed.map_err(|reason| format!("accessing jwks url failed: {reason}"))
     }
 
-    async fn fetch_keys(&self, local: &Local, calls: &Calls) -> Result<KeySet, String> {
+    async fn fetch_keys(&self, local: &WorkerLocal, calls: &Calls) -> Result<KeySet, String> {
         let discovery = self.discovery(local, calls).await?;
         let endpoint = discovery.keys.as_ref().ok_or("the discovery document has no usable jwks_uri")?;
         let answer = api_call::get(local, &endpoint.destination, None, calls, &[]).await?;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
 use exchange::plugin::outbound::OutboundResponse;
 use jsonx::Bounds;
@@ -69,7 +69,7 @@ impl OpenidConnect {
     ///
     /// # Errors
     /// It is not renewed; the login has no valid access token then.
-    pub(super) async fn renew(&self, local: &Rc<Local>, login: &mut SessionLogin) -> Result<(), BrowserFault> {
+    pub(super) async fn renew(&self, local: &Rc<WorkerLocal>, login: &mut SessionLogin) -> Result<(), BrowserFault> {
         if !self.config.renew_access_token_on_expiry {
             return Err(BrowserFault::from("token expired"));
         }
@@ -103,7 +103,7 @@ impl OpenidConnect {
     /// up, so that a request which ends meanwhile must not end the call.
     async fn answer_for(
         &self,
-        local: &Rc<Local>,
+        local: &Rc<WorkerLocal>,
         discovery: &Arc<DiscoveryDocument>,
         token: String,
     ) -> Result<Arc<Value>, BrowserFault> {
@@ -126,7 +126,7 @@ impl OpenidConnect {
 }
 
 /// Asks the token endpoint; gives its answer with the time of the call, because an answer may be used by a later request.
-async fn fetch(client: &OpenidClient, local: &Local, discovery: &DiscoveryDocument, form: FormFields) -> Result<Value, String> {
+async fn fetch(client: &OpenidClient, local: &WorkerLocal, discovery: &DiscoveryDocument, form: FormFields) -> Result<Value, String> {
     let endpoint = discovery.token.as_ref().ok_or("no endpoint URI for token")?;
     let asked_s = now_s(local);
     let answer = client.post(local, endpoint, client.token_method(discovery), form, &[]).await?;

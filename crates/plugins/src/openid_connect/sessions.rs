@@ -8,7 +8,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use exchange::Exchange;
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
 
 use super::cookie::Jar;
@@ -116,7 +116,7 @@ impl Sessions {
     ///
     /// # Errors
     /// As [`Sessions::remove`].
-    pub(super) async fn forget(&self, local: &Rc<Local>, id: SessionId) -> Result<(), String> {
+    pub(super) async fn forget(&self, local: &Rc<WorkerLocal>, id: SessionId) -> Result<(), String> {
         let Some(store) = &self.store else { return Ok(()) };
         let key = store.key(&id);
         store.command(local, &key, &[b"DEL", &key]).await.map(drop)
@@ -135,7 +135,7 @@ impl RedisSessionStore {
         format!("{}:{}", self.prefix, HEXLOWER.encode(digest(&SHA256, id).as_ref())).into_bytes()
     }
 
-    async fn command(&self, local: &Rc<Local>, key: &[u8], words: &[&[u8]]) -> Result<RedisValue, String> {
+    async fn command(&self, local: &Rc<WorkerLocal>, key: &[u8], words: &[&[u8]]) -> Result<RedisValue, String> {
         let answer = self.redis.command(local, key, words).await;
         answer.map_err(|error| format!("the session storage failed: {error}"))
     }

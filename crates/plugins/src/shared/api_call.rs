@@ -1,7 +1,7 @@
 //! Calls of plugins to an API that takes forms and answers JSON, such as the endpoints of an OpenID provider. It knows no
 //! endpoint. Errors are sentences for the log: they name the server and never hold a token or a secret.
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::call_failures::CallFailures;
 use exchange::plugin::outbound::{
     OutboundDestination, OutboundError, OutboundLimits, OutboundRequest, OutboundResponse,
@@ -83,7 +83,7 @@ pub(crate) fn with_query<'a>(url: &str, fields: impl IntoIterator<Item = (&'a st
 /// # Errors
 /// There was no answer.
 pub(crate) async fn post_form(
-    local: &Local,
+    local: &WorkerLocal,
     destination: &OutboundDestination,
     calls: &Calls,
     body: String,
@@ -101,7 +101,7 @@ pub(crate) async fn post_form(
 /// # Errors
 /// There was no answer.
 pub(crate) async fn get(
-    local: &Local,
+    local: &WorkerLocal,
     destination: &OutboundDestination,
     target: Option<&str>,
     calls: &Calls,

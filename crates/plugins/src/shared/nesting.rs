@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use exchange::plugin::PluginKind;
 use exchange::testing::know;
-use model::catalog::{Catalog, SchemaType};
+use model::catalog::{PluginCatalog, SchemaType};
 use model::check::UnknownFields;
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ fn texts(value: &Value, pointer: &str, found: &mut Vec<String>) {
 #[test]
 fn no_text_of_a_plugin_overflows_a_stack() {
     know(ALL);
-    let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
+    let catalog = PluginCatalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
     on_small_stack(move || {
         for kind in ALL {
             let plugin = catalog.get(kind.name).unwrap();
@@ -181,7 +181,7 @@ fn deep_texts_are_refused_where_they_are_parsed() {
             ),
         ]);
     }
-    let catalog = Catalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
+    let catalog = PluginCatalog::new(ALL.iter().map(|kind| kind.info()).collect()).unwrap();
     on_small_stack(move || {
         for (name, config) in rows {
             let checked = catalog.get(kind(name).name).unwrap().check(

@@ -20,7 +20,7 @@ mod topology;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::Build;
 
 use self::error::RedisError;
@@ -59,7 +59,7 @@ impl Redis {
     /// Why there is no reply.
     pub(crate) async fn command(
         &self,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         key: &[u8],
         arguments: &[&[u8]],
     ) -> Result<RedisValue, RedisError> {
@@ -74,7 +74,7 @@ impl Redis {
     /// Why there is no reply.
     pub(crate) async fn script(
         &self,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         script: &RedisScript,
         key: &[u8],
         arguments: &[&[u8]],
@@ -94,7 +94,7 @@ impl Redis {
         }
     }
 
-    async fn send(&self, worker: &Rc<Local>, key: &[u8], command: &[u8]) -> Result<RedisValue, RedisError> {
+    async fn send(&self, worker: &Rc<WorkerLocal>, key: &[u8], command: &[u8]) -> Result<RedisValue, RedisError> {
         let topology = &self.topology;
         let slot = if topology.is_cluster() { slot_of(key) } else { 0 };
         let mut redirected = None;

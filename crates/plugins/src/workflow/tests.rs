@@ -14,7 +14,7 @@ fn limit(count: u64) -> Value {
 
 /// The refusal of these rules by the check of the Admin API; none if they are accepted.
 fn refusal(rules: Value) -> Option<String> {
-    let catalog = Catalog::new(vec![KIND.info()]).unwrap();
+    let catalog = PluginCatalog::new(vec![KIND.info()]).unwrap();
     let checked = catalog.get("workflow").unwrap().check(
         SchemaType::Plugin,
         &json!({ "rules": rules }),

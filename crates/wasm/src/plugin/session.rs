@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::stream::{SessionEnd, StreamFlow, StreamPlugin, StreamSession};
 
 use super::state::ContextGuard;
@@ -72,7 +72,7 @@ impl WasmStreamPlugin {
         session.hold(SessionState { number: self.configured.number, held, stage: Cell::new(SessionStage::New) });
         let gone = || GuestFault::new("instance_gone", "the session has no worker");
         let state = self.state(session).ok_or_else(gone)?;
-        let local = session.find_held::<Local>().ok_or_else(gone)?;
+        let local = session.find_held::<WorkerLocal>().ok_or_else(gone)?;
         let (cell, root) = local.resource(InstancePool::default).instance(&local, &self.configured)?;
         let context = cell.enter(None, 0, |vm| vm.open(root, true))?;
         *state.held.borrow_mut() = Some(ContextGuard { cell, context });
@@ -147,7 +147,7 @@ impl WasmStreamPlugin {
         let plugin = self.configured.module.identity.name;
         self.counters.of(fault.code).fetch_add(1, Ordering::Relaxed);
         if fault.ends_instance {
-            if let Some(local) = session.find_held::<Local>() {
+            if let Some(local) = session.find_held::<WorkerLocal>() {
                 local.resource(InstancePool::default).failed(self.configured.module.number);
             }
             tracing::error!(target: "wasm", plugin, cause = fault.code, "the instance is ended: {}", fault.text);
@@ -165,7 +165,7 @@ impl StreamPlugin for WasmStreamPlugin {
         StreamFlow::Wait(Box::pin(async move {
             match self.decide(session).await {
                 Ok(flow) => {
-                    if let Some(local) = session.find_held::<Local>() {
+                    if let Some(local) = session.find_held::<WorkerLocal>() {
                         local.resource(InstancePool::default).succeeded(self.configured.module.number);
                     }
                     flow

@@ -9,7 +9,7 @@ use discovery::registration::Registration;
 use gateway::compile::SnapshotCompiler;
 use gateway::engine::{Engine, EngineConfig};
 use gateway::observe::log_writer::LogWriter;
-use model::Catalog;
+use model::PluginCatalog;
 use model::instance::{Connections, InstanceInfo};
 use model::report::ListenerReport;
 use net::quic::QuicProcess;
@@ -35,7 +35,7 @@ pub(super) struct Assembly {
     /// The registrations in registries, not begun.
     pub(super) registration: Option<Arc<Registration>>,
     pub(super) lock: Option<DirectoryLock>,
-    pub(super) catalog: Arc<Catalog>,
+    pub(super) catalog: Arc<PluginCatalog>,
     /// The addresses of the control side: routes of layer 4 must not lead there.
     pub(super) listener_addresses: Vec<SocketAddr>,
     access_log: OpenLog,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use exchange::plugin::PluginKind;
 use exchange::plugin::state::StateRegistry;
-use model::Catalog;
+use model::PluginCatalog;
 use model::catalog::PluginInfo;
 use model::check::CheckOptions;
 
@@ -12,13 +12,13 @@ use super::extensions::Extensions;
 use crate::settings::Settings;
 
 /// The catalog for these settings.
-pub(crate) fn catalog_for(settings: &Settings) -> Catalog {
+pub(crate) fn catalog_for(settings: &Settings) -> PluginCatalog {
     catalog_with(settings, settings.check_options())
 }
 
 /// The catalog for these settings, with other settings that checks depend on. Extensions that the settings name and that
 /// cannot be loaded are not in it.
-pub(crate) fn catalog_with(settings: &Settings, options: CheckOptions) -> Catalog {
+pub(crate) fn catalog_with(settings: &Settings, options: CheckOptions) -> PluginCatalog {
     let (extensions, faults) = Extensions::offline(settings);
     for fault in faults {
         tracing::error!("{fault}");
@@ -33,14 +33,14 @@ pub(crate) fn running_catalog(
     settings: &Settings,
     states: &Arc<StateRegistry>,
     extensions: &Extensions,
-) -> Catalog {
+) -> PluginCatalog {
     let infos = infos(settings.plugins.as_deref(), |kind| kind.info_with(states));
     let infos = infos.chain(extensions.infos()).collect();
     let catalog = catalog_of(settings.plugins.as_deref(), settings.check_options(), infos);
     adjusted(settings, catalog).with_loader(extensions.loader())
 }
 
-fn adjusted(settings: &Settings, catalog: Catalog) -> Catalog {
+fn adjusted(settings: &Settings, catalog: PluginCatalog) -> PluginCatalog {
     let catalog = catalog.ignoring(&settings.ignore_faulty_plugins);
     let registries = settings.discovery.0.keys().map(|name| name.as_str().into());
     let files = super::file_policy(settings);
@@ -50,7 +50,7 @@ fn adjusted(settings: &Settings, catalog: Catalog) -> Catalog {
 }
 
 /// The catalog of the usable plugins, those with these names or all, with the settings that checks depend on.
-pub(crate) fn catalog(usable: Option<&[String]>, options: CheckOptions) -> Catalog {
+pub(crate) fn catalog(usable: Option<&[String]>, options: CheckOptions) -> PluginCatalog {
     catalog_of(usable, options, infos(usable, PluginKind::info).collect())
 }
 
@@ -62,11 +62,11 @@ fn infos<'i>(
     partition(usable).0.into_iter().map(info)
 }
 
-fn catalog_of(usable: Option<&[String]>, options: CheckOptions, infos: Vec<PluginInfo>) -> Catalog {
+fn catalog_of(usable: Option<&[String]>, options: CheckOptions, infos: Vec<PluginInfo>) -> PluginCatalog {
     let (_, off) = partition(usable);
     let switched_off = off.into_iter().map(|kind| kind.name.into()).collect();
     // A test of the crate `plugins` makes the same catalog, so that a faulty schema fails there.
-    let catalog = Catalog::new(infos).expect("the plugins' schemas compile and their names are unique");
+    let catalog = PluginCatalog::new(infos).expect("the plugins' schemas compile and their names are unique");
     let catalog = catalog.with_protocols(plugins::PROTOCOLS.iter().map(|kind| kind.info()));
     catalog.with_scripts(plugins::script_checks()).with_options(CheckOptions { switched_off, ..options })
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use exchange::plugin::services::Services;
-use model::Catalog;
+use model::PluginCatalog;
 use net::listener::{ListenerSet, WantedListener};
 use net::tls::roots::TrustRoots;
 
@@ -22,7 +22,7 @@ pub(super) struct LiveSettings {
     listeners: Vec<WantedListener>,
     services: Arc<Services>,
     /// It refuses stream routes or takes them.
-    catalog: Arc<Catalog>,
+    catalog: Arc<PluginCatalog>,
 }
 
 /// The settings that come into force at once.
@@ -54,7 +54,7 @@ impl LiveSettings {
         source: SettingsSource,
         started_with: Settings,
         services: Arc<Services>,
-        catalog: Arc<Catalog>,
+        catalog: Arc<PluginCatalog>,
     ) -> LiveSettings {
         let listeners = wanted(&started_with);
         LiveSettings { source, started_with, listeners, services, catalog }

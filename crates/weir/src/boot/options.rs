@@ -10,7 +10,7 @@ use control::acme::{AcmeConfig, Authority, OnDemandConfig};
 use control::{AdminConfig, AdminKey, TlsFiles};
 use exchange::client_address::RealIpOptions;
 use exchange::options::ForwardOptions;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::options::{Http2Limits, Http3Limits, EngineLimits, Options, UpstreamHttp2Limits};
 use gateway::observe::access_log::{self, AccessLog, Format, JsonField};
 use gateway::observe::log_writer::{LogWriter, LogDestination};
@@ -44,7 +44,7 @@ pub(super) fn engine(settings: &Settings, challenges: &Arc<Challenges>) -> Optio
             alt_svc: settings.http3_alt_svc.clone(),
         },
         limits: limits(settings),
-        upstream_timeouts: Timeouts {
+        upstream_timeouts: AttemptTimeouts {
             connect_ms: settings.upstream_connect_timeout_ms,
             send_ms: settings.upstream_send_timeout_ms,
             read_ms: settings.upstream_read_timeout_ms,

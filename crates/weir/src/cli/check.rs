@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use control::source::file::{self, FileCheck, FileFault};
-use model::Catalog;
+use model::PluginCatalog;
 use model::check::{CheckOptions, UnknownFields};
 
 use crate::boot;
@@ -96,7 +96,7 @@ fn strictly(mut options: CheckOptions, strict: bool) -> CheckOptions {
 }
 
 /// Checks a resources file for a gateway of that catalog.
-fn check_resources(path: &Path, catalog: &Catalog) -> FileFindings {
+fn check_resources(path: &Path, catalog: &PluginCatalog) -> FileFindings {
     let FileCheck { faults, warnings } = file::check(path, catalog);
     let lines = |found: Vec<FileFault>| found.iter().map(ToString::to_string).collect();
     FileFindings { faults: lines(faults), warnings: lines(warnings) }

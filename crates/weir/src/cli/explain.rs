@@ -24,7 +24,7 @@ use crate::boot;
 use crate::settings::{SettingLocation, SETTINGS, Settings, WrittenSettings};
 use crate::terminal::{Paint, print, print_error};
 use crate::top::numbers::clean;
-use record::Record;
+use record::DecisionRecord;
 use session::SessionRecord;
 
 /// Tell which route a request or a session would take, why the others lost, and what its plugins would do
@@ -169,7 +169,7 @@ pub(crate) fn run(arguments: ExplainArguments) -> anyhow::Result<ExitCode> {
     let (answer, paint) = (cleaned(answer), Paint::for_stdout());
     let text = match &asked {
         ExplainQuery::Request(question) => {
-            serde_json::from_value::<Record>(answer).context(UNKNOWN_FORM)?.render(question, paint)
+            serde_json::from_value::<DecisionRecord>(answer).context(UNKNOWN_FORM)?.render(question, paint)
         }
         ExplainQuery::Session { stream } => {
             serde_json::from_value::<SessionRecord>(answer).context(UNKNOWN_FORM)?.render(stream, paint)

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::admin_client::{NodeArguments, agreed};
 use crate::ask::Followed;
 use crate::terminal::{Paint, print, print_error};
-use line::Record;
+use line::TapRecord;
 
 /// Follow single requests of the running instance
 ///
@@ -142,7 +142,7 @@ fn show(record: &Value, arguments: &TapArguments, paint: Paint) -> bool {
     let text = if arguments.json {
         record.to_string()
     } else {
-        match serde_json::from_value::<Record>(record.clone()) {
+        match serde_json::from_value::<TapRecord>(record.clone()) {
             Ok(record) => record.render(arguments.spans, paint),
             Err(error) => {
                 print_error(format_args!("a record has an unknown form: {error}"));

@@ -2,7 +2,7 @@
 //! operation.
 
 use model::catalog::{CatalogPlugin, SchemaType, Subsystem};
-use model::{Catalog, ObjectKind, schema as schemas};
+use model::{PluginCatalog, ObjectKind, schema as schemas};
 use serde_json::{Map, Value, json};
 
 use super::convert::to_2020_12;
@@ -23,7 +23,7 @@ pub(super) fn camel(name: &str) -> String {
 }
 
 /// Adds the schemas of objects and plugins to those of the templates.
-pub(super) fn add(catalog: &Catalog, components: &mut Value) {
+pub(super) fn add(catalog: &PluginCatalog, components: &mut Value) {
     let Some(all) = components.as_object_mut() else { return };
     for kind in ObjectKind::ALL {
         add_kind(kind, to_2020_12(schemas::of(kind)), all);
@@ -94,7 +94,7 @@ fn plugins_of(kind: ObjectKind) -> &'static str {
 }
 
 /// Adds the schemas of each plugin, and for each kind of `plugins` field the plugins that it may have.
-fn add_plugins(catalog: &Catalog, all: &mut Map<String, Value>) {
+fn add_plugins(catalog: &PluginCatalog, all: &mut Map<String, Value>) {
     let mut sets: [(&str, Map<String, Value>); 4] =
         ["Plugins", "ConsumerPlugins", "CredentialPlugins", "StreamPlugins"].map(|name| (name, Map::new()));
     for plugin in catalog.iter() {

@@ -1,11 +1,11 @@
 //! Extensions in the compiled configuration: their instances are made anew when their versions change, and a version that
 //! cannot be built leaves the former instances in force.
 
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::plugin::extension::{Extension, ExtensionLanguage};
 use exchange::plugin::extension_loader::Loader;
 use exchange::plugin::services::Services;
-use model::catalog::Catalog;
+use model::catalog::PluginCatalog;
 use model::snapshot::{SnapshotChange, FaultPolicy};
 use model::{PluginInfo, WrittenObject};
 use serde_json::json;
@@ -66,7 +66,7 @@ impl Extension for Code {
 
 struct Stage {
     compiler: SnapshotCompiler,
-    catalog: Catalog,
+    catalog: PluginCatalog,
     snapshot: Snapshot,
 }
 
@@ -77,9 +77,9 @@ impl Stage {
         let fixed = loader.load_with_priority("fixed", "tiny", b"x", Some(3)).unwrap();
         let infos: Vec<PluginInfo> = vec![fixed.info.clone()];
         Stage {
-            compiler: SnapshotCompiler::new(&[], router::Mode::default(), Timeouts::default(), services)
+            compiler: SnapshotCompiler::new(&[], router::Mode::default(), AttemptTimeouts::default(), services)
                 .with_fixed_extensions(&[fixed]),
-            catalog: Catalog::new(infos).unwrap().with_loader(Arc::new(loader)),
+            catalog: PluginCatalog::new(infos).unwrap().with_loader(Arc::new(loader)),
             snapshot: Snapshot::empty(),
         }
     }

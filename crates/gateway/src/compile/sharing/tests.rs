@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::WrittenObject;
-use model::catalog::{Catalog, PluginInfo};
+use model::catalog::{PluginCatalog, PluginInfo};
 use model::snapshot::{SnapshotChange, FaultPolicy};
 use serde_json::{Value, json};
 
 use super::*;
 use crate::compile::SnapshotCompiler;
 use crate::runtime::Runtime;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use exchange::plugin::{PluginPhase, Plugin, PluginKind};
 
 static BUILT: AtomicUsize = AtomicUsize::new(0);
@@ -61,7 +61,7 @@ static KINDS: [&PluginKind; 1] = [&COUNTED];
 
 struct Stage {
     compiler: SnapshotCompiler,
-    catalog: Catalog,
+    catalog: PluginCatalog,
     snapshot: Snapshot,
 }
 
@@ -71,8 +71,8 @@ impl Stage {
         info.metadata_schema = Some(json!({"type": "object"}).into());
         let services = Arc::new(exchange::testing::services());
         Stage {
-            compiler: SnapshotCompiler::new(&KINDS, router::Mode::default(), Timeouts::default(), services),
-            catalog: Catalog::new(vec![info]).unwrap(),
+            compiler: SnapshotCompiler::new(&KINDS, router::Mode::default(), AttemptTimeouts::default(), services),
+            catalog: PluginCatalog::new(vec![info]).unwrap(),
             snapshot: Snapshot::empty(),
         }
     }

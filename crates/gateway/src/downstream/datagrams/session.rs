@@ -16,7 +16,7 @@ use net::proxy_protocol::ProxyHeaderVersion;
 use super::port::{Port, count_of};
 use super::table::SessionKey;
 use crate::context::WorkerContext;
-use crate::downstream::stream::node::{HeldNode, proxy_header, retries_of};
+use crate::downstream::stream::node::{HeldSessionNode, proxy_header, retries_of};
 use crate::downstream::stream::open::{fail, upstream_of};
 use crate::downstream::stream::record::SessionRecord;
 use crate::observe::datagram_counts::DropReason;
@@ -85,7 +85,7 @@ struct DatagramSessionParts {
     /// None while the decision of plugins has it.
     record: Option<SessionRecord>,
     upstream: Option<Arc<Upstream>>,
-    held: Option<HeldNode>,
+    held: Option<HeldSessionNode>,
     place: Option<UpstreamPlace>,
     /// Nodes that were tried, the one in use included.
     tried: SmallVec<[u64; 2]>,
@@ -329,7 +329,7 @@ impl DatagramSession {
         }
         let address = node.address();
         let source_port = route.datagrams.keeps_source_port.then_some(session.client_port);
-        *held = Some(HeldNode::new(context, upstream, node));
+        *held = Some(HeldSessionNode::new(context, upstream, node));
         match NodeSocket::connect(address, source_port, seam.nodes, token) {
             Ok(socket) => {
                 self.state = DatagramSessionState::AtNode(socket, header);

@@ -43,7 +43,7 @@ struct SessionSlot<S> {
 
 /// A list of places, the longest idle first.
 #[derive(Clone, Copy)]
-struct Order {
+struct SessionList {
     first: u32,
     last: u32,
     count: usize,
@@ -57,14 +57,14 @@ pub(super) struct SessionTable<S> {
     places: Vec<SessionSlot<S>>,
     free: Vec<u32>,
     by_key: FastMap<SessionKey, u32>,
-    orders: [Order; 2],
+    orders: [SessionList; 2],
     limit: usize,
 }
 
 impl<S> SessionTable<S> {
     /// A table of at most `limit` sessions.
     pub(super) fn new(limit: usize) -> SessionTable<S> {
-        let empty = Order { first: NONE, last: NONE, count: 0 };
+        let empty = SessionList { first: NONE, last: NONE, count: 0 };
         let limit = limit.clamp(1, NONE as usize);
         SessionTable {
             places: Vec::new(),

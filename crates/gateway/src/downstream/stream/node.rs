@@ -33,7 +33,7 @@ use stdx::buffer::Buffer;
 /// A node that is connected.
 pub(super) struct ConnectedNode {
     pub(super) stream: CountedTransport,
-    pub(super) held: HeldNode,
+    pub(super) held: HeldSessionNode,
     /// Bytes of the client that were taken from its connection.
     pub(super) first_bytes: Buffer,
     pub(super) idle_timeout_ms: u64,
@@ -41,7 +41,7 @@ pub(super) struct ConnectedNode {
 }
 
 /// The session's places at its node and its upstream, given back when it ends.
-pub(in crate::downstream) struct HeldNode {
+pub(in crate::downstream) struct HeldSessionNode {
     upstream: Arc<Upstream>,
     node: Option<SessionNode>,
     context: Rc<WorkerContext>,
@@ -53,14 +53,14 @@ pub(in crate::downstream) struct HeldNode {
     failed: Option<Cause>,
 }
 
-impl HeldNode {
+impl HeldSessionNode {
     /// A node that was chosen for a session, and the time from now on.
     pub(in crate::downstream) fn new(
         context: &Rc<WorkerContext>,
         upstream: &Arc<Upstream>,
         node: SessionNode,
-    ) -> HeldNode {
-        HeldNode {
+    ) -> HeldSessionNode {
+        HeldSessionNode {
             upstream: upstream.clone(),
             node: Some(node),
             context: context.clone(),
@@ -107,7 +107,7 @@ fn attempt(
     attempt
 }
 
-impl Drop for HeldNode {
+impl Drop for HeldSessionNode {
     fn drop(&mut self) {
         if let Some(node) = self.node.take() {
             self.context.upstreams.session_given_up(&self.upstream, node);
@@ -147,7 +147,7 @@ pub(super) async fn connect(
         tried.push(node.endpoint_id());
         session.attempts += 1;
         session.node = Some(node.address());
-        let mut held = HeldNode::new(&context, &upstream, node);
+        let mut held = HeldSessionNode::new(&context, &upstream, node);
         match try_node(&opened.timer, session, &upstream, &mut held, header).await {
             Ok(stream) => {
                 if upstream.original.is_some() {
@@ -203,7 +203,7 @@ async fn try_node(
     timer: &ConnectionTimer,
     session: &StreamSession,
     upstream: &Upstream,
-    held: &mut HeldNode,
+    held: &mut HeldSessionNode,
     sends_proxy: Option<ProxyHeaderVersion>,
 ) -> Result<CountedTransport, ExchangeFailure> {
     let context = &timer.context;

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use super::node::{ConnectedNode, HeldNode};
+use super::node::{ConnectedNode, HeldSessionNode};
 use super::opened::OpenedConnection;
 use super::record::SessionRecord;
 use super::spoken::{Spoken, SpokenEnd};
@@ -22,10 +22,10 @@ type NodeEnd = SocketEnd<CountedTransport>;
 type SpokenTunnel = Tunnel<SpokenEnd<ClientEnd>, SpokenEnd<NodeEnd>>;
 
 /// See the module.
-pub(super) struct Passing {
+pub(super) struct PassingSession {
     passage: Passage,
     /// The place at the node, until the end.
-    held: Option<HeldNode>,
+    held: Option<HeldSessionNode>,
     record: Box<SessionRecord>,
     _place: AddressPlace,
     _listener: Rc<OpenListener>,
@@ -44,9 +44,9 @@ enum Passage {
     Over,
 }
 
-impl Passing {
+impl PassingSession {
     /// The session of a connection at its node.
-    pub(super) fn new(opened: OpenedConnection, node: ConnectedNode, record: Box<SessionRecord>) -> Passing {
+    pub(super) fn new(opened: OpenedConnection, node: ConnectedNode, record: Box<SessionRecord>) -> PassingSession {
         let ConnectedNode { stream, held, first_bytes, idle_timeout_ms, session_timeout_ms } = node;
         let OpenedConnection { stream: client, timer, place, identity, .. } = opened;
         if session_timeout_ms > 0 {
@@ -62,7 +62,7 @@ impl Passing {
                 Passage::Spoken(Box::new((Tunnel::new(client, endpoint, idle_timeout_ms), spoken)))
             }
         };
-        Passing { passage, held: Some(held), record, _place: place, _listener: identity.listener, timer }
+        PassingSession { passage, held: Some(held), record, _place: place, _listener: identity.listener, timer }
     }
 
     /// Passes bytes until the session has ended.

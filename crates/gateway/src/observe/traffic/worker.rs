@@ -142,13 +142,13 @@ impl<'a> CounterKey<'a, ()> {
 
 /// The counters of one kind.
 struct CounterTable {
-    by_key: FastMap<(usize, u64), Known>,
+    by_key: FastMap<(usize, u64), CounterEntry>,
     by_label: FastMap<CounterLabel, Arc<TrafficCell>>,
     /// How many of them count durations.
     timed: usize,
 }
 
-struct Known {
+struct CounterEntry {
     cell: Arc<TrafficCell>,
     _keeps: Arc<str>,
 }
@@ -196,7 +196,7 @@ impl CounterTable {
         if self.by_key.len() >= KEYS_MAX {
             self.by_key.clear();
         }
-        self.by_key.insert(key, Known { cell, _keeps: Arc::clone(named.keeps) });
+        self.by_key.insert(key, CounterEntry { cell, _keeps: Arc::clone(named.keeps) });
     }
 
     /// The counters with that name, made if there are none; none beyond the limit.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Connector;
+use super::UpstreamConnector;
 use crate::evict;
 use crate::upstream::counted::ConnectionPlace;
 use exchange::failure::ExchangeFailure;
@@ -10,7 +10,7 @@ use exchange::overload::wait_queue::WaitQueue;
 use net::endpoint::Endpoint;
 use net::env;
 
-impl Connector {
+impl UpstreamConnector {
     /// Whether a request for the endpoint is likely to get a stream: a connection may be opened, or this worker has one. If not,
     /// an idle connection of another worker gives way.
     pub(crate) fn has_capacity(&self, endpoint: &Endpoint) -> bool {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use stdx::pooled::PooledBox;
 
-use super::Connector;
+use super::UpstreamConnector;
 use crate::upstream::h2::pool::TunnelLend;
 use crate::upstream::opening::WantedConnection;
 use crate::upstream::stream::PooledStream;
@@ -15,14 +15,14 @@ use exchange::failure::{Cause, ExchangeFailure};
 /// Most connections that are opened for one WebSocket, so that an endpoint which closes each of them is given up.
 const OPENS_MAX: usize = 3;
 
-impl Connector {
+impl UpstreamConnector {
     /// A stream that can become a tunnel, on a connection that is opened if there is none; none if the endpoint takes no
     /// extended CONNECT.
     ///
     /// # Errors
     /// No connection could be opened.
     pub(super) async fn connect_tunnel(
-        self: &Rc<Connector>,
+        self: &Rc<UpstreamConnector>,
         opening: &WantedConnection,
         timeout_ms: u64,
         in_handshake: &Cell<bool>,

@@ -5,14 +5,14 @@ use http2::{Config, Limits};
 use message::HeadLimits;
 
 use crate::h2::windows::{WindowSizer, Windows};
-use exchange::Local;
+use exchange::WorkerLocal;
 
 /// The largest window of a connection (RFC 9113 section 6.9.1).
 const WINDOW_MAX: u64 = (1 << 31) - 1;
 
 /// The windows of a connection. Each stream is bounded by its own. If that of the connection were smaller than all of them
 /// together, clients that take nothing would stop the others.
-pub(super) fn sizer(local: &Local) -> WindowSizer {
+pub(super) fn sizer(local: &WorkerLocal) -> WindowSizer {
     let limits = &local.options.limits;
     let own = &limits.upstream_http2;
     let connection_bytes = u64::from(own.max_streams) * u64::from(own.stream_window_bytes);
@@ -25,7 +25,7 @@ pub(super) fn sizer(local: &Local) -> WindowSizer {
 }
 
 /// The limits of a connection, as the settings have them.
-pub(super) fn limits(local: &Local, windows: Windows) -> Config {
+pub(super) fn limits(local: &WorkerLocal, windows: Windows) -> Config {
     let limits = &local.options.limits;
     Config {
         max_streams: limits.upstream_http2.max_streams,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::task::Context;
 
 use super::link::H2Link;
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::deadline::Deadline;
 use exchange::failure::Cause;
 
@@ -26,7 +26,7 @@ pub(super) struct KeepAlive {
 }
 
 impl KeepAlive {
-    pub(super) fn new(local: &Rc<Local>) -> KeepAlive {
+    pub(super) fn new(local: &Rc<WorkerLocal>) -> KeepAlive {
         KeepAlive {
             deadline: Deadline::new(local),
             silent_from_ms: None,

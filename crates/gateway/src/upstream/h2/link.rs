@@ -16,7 +16,7 @@ use super::config;
 use crate::h2::reset_text;
 use crate::h2::windows::WindowSizer;
 use crate::upstream::counted::CountedTransport;
-use exchange::Local;
+use exchange::WorkerLocal;
 use exchange::failure::{Cause, ExchangeFailure};
 use net::endpoint::Endpoint;
 
@@ -43,7 +43,7 @@ pub(crate) struct H2Link {
     endpoint: Arc<Endpoint>,
     /// The server name that TLS was opened with: the connection serves requests for this name only.
     server_name: Option<Box<str>>,
-    local: Rc<Local>,
+    local: Rc<WorkerLocal>,
     /// The wakers of the streams that wait, by slot.
     wakers: RefCell<Vec<Waker>>,
     /// The wakers of requests that wait for the SETTINGS of the endpoint.
@@ -76,7 +76,7 @@ impl H2Link {
         assumed_streams: u32,
         endpoint: Arc<Endpoint>,
         server_name: Option<Box<str>>,
-        local: Rc<Local>,
+        local: Rc<WorkerLocal>,
     ) -> Rc<H2Link> {
         let windows = config::sizer(&local);
         Rc::new(H2Link {
@@ -108,7 +108,7 @@ impl H2Link {
         self.engine.borrow_mut()
     }
 
-    pub(super) fn local(&self) -> &Rc<Local> {
+    pub(super) fn local(&self) -> &Rc<WorkerLocal> {
         &self.local
     }
 

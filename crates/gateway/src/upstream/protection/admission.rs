@@ -8,14 +8,14 @@ use net::nodes::ResolvedNode;
 
 use super::hold::NodeHold;
 use super::{NodeGuard, Protection, UNLIMITED};
-use crate::upstream::connector::Connector;
+use crate::upstream::connector::UpstreamConnector;
 use exchange::failure::Cause;
 use exchange::overload::circuit::Admission;
 
 /// One request's search for a place.
 pub(crate) struct NodeAdmission<'p> {
     protection: &'p Arc<Protection>,
-    connector: &'p Connector,
+    connector: &'p UpstreamConnector,
     now_ms: u64,
     /// Nodes that wait for the result of a probe are chosen too, because no other is left.
     ignores_circuits: bool,
@@ -27,7 +27,7 @@ pub(crate) struct NodeAdmission<'p> {
 impl<'p> NodeAdmission<'p> {
     pub(crate) fn new(
         protection: &'p Arc<Protection>,
-        connector: &'p Connector,
+        connector: &'p UpstreamConnector,
         now_ms: u64,
         ignores_circuits: bool,
     ) -> Self {

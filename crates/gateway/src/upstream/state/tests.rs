@@ -6,7 +6,7 @@ use super::super::balance::{BalancerKind, least_connections, round_robin};
 use super::super::select::sticky::{self, Sticky, StickyMode};
 use super::super::select::subset::{Fallback, Subsets, name_hash};
 use super::*;
-use exchange::options::Timeouts;
+use exchange::options::AttemptTimeouts;
 use net::node_state::Unusable;
 
 fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
@@ -28,7 +28,7 @@ fn upstream(balancer: &'static BalancerKind, weights: &[u32]) -> Upstream {
         retry: None,
         deadline: None,
         scheme: "http",
-        timeouts: Timeouts::default(),
+        timeouts: AttemptTimeouts::default(),
         policies: Arc::default(),
         protection: None,
     }

@@ -32,9 +32,9 @@ fn condition_changes_responses_and_time() {
     assert_ne!(addresses[0].ip(), addresses[1].ip());
     let mut stream = TcpStream::connect(addresses[0]).unwrap();
     assert!(ask(&mut stream, "/x").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
-    endpoints.switch(0, Condition::Failing);
+    endpoints.switch(0, EndpointCondition::Failing);
     assert!(ask(&mut stream, "/x").unwrap().starts_with("HTTP/1.1 500 "));
-    endpoints.switch(0, Condition::Slow);
+    endpoints.switch(0, EndpointCondition::Slow);
     let begun = Instant::now();
     assert!(ask(&mut stream, "/health").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
     assert!(begun.elapsed() >= SERVICE * SLOWNESS);
@@ -45,14 +45,14 @@ fn condition_changes_responses_and_time() {
 #[test]
 fn hung_endpoint_answers_after_its_return() {
     let endpoints = EndpointSet::start(1, Duration::from_secs(60), &[]).unwrap();
-    endpoints.switch(0, Condition::Hung);
+    endpoints.switch(0, EndpointCondition::Hung);
     let mut stream = TcpStream::connect(endpoints.addresses()[0]).unwrap();
     write!(stream, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     until(|| (endpoints.arrivals().map(Arrivals::all).sum::<u64>() == 1).then_some(()));
     stream.set_nonblocking(true).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
     stream.set_nonblocking(false).unwrap();
-    endpoints.switch(0, Condition::Healthy);
+    endpoints.switch(0, EndpointCondition::Healthy);
     let mut beginning = [0; 12];
     stream.read_exact(&mut beginning).unwrap();
     assert_eq!(&beginning, b"HTTP/1.1 200");
@@ -64,10 +64,10 @@ fn dead_endpoint_resets_refuses_and_returns() {
     let address = endpoints.addresses()[0];
     let mut stream = TcpStream::connect(address).unwrap();
     ask(&mut stream, "/").unwrap();
-    endpoints.switch(0, Condition::Dead);
+    endpoints.switch(0, EndpointCondition::Dead);
     assert_eq!(stream.read(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionReset);
     until(|| TcpStream::connect(address).is_err().then_some(()));
-    endpoints.switch(0, Condition::Healthy);
+    endpoints.switch(0, EndpointCondition::Healthy);
     let mut stream = until(|| TcpStream::connect(address).ok());
     assert!(ask(&mut stream, "/").unwrap().starts_with("HTTP/1.1 200 OK\r\n"));
 }
@@ -79,10 +79,10 @@ fn stopped_endpoint_closes_in_order() {
     let mut idle = TcpStream::connect(address).unwrap();
     ask(&mut idle, "/").unwrap();
     let mut busy = TcpStream::connect(address).unwrap();
-    endpoints.switch(0, Condition::Hung);
+    endpoints.switch(0, EndpointCondition::Hung);
     write!(busy, "GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     until(|| (endpoints.arrivals().map(Arrivals::all).sum::<u64>() == 2).then_some(()));
-    endpoints.switch(0, Condition::Stopped);
+    endpoints.switch(0, EndpointCondition::Stopped);
     assert_eq!(idle.read(&mut [0]).unwrap(), 0);
     let mut answer = String::new();
     busy.read_to_string(&mut answer).unwrap();

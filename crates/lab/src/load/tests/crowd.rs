@@ -29,10 +29,10 @@ fn slow_clients_get_through_in_the_end() {
         }
     });
     let every = Duration::from_millis(1);
-    let heads = LoadPlan { manner: Manner::Crowd(Habit::Heads { every }), requests: None, ..plan(address) };
+    let heads = LoadPlan { manner: LoadMode::Crowd(Habit::Heads { every }), requests: None, ..plan(address) };
     let outcome = crowd(&heads, &seen, 5);
     assert_eq!((outcome.failures.all(), outcome.notes.len()), (0, 1), "{:?}", outcome.notes);
-    let bodies = LoadPlan { manner: Manner::Crowd(Habit::Bodies { every }), body_bytes: 9, ..heads };
+    let bodies = LoadPlan { manner: LoadMode::Crowd(Habit::Bodies { every }), body_bytes: 9, ..heads };
     let outcome = crowd(&bodies, &seen, 50);
     assert_eq!((outcome.failures.all(), outcome.notes.len()), (0, 1), "{:?}", outcome.notes);
 }
@@ -52,7 +52,7 @@ fn idle_clients_request_once_and_reconnect() {
         }
     });
     let idle = LoadPlan {
-        manner: Manner::Crowd(Habit::Idle),
+        manner: LoadMode::Crowd(Habit::Idle),
         connections: 5,
         requests: None,
         ramp_up: Duration::from_millis(50),

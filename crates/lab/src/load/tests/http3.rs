@@ -78,7 +78,7 @@ async fn give(answer: Answer, mut stream: Stream, quic: &quinn::Connection) {
 fn quic_plan(address: SocketAddr, streams: u16) -> LoadPlan {
     let usual = plan(address);
     let target = LoadTarget { is_tls: true, path: "/x?a=b".to_owned(), ..usual.target.clone() };
-    LoadPlan { target, manner: Manner::Http3 { streams }, ..usual }
+    LoadPlan { target, manner: LoadMode::Http3 { streams }, ..usual }
 }
 
 fn hello() -> Answer {
@@ -147,7 +147,7 @@ fn impossible_http3_plan_is_refused() {
         let error = format!("{:#}", run(&plan, &AtomicBool::new(true), || {}).unwrap_err());
         assert!(error.contains(reason), "{error}");
     };
-    check(LoadPlan { manner: Manner::Http3 { streams: 0 }, ..usual.clone() }, "at least one request");
+    check(LoadPlan { manner: LoadMode::Http3 { streams: 0 }, ..usual.clone() }, "at least one request");
     let target = LoadTarget { is_tls: false, ..usual.target.clone() };
     check(LoadPlan { target, ..usual.clone() }, "write https://");
     check(LoadPlan { rate: Some(5.0), ..usual.clone() }, "leave out rates");

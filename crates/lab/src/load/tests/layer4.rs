@@ -6,18 +6,18 @@ use super::*;
 use crate::echo;
 use crate::echo::language;
 
-fn plan_to(address: SocketAddr, transport: LoadTransport, manner: Manner) -> LoadPlan {
+fn plan_to(address: SocketAddr, transport: LoadTransport, manner: LoadMode) -> LoadPlan {
     let usual = plan(address);
-    let body_bytes = if manner == Manner::Tcp(Talk::Messages) { 100 } else { 0 };
+    let body_bytes = if manner == LoadMode::Tcp(Talk::Messages) { 100 } else { 0 };
     LoadPlan { target: LoadTarget { transport, ..usual.target.clone() }, manner, body_bytes, ..usual }
 }
 
 fn bytes(address: SocketAddr, talk: Talk) -> LoadPlan {
-    plan_to(address, LoadTransport::Tcp, Manner::Tcp(talk))
+    plan_to(address, LoadTransport::Tcp, LoadMode::Tcp(talk))
 }
 
 fn datagrams(address: SocketAddr) -> LoadPlan {
-    let plan = plan_to(address, LoadTransport::Udp, Manner::Udp { at_once: 2 });
+    let plan = plan_to(address, LoadTransport::Udp, LoadMode::Udp { at_once: 2 });
     LoadPlan { body_bytes: 64, ..plan }
 }
 
@@ -144,8 +144,8 @@ fn impossible_plans_of_layer_4_are_refused() {
     check(LoadPlan { body_bytes: 19, per_connection: Some(1), ..messages.clone() }, "from 20 to 32768");
     check(LoadPlan { rate: Some(5.0), ..messages.clone() }, "leave out rate");
     check(LoadPlan { per_connection: Some(2), ..messages.clone() }, "ends after one message");
-    check(LoadPlan { manner: Manner::Http, ..messages }, "need a URL with tcp://");
+    check(LoadPlan { manner: LoadMode::Http, ..messages }, "need a URL with tcp://");
     check(LoadPlan { body_bytes: 7, ..datagrams(address) }, "from 8 to 65507");
-    let many = Manner::Udp { at_once: 4 };
+    let many = LoadMode::Udp { at_once: 4 };
     check(LoadPlan { manner: many, ..datagrams(address) }, "no more than the sources");
 }

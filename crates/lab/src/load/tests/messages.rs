@@ -39,7 +39,7 @@ fn websocket_messages_are_echoed_and_compared() {
     let check = |serve: fn(u64, &[u8]) -> Vec<u8>, wanted: (u64, Failures)| {
         let address = websocket(peer::websocket::accept, serve);
         let outcome = go(&LoadPlan {
-            manner: Manner::Websocket,
+            manner: LoadMode::Websocket,
             body_bytes: 40,
             connections: 2,
             requests: Some(8),
@@ -63,7 +63,7 @@ fn websocket_messages_are_echoed_and_compared() {
 #[test]
 fn a_handshake_without_proof_is_refused() {
     let address = websocket(|_| "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".to_owned(), |_, payload| echoed(payload));
-    let short = LoadPlan { manner: Manner::Websocket, connections: 1, requests: Some(2), ..plan(address) };
+    let short = LoadPlan { manner: LoadMode::Websocket, connections: 1, requests: Some(2), ..plan(address) };
     let outcome = go(&short);
     assert_eq!((outcome.requests, outcome.failures), (0, Failures { content: 3, ..Failures::default() }));
     let address = answering(|_| "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n".to_owned());

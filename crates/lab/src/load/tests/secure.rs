@@ -150,6 +150,6 @@ fn tls_choices_need_a_url_with_https() {
     };
     let tls = Tls { resume: true, version: None };
     check(LoadPlan { tls, ..usual }, "need a URL with https");
-    check(LoadPlan { manner: Manner::Websocket, ..secure.clone() }, "clear text");
-    check(LoadPlan { manner: Manner::Crowd(Habit::Idle), requests: None, ..secure }, "clear text");
+    check(LoadPlan { manner: LoadMode::Websocket, ..secure.clone() }, "clear text");
+    check(LoadPlan { manner: LoadMode::Crowd(Habit::Idle), requests: None, ..secure }, "clear text");
 }

@@ -1,7 +1,7 @@
 //! Charts of rows: bars, and ranges on a logarithmic axis, with the parts that rows of all charts share. They take
 //! numbers with names and do not know the figures.
 
-use super::legend::{self, LegendEntry, Shape, Sign};
+use super::legend::{self, LegendEntry, DotShape, Sign};
 use super::scale::{Linear, LogScale};
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
@@ -125,7 +125,7 @@ pub(super) fn ranges(ranges: &[Range], label: &str) -> String {
 fn range_legend(ranges: &[Range]) -> Vec<LegendEntry> {
     let mut entries = vec![
         LegendEntry::new(Sign::Dot(4.0, "direct"), "p50"),
-        LegendEntry::new(Sign::Shape(Shape::Diamond, "direct"), "p99"),
+        LegendEntry::new(Sign::Shape(DotShape::Diamond, "direct"), "p99"),
     ];
     if ranges.iter().any(|range| range.p90.is_some() || range.p99_9.is_some()) {
         entries.push(LegendEntry::new(Sign::Dot(1.8, "direct"), "p90, p99.9"));

@@ -2,7 +2,7 @@
 //! below the heading of their group.
 
 use super::chart::{CHARACTER, GAP, ChartRow, TOP, WIDTH, grid, text_width};
-use super::legend::{self, LegendEntry, Shape};
+use super::legend::{self, LegendEntry, DotShape};
 use super::scale::LogScale;
 use super::svg::{Anchor, Mark, Svg, shortened};
 use crate::report::number;
@@ -26,7 +26,7 @@ pub(super) struct Dot {
     pub(super) row: ChartRow,
     pub(super) ratio: f64,
     pub(super) tip: String,
-    pub(super) shape: Shape,
+    pub(super) shape: DotShape,
     /// Whether the chart is about this one: its mark is larger, and its number is at the right.
     pub(super) is_subject: bool,
 }
@@ -122,7 +122,7 @@ mod tests {
     fn line(name: &str, note: Option<&str>) -> DotRow {
         let row = ChartRow { title: "Weir".to_owned(), who: 1, class: "weir" };
         let dot =
-            Dot { row, ratio: 0.5, tip: "t".to_owned(), shape: Shape::Disc, is_subject: note.is_none() };
+            Dot { row, ratio: 0.5, tip: "t".to_owned(), shape: DotShape::Disc, is_subject: note.is_none() };
         let (name, tip, note) = (name.to_owned(), String::new(), note.map(str::to_owned));
         DotRow { heading: Some("Group"), name, tip, dots: vec![dot], note }
     }

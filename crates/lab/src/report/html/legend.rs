@@ -27,14 +27,14 @@ pub(super) enum Sign {
     /// A dot of this radius.
     Dot(f64, &'static str),
     /// A mark of a variant.
-    Shape(Shape, &'static str),
+    Shape(DotShape, &'static str),
     /// A vertical stroke.
     Stroke,
 }
 
 /// Shapes that distinguish the dots of variants, which have the same colour.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Shape {
+pub(super) enum DotShape {
     Disc,
     Triangle,
     Square,
@@ -42,7 +42,7 @@ pub(super) enum Shape {
     Ring,
 }
 
-impl Shape {
+impl DotShape {
     /// The shape of the variant of this number. Variants past the third share the ring.
     pub(super) fn of_variant(number: usize) -> Self {
         [Self::Triangle, Self::Square, Self::Diamond].get(number).copied().unwrap_or(Self::Ring)
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn variants_past_the_third_share_a_shape() {
-        let shapes = [0, 2, 3, 9].map(Shape::of_variant);
-        assert_eq!(shapes, [Shape::Triangle, Shape::Diamond, Shape::Ring, Shape::Ring]);
+        let shapes = [0, 2, 3, 9].map(DotShape::of_variant);
+        assert_eq!(shapes, [DotShape::Triangle, DotShape::Diamond, DotShape::Ring, DotShape::Ring]);
     }
 }

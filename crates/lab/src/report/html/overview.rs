@@ -1,7 +1,7 @@
 //! The first charts of the page: one row per scenario, one mark per contender, one figure per chart.
 
 use super::dots::{Dot, FARTHEST, DotRow, SUBJECT_RADIUS, dots};
-use super::legend::{LegendEntry, Shape, Sign};
+use super::legend::{LegendEntry, DotShape, Sign};
 use super::{People, figure, rule, subject};
 use crate::report::figure::Figure;
 use crate::report::group::groups;
@@ -97,7 +97,7 @@ fn marks(
             Cell::text(interval),
             Cell::text(word),
         ]);
-        let shape = people.variant(summary.name).map_or(Shape::Disc, Shape::of_variant);
+        let shape = people.variant(summary.name).map_or(DotShape::Disc, DotShape::of_variant);
         dots.push(Dot { row, ratio: ratio.median, tip, shape, is_subject: summary.name == SUBJECT });
     }
     // The subject last, so that its mark is above the others; its own variants before it.
@@ -112,7 +112,7 @@ fn legend(rows: &[DotRow], baseline: &str) -> Vec<LegendEntry> {
     if all().any(|dot| dot.is_subject) {
         entries.push(LegendEntry::new(Sign::Dot(SUBJECT_RADIUS, "weir"), "Weir"));
     }
-    let mut variants: Vec<(Shape, &str)> = Vec::new();
+    let mut variants: Vec<(DotShape, &str)> = Vec::new();
     for dot in all().filter(|dot| dot.row.class == "weir" && !dot.is_subject) {
         if !variants.iter().any(|(shape, _)| *shape == dot.shape) {
             variants.push((dot.shape, &dot.row.title));
@@ -121,13 +121,13 @@ fn legend(rows: &[DotRow], baseline: &str) -> Vec<LegendEntry> {
     variants.sort_by_key(|(shape, _)| *shape as u8);
     for (shape, title) in variants {
         let meaning = match shape {
-            Shape::Ring => "further variants of Weir".to_owned(),
+            DotShape::Ring => "further variants of Weir".to_owned(),
             _ => title.replacen("Weir, ", "Weir with ", 1),
         };
         entries.push(LegendEntry::new(Sign::Shape(shape, "weir"), meaning));
     }
     if all().any(|dot| dot.row.class == "peer") {
-        entries.push(LegendEntry::new(Sign::Shape(Shape::Disc, "peer"), "another gateway"));
+        entries.push(LegendEntry::new(Sign::Shape(DotShape::Disc, "peer"), "another gateway"));
     }
     entries.push(LegendEntry::new(Sign::One, format!("1×: {baseline}")));
     entries

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use aws_lc_rs::digest::{SHA256, digest};
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 
 use super::key::VerifyingKey;
 use super::token::{TOKEN_BYTES_MAX, JsonWebToken, TokenFault};
@@ -38,7 +38,7 @@ struct TokenCacheGeneration {
 
 impl VerifiedTokens {
     /// The table of this thread.
-    pub(crate) fn of(local: &Local) -> Rc<VerifiedTokens> {
+    pub(crate) fn of(local: &WorkerLocal) -> Rc<VerifiedTokens> {
         local.resource(VerifiedTokens::default)
     }
 

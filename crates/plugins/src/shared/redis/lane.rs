@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::outbound::OutboundCause;
 use net::env;
 use stdx::hash::FastMap;
@@ -57,7 +57,7 @@ struct LaneJob {
 
 /// Sends `bytes`, which hold as many commands as `replies`, and gives the last reply.
 pub(super) async fn call(
-    worker: &Local,
+    worker: &WorkerLocal,
     node: &Arc<RedisNode>,
     bytes: Vec<u8>,
     replies: usize,

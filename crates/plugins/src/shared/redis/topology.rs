@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use exchange::plugin::outbound::StreamDestinations;
 use net::env;
 use parking_lot::Mutex;
@@ -121,7 +121,7 @@ impl Topology {
     }
 
     /// The server for a command on a key in `slot`.
-    pub(super) async fn node(&self, worker: &Local, slot: u16) -> Result<Arc<RedisNode>, RedisError> {
+    pub(super) async fn node(&self, worker: &WorkerLocal, slot: u16) -> Result<Arc<RedisNode>, RedisError> {
         match &self.kind {
             TopologyKind::Single(node) => Ok(node.clone()),
             TopologyKind::Cluster(cluster) => Ok(cluster.node(slot)),
@@ -140,7 +140,7 @@ impl Topology {
     }
 
     /// Notes that `node` is no longer the server for `slot`, so that another one is looked for.
-    pub(super) fn forget(self: &Arc<Self>, worker: &Rc<Local>, slot: u16, node: &Arc<RedisNode>) {
+    pub(super) fn forget(self: &Arc<Self>, worker: &Rc<WorkerLocal>, slot: u16, node: &Arc<RedisNode>) {
         match &self.kind {
             TopologyKind::Single(_) => {}
             TopologyKind::Cluster(cluster) => {
@@ -164,7 +164,7 @@ impl Topology {
     /// The node that a redirection names; from now on, if `moved` is the slot, which moved there.
     pub(super) fn redirected(
         self: &Arc<Self>,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         place: &str,
         moved: Option<u16>,
     ) -> Result<Arc<RedisNode>, RedisError> {
@@ -180,7 +180,7 @@ impl Topology {
     }
 
     /// Asks for the slots of the cluster in the background, at most once in a while over all workers.
-    fn refresh(self: &Arc<Self>, worker: &Rc<Local>) {
+    fn refresh(self: &Arc<Self>, worker: &Rc<WorkerLocal>) {
         let TopologyKind::Cluster(cluster) = &self.kind else { return };
         let now_ms = env::monotonic_ns() / 1_000_000;
         let due_ms = cluster.refresh_after_ms.load(Ordering::Relaxed);
@@ -196,7 +196,7 @@ impl Topology {
         }
     }
 
-    async fn read_slots(&self, worker: &Local) {
+    async fn read_slots(&self, worker: &WorkerLocal) {
         let TopologyKind::Cluster(cluster) = &self.kind else { return };
         let mut command = Vec::new();
         write_command(&[b"CLUSTER", b"SLOTS"], &mut command);
@@ -236,7 +236,7 @@ impl Cluster {
 }
 
 impl Sentinel {
-    async fn node(&self, worker: &Local, nodes: &DiscoveredNodes) -> Result<Arc<RedisNode>, RedisError> {
+    async fn node(&self, worker: &WorkerLocal, nodes: &DiscoveredNodes) -> Result<Arc<RedisNode>, RedisError> {
         if let Some(known) = self.known.lock().clone() {
             return Ok(known);
         }
@@ -258,7 +258,7 @@ impl Sentinel {
     }
 
     /// The place of the server that this sentinel names.
-    async fn ask(&self, worker: &Local, sentinel: &Arc<RedisNode>) -> Result<Option<String>, RedisError> {
+    async fn ask(&self, worker: &WorkerLocal, sentinel: &Arc<RedisNode>) -> Result<Option<String>, RedisError> {
         let question: &[u8] = if self.uses_replica { b"REPLICAS" } else { b"GET-MASTER-ADDR-BY-NAME" };
         let mut command = Vec::new();
         write_command(&[b"SENTINEL", question, self.master.as_bytes()], &mut command);

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use net::env;
 
 use super::connection::RunnerConnection;
@@ -61,7 +61,7 @@ impl RunnerCall {
     /// Sends the message that `write` writes for a number and a token.
     pub(super) async fn begin(
         caller: &Caller,
-        worker: &Rc<Local>,
+        worker: &Rc<WorkerLocal>,
         kind: CallKind,
         write: impl FnOnce(&mut FlatWriter<'_>, u32, u32) -> Result<(), CallError>,
     ) -> Result<RunnerCall, CallError> {
@@ -78,7 +78,7 @@ impl RunnerCall {
     }
 
     /// Waits for the next message of the runner.
-    pub(super) async fn next(&mut self, caller: &Caller, worker: &Local) -> Result<Told, CallError> {
+    pub(super) async fn next(&mut self, caller: &Caller, worker: &WorkerLocal) -> Result<Told, CallError> {
         let kind = self.kind;
         let received = self.connection.receive(worker, &self.pool, &mut self.buffer, kind.receive).await?;
         match received {
@@ -115,7 +115,7 @@ impl RunnerCall {
     }
 
     /// Keeps the connection for another call; the answer was read.
-    pub(super) fn end(self, worker: &Local) {
+    pub(super) fn end(self, worker: &WorkerLocal) {
         let RunnerCall { connection, buffer, pool, .. } = self;
         pool.checkin(connection, buffer, worker.now_ms());
     }
@@ -124,7 +124,7 @@ impl RunnerCall {
 /// The token of the configuration in the runner's process `process`; the runner is asked for one if there is none that it knows.
 async fn token(
     caller: &Caller,
-    worker: &Local,
+    worker: &WorkerLocal,
     pool: &RunnerPool,
     process: u32,
     buffer: &mut Vec<u8>,

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll, Waker, ready};
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 use net::env::{self, LocalStream};
 
 use super::error::CallError;
@@ -86,7 +86,7 @@ impl RunnerConnection {
     /// The socket's, the end of the connection, and too little memory.
     pub(super) async fn receive(
         &mut self,
-        worker: &Local,
+        worker: &WorkerLocal,
         pool: &RunnerPool,
         buffer: &mut Vec<u8>,
         step: &'static str,

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use exchange::local::Local;
+use exchange::local::WorkerLocal;
 
 use super::connection::RunnerConnection;
 use super::error::CallError;
@@ -46,7 +46,7 @@ impl Drop for CallPlace {
 
 impl RunnerPool {
     /// The pool of the worker.
-    pub(super) fn of(worker: &Local) -> Rc<RunnerPool> {
+    pub(super) fn of(worker: &WorkerLocal) -> Rc<RunnerPool> {
         worker.resource(RunnerPool::default)
     }
 
@@ -96,7 +96,7 @@ impl RunnerPool {
 
     /// A number for the next call that no other call of the process has at the same time: the worker in front, as in APISIX.
     /// It is never 0, which stands for no number in answers.
-    pub(super) fn next_id(&self, worker: &Local) -> u32 {
+    pub(super) fn next_id(&self, worker: &WorkerLocal) -> u32 {
         const COUNT_BITS: u32 = 22;
         let count = self.count.get() % ((1 << COUNT_BITS) - 1) + 1;
         self.count.set(count);

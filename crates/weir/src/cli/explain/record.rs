@@ -21,7 +21,7 @@ use crate::terminal::Paint;
 
 /// The route that a request takes, and the reasons.
 #[derive(Debug, Deserialize)]
-pub(super) struct Record {
+pub(super) struct DecisionRecord {
     /// The configuration revision that the decision belongs to.
     revision: Option<u64>,
     /// The request as the router saw it.
@@ -75,7 +75,7 @@ struct RouteCandidate {
     detail: Option<String>,
 }
 
-impl Record {
+impl DecisionRecord {
     /// The record as lines for a terminal.
     pub(super) fn render(&self, question: &ExplainRequest, paint: Paint) -> String {
         let mut text = String::new();
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     fn check(record: serde_json::Value, expected: &str) {
-        let record: Record = serde_json::from_value(record).unwrap();
+        let record: DecisionRecord = serde_json::from_value(record).unwrap();
         let question = ExplainRequest {
             method: "GET".to_owned(),
             url: "http://api.example.com/orders/7".to_owned(),

@@ -10,7 +10,7 @@ use crate::top::numbers::clean;
 
 /// The record of a request, as far as a line shows it.
 #[derive(Debug, Deserialize)]
-pub(super) struct Record {
+pub(super) struct TapRecord {
     t_ms: u64,
     method: String,
     host: String,
@@ -35,7 +35,7 @@ struct TapSpan {
     detail: Option<String>,
 }
 
-impl Record {
+impl TapRecord {
     /// The request in one line, and with `spans` its timeline in the lines below.
     pub(super) fn render(&self, spans: bool, paint: Paint) -> String {
         let status = match self.status {
@@ -110,7 +110,7 @@ fn duration(us: u64) -> String {
 mod tests {
     use super::*;
 
-    fn record() -> Record {
+    fn record() -> TapRecord {
         serde_json::from_value(serde_json::json!({
             "t_ms": 1_767_276_131_482_u64, "method": "POST", "host": "shop.example", "path": "/pay\u{1b}[2J",
             "route": "checkout", "consumer": null, "endpoint": "10.0.4.18:8080", "status": 502,
