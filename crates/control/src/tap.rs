@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::report::{RequestRecord, Tap};
-use model::search::Filter;
+use model::search::SearchFilter;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -49,7 +49,7 @@ struct State {
 
 /// The requests that a reader asks for.
 pub(crate) struct Wanted {
-    pub(crate) filter: Filter,
+    pub(crate) filter: SearchFilter,
     /// Requests a second, at most.
     pub(crate) rate: u32,
     /// Whether requests are shown with timelines.
@@ -90,7 +90,7 @@ impl TapHub {
     }
 
     /// The failures kept, the newest first, as JSON; and the number of failures that were not kept.
-    pub(crate) fn failures(&self, filter: &Filter, hides_queries: bool, limit: usize) -> (Vec<Value>, u64) {
+    pub(crate) fn failures(&self, filter: &SearchFilter, hides_queries: bool, limit: usize) -> (Vec<Value>, u64) {
         let (records, lost) = self.shared.tap.failures();
         let matching = records.iter().filter(|record| filter.matches(&Searched { record, hides_queries }));
         let shown = matching.take(limit).map(|record| json::record(record, hides_queries, true));

@@ -44,7 +44,7 @@ pub trait Searchable {
 
 /// A filter that was read. The empty filter matches everything.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Filter {
+pub struct SearchFilter {
     terms: Vec<Term>,
 }
 
@@ -135,12 +135,12 @@ impl ValueComparison {
     }
 }
 
-impl Filter {
+impl SearchFilter {
     /// Reads a filter over `fields`.
     ///
     /// # Errors
     /// The first place that cannot be read, with the names and signs that could stand there. A text over a limit is one, too.
-    pub fn parse(text: &str, fields: &FilterFields) -> Result<Filter, FilterError> {
+    pub fn parse(text: &str, fields: &FilterFields) -> Result<SearchFilter, FilterError> {
         parse::filter(text, fields)
     }
 
@@ -189,7 +189,7 @@ impl Term {
 }
 
 /// The filter in its shortest form; it reads back as an equal filter.
-impl fmt::Display for Filter {
+impl fmt::Display for SearchFilter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, term) in self.terms.iter().enumerate() {
             formatter.write_str(if index == 0 { "" } else { " " })?;

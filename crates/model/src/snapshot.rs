@@ -21,7 +21,7 @@ use crate::resource::Resource;
 use crate::{ConfigFault, ObjectKey, ObjectKind, ObjectRefusal, Warning, WrittenObject};
 use stdx::persistent::ShardedMap;
 
-use index::Index;
+use index::ObjectIndex;
 
 pub use admit::Admitted;
 pub use overlay::Overlay;
@@ -122,13 +122,13 @@ pub struct Snapshot {
     objects: [ShardedMap<ObjectKey, Arc<SnapshotObject>>; ObjectKind::ALL.len()],
     faulty: ShardedMap<ObjectKey, Arc<Faulty>>,
     /// From what is referred to, to what refers to it, in force or waiting.
-    dependents: Index<ObjectKey>,
+    dependents: ObjectIndex<ObjectKey>,
     /// From upstreams, protos and extensions, to what names them by its plugins.
-    mentions: Index<ObjectKey>,
+    mentions: ObjectIndex<ObjectKey>,
     /// From references to secrets, as they are written, to what has them.
-    secrets: Index<Arc<str>>,
+    secrets: ObjectIndex<Arc<str>>,
     /// From what tells consumers apart (hashed), to the consumers and credentials that have it.
-    identities: Index<u64>,
+    identities: ObjectIndex<u64>,
     /// The plugins of the extensions in force.
     extensions: ExtensionPlugins,
 }

@@ -24,7 +24,7 @@ const V1_PREFIX: &[u8] = b"PROXY ";
 
 /// The content of a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct ProxyProtocolHeader {
     /// 1 or 2.
     pub version: u8,
     /// The two ends of the client's connection. None if the sender opened the connection for itself (LOCAL, a health check),
@@ -72,22 +72,22 @@ pub enum HeaderFault {
     BadChecksum,
 }
 
-/// The progress of a [`Decoder`].
+/// The progress of a [`ProxyHeaderDecoder`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyHeaderProgress {
     /// How many of the bytes belong to the header. The others are the client's.
     pub taken: usize,
     /// The header, once it is complete. Until then every byte is taken.
-    pub header: Option<Header>,
+    pub header: Option<ProxyProtocolHeader>,
 }
 
 /// Decodes one header from bytes that come in any pieces.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct ProxyHeaderDecoder {
     bytes: Vec<u8>,
 }
 
-impl Decoder {
+impl ProxyHeaderDecoder {
     /// Decodes the bytes that come next. The result does not depend on how they are cut.
     ///
     /// # Errors
@@ -116,7 +116,7 @@ impl Decoder {
 }
 
 /// The header at the start of `bytes` and its length; none if it is not complete.
-fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderFault> {
+fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault> {
     let begins = |prefix: &[u8]| {
         let known = bytes.len().min(prefix.len());
         bytes[..known] == prefix[..known]

@@ -110,7 +110,7 @@ impl TransformReply for Functions {
 }
 
 /// The result of the functions.
-struct Changed {
+struct TransformedReply {
     status: u16,
     fields: Vec<(String, Vec<u8>)>,
     body: Vec<u8>,
@@ -127,7 +127,7 @@ impl Functions {
     }
 
     /// Runs the functions one behind the other. One that fails changes nothing.
-    fn run(&self, exchange: &Exchange, call: &ScriptCall<'_>, reply: &BufferedReply) -> mlua::Result<Changed> {
+    fn run(&self, exchange: &Exchange, call: &ScriptCall<'_>, reply: &BufferedReply) -> mlua::Result<TransformedReply> {
         let old_body = read_body(call, reply)?;
         // The functions do not pay for the decoding.
         call.restart_budget();
@@ -150,7 +150,7 @@ impl Functions {
             (true, false) => Some("text/plain; charset=utf-8"),
             _ => None,
         };
-        Ok(Changed { status, fields: read_fields(fields)?, body: write_body(call, body)?, content_type })
+        Ok(TransformedReply { status, fields: read_fields(fields)?, body: write_body(call, body)?, content_type })
     }
 }
 
@@ -234,7 +234,7 @@ fn write_body(call: &ScriptCall<'_>, body: Lua) -> mlua::Result<Vec<u8>> {
     }
 }
 
-impl Changed {
+impl TransformedReply {
     fn apply(self, reply: &mut BufferedReply) {
         reply.status = self.status;
         reply.body = Cow::Owned(self.body);

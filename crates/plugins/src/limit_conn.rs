@@ -59,7 +59,7 @@ use crate::shared::limits::amount::{WrittenAmount, WrittenAmountOrZero};
 use crate::shared::limits::delay;
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::store::{CountKeyType, CountPolicy, counted_schema, read_counted, refusal_reply};
-use counts::{Counts, InProgress};
+use counts::{LocalCounts, InProgress};
 use rule::{LimitConnRule, rules_of};
 use shared_counts::{SharedCounts, SharedPlace};
 
@@ -125,7 +125,7 @@ struct LimitConn {
 
 /// Where requests are counted.
 enum LimitConnStore {
-    Local(Arc<Counts>),
+    Local(Arc<LocalCounts>),
     Redis(Arc<SharedCounts>),
 }
 
@@ -181,7 +181,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         None => {
             let identity = config::identity(config);
             LimitConnStore::Local(
-                build.states.keep(&format!("limit-conn/{}/{identity}", build.owner), Counts::default),
+                build.states.keep(&format!("limit-conn/{}/{identity}", build.owner), LocalCounts::default),
             )
         }
     };
@@ -197,7 +197,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
 
 impl LimitConn {
     /// Takes a place under each rule that applies; gives the wait in milliseconds.
-    fn enter(&self, counts: &Arc<Counts>, exchange: &mut Exchange) -> Result<u64, LimitConnRefusal> {
+    fn enter(&self, counts: &Arc<LocalCounts>, exchange: &mut Exchange) -> Result<u64, LimitConnRefusal> {
         let mut delay_ms = 0_u64;
         let mut applies = false;
         let mut key = exchange.local().take_bytes();

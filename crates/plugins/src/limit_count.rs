@@ -66,7 +66,7 @@ use crate::shared::limits::amount::WrittenAmount;
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::key::shared_prefix;
 use crate::shared::limits::store::refusal_reply;
-use crate::shared::redis::Redis;
+use crate::shared::redis::RedisClient;
 use crate::shared::redis::settings::{RedisFields, RedisSettings, SentinelFields, add_to_schema};
 use delayed::Delayed;
 use group::LimitCountGroup;
@@ -295,7 +295,7 @@ fn store(
         Some(group) => format!("{group}:"),
         None => shared_prefix(build.owner, config),
     };
-    let windows = SharedWindows::new(Redis::new(build, settings)?, plugin, prefix, parsed.window_type);
+    let windows = SharedWindows::new(RedisClient::new(build, settings)?, plugin, prefix, parsed.window_type);
     let Some(interval_ms) = interval_ms(parsed) else { return Ok(LimitCountStore::Redis(Arc::new(windows))) };
     let unfinished = build.services.unfinished_work().clone();
     let make = || Delayed::new(windows, interval_ms, failures.clone(), unfinished);

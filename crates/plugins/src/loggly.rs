@@ -37,7 +37,7 @@ use crate::shared::config::fields_of;
 use crate::shared::logger::contents::Contents;
 use crate::shared::logger::{self, LogPlugin};
 use sink::Loggly;
-use syslog::{SEVERITIES, Syslog, level};
+use syslog::{SEVERITIES, LogglySyslogFormat, level};
 
 /// The plugin.
 pub(crate) const KIND: PluginKind =
@@ -99,7 +99,7 @@ fn check_metadata(metadata: &Value) -> Result<(), String> {
 /// The compiled plugin: an entry is a JSON object, behind the head of a syslog message if it is sent as such.
 struct LogglyLogger {
     metadata: LogglyMetadata,
-    syslog: Option<Syslog>,
+    syslog: Option<LogglySyslogFormat>,
 }
 
 impl LogPlugin for LogglyLogger {
@@ -117,7 +117,7 @@ impl LogPlugin for LogglyLogger {
             by_status.push((status, level(severity.as_str().unwrap_or_default())));
         }
         let syslog = is_syslog
-            .then(|| Syslog::new(&config.customer_token, &config.tags, level(&config.severity), by_status));
+            .then(|| LogglySyslogFormat::new(&config.customer_token, &config.tags, level(&config.severity), by_status));
         Ok(LogglyLogger { metadata, syslog })
     }
 

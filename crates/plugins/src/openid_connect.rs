@@ -102,7 +102,7 @@ use serde_json::Value;
 use crate::shared::attributes::Attribute;
 use crate::shared::config;
 use crate::shared::jwt::{JwtAlgorithm, VerifyingKey};
-use bearer::{Presented, no_token, presented, take_fields};
+use bearer::{BearerCredential, no_token, presented, take_fields};
 use client::OpenidClient;
 use cookie::Jar;
 use introspection::Introspections;
@@ -206,10 +206,10 @@ impl OpenidConnect {
         let x_access_token = take_fields(exchange);
         if self.config.takes_bearer() {
             match presented(&exchange.request.headers, x_access_token) {
-                Presented::Token(token) => return self.bearer(exchange, &token).await,
-                Presented::Malformed => return refuse(BufferedReply::status(400)),
-                Presented::Nothing if self.config.bearer_only => return refuse(no_token(&self.config.realm)),
-                Presented::Nothing => {}
+                BearerCredential::Token(token) => return self.bearer(exchange, &token).await,
+                BearerCredential::Malformed => return refuse(BufferedReply::status(400)),
+                BearerCredential::Nothing if self.config.bearer_only => return refuse(no_token(&self.config.realm)),
+                BearerCredential::Nothing => {}
             }
         }
         match &self.sessions {

@@ -52,7 +52,7 @@ use crate::shared::attributes::{Attribute, attributes};
 use crate::shared::config;
 use crate::shared::tracing::host;
 use context::Names;
-use reporter::Reporter;
+use reporter::SkywalkingReporter;
 use segment::SkywalkingRecording;
 
 /// The declaration of this plugin.
@@ -104,7 +104,7 @@ fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn Plugin>, String> {
         name => name.to_owned(),
     };
     let names = Arc::new(Names::new(&metadata.service_name, &instance));
-    let reporter = Reporter::new(build.services, &metadata.endpoint_addr, &names)?;
+    let reporter = SkywalkingReporter::new(build.services, &metadata.endpoint_addr, &names)?;
     let settings = reporter::queue(metadata.report_interval);
     let key = format!("skywalking/{}", config::identity(&written));
     let queue = build.states.keep(&key, || build.services.queue(settings, reporter));

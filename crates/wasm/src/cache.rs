@@ -26,17 +26,17 @@ const TAG_BYTES: usize = 32;
 const OPEN_TO_OTHERS: u32 = 0o077;
 
 /// See the module.
-pub(crate) struct Cache {
+pub(crate) struct CodeCache {
     folder: PathBuf,
     key: hmac::Key,
 }
 
-impl Cache {
+impl CodeCache {
     /// The cache in `folder`, which is made if it is missing.
     ///
     /// # Errors
     /// Why the folder cannot be used, a sentence.
-    pub(crate) fn open(folder: &Path) -> Result<Cache, String> {
+    pub(crate) fn open(folder: &Path) -> Result<CodeCache, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
         DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
         let found = fs::metadata(folder).map_err(failed)?;
@@ -48,7 +48,7 @@ impl Cache {
             Ok(key) if key.len() == KEY_BYTES => key,
             _ => make_key(folder, &path).map_err(failed)?,
         };
-        Ok(Cache { folder: folder.to_owned(), key: hmac::Key::new(hmac::HMAC_SHA256, &key) })
+        Ok(CodeCache { folder: folder.to_owned(), key: hmac::Key::new(hmac::HMAC_SHA256, &key) })
     }
 
     fn name(content: &[u8]) -> String {
@@ -68,7 +68,7 @@ impl Cache {
 
     /// The compiled code of `content`, if it is there and whole.
     pub(crate) fn get(&self, engine: &Engine, content: &[u8]) -> Option<Module> {
-        let name = Cache::name(content);
+        let name = CodeCache::name(content);
         let path = self.path(&name);
         let mut file = fs::File::open(&path).ok()?;
         let mut bytes = Vec::new();
@@ -100,7 +100,7 @@ impl Cache {
 
     /// Keeps the compiled code of `content`. A failure costs only time at the next start, and is logged.
     pub(crate) fn put(&self, content: &[u8], module: &Module) {
-        let name = Cache::name(content);
+        let name = CodeCache::name(content);
         let written = module.serialize().map_err(|error| error.to_string()).and_then(|code| {
             let temporary = self.folder.join(format!("{name}.{}.tmp", std::process::id()));
             let write = || {
@@ -169,11 +169,11 @@ mod tests {
         let folder = folder("faulty");
         let engine = engine().unwrap();
         let content = wat::parse_str(MODULE).unwrap();
-        let cache = Cache::open(&folder).unwrap();
+        let cache = CodeCache::open(&folder).unwrap();
         assert!(cache.get(&engine, &content).is_none());
         cache.put(&content, &Module::new(&engine, &content).unwrap());
-        assert!(Cache::open(&folder).unwrap().get(&engine, &content).is_some(), "the key is found again");
-        let path = cache.path(&Cache::name(&content));
+        assert!(CodeCache::open(&folder).unwrap().get(&engine, &content).is_some(), "the key is found again");
+        let path = cache.path(&CodeCache::name(&content));
         let good = fs::read(&path).unwrap();
         for at in [0, TAG_BYTES, good.len() / 2, good.len() - 1] {
             let mut faulty = good.clone();
@@ -189,12 +189,12 @@ mod tests {
         // The code of another module under this name.
         let other = wat::parse_str("(module (memory (export \"memory\") 2))").unwrap();
         cache.put(&other, &Module::new(&engine, &other).unwrap());
-        fs::rename(cache.path(&Cache::name(&other)), &path).unwrap();
+        fs::rename(cache.path(&CodeCache::name(&other)), &path).unwrap();
         assert!(cache.get(&engine, &content).is_none());
         // Another key.
         fs::write(&path, &good).unwrap();
         fs::write(folder.join(KEY_FILE), [7; KEY_BYTES]).unwrap();
-        assert!(Cache::open(&folder).unwrap().get(&engine, &content).is_none());
+        assert!(CodeCache::open(&folder).unwrap().get(&engine, &content).is_none());
         fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -202,9 +202,9 @@ mod tests {
     fn folder_open_to_others_is_refused() {
         use std::os::unix::fs::PermissionsExt;
         let folder = folder("open");
-        drop(Cache::open(&folder).unwrap());
+        drop(CodeCache::open(&folder).unwrap());
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-        let refused = Cache::open(&folder).err().unwrap();
+        let refused = CodeCache::open(&folder).err().unwrap();
         assert!(refused.contains("0700"), "{refused}");
         fs::remove_dir_all(&folder).unwrap();
     }

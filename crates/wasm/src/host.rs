@@ -21,7 +21,7 @@ use crate::cell::VmCell;
 use crate::limits::{
     HOST_CALLS_MAX, HOST_CALLS_PER_LOOK, LOG_LINES_PER_SECOND_MAX, MEMORY_BYTES_MAX, TABLE_ELEMENTS_MAX,
 };
-use crate::shared::{Data, SharedStore};
+use crate::shared::{SharedData, SharedStore};
 
 /// The facts of a plugin that its instances share.
 pub(crate) struct PluginIdentity {
@@ -32,7 +32,7 @@ pub(crate) struct PluginIdentity {
     /// Data, queues and metrics of the process.
     pub shared: Arc<SharedStore>,
     /// The data of the plugin.
-    pub data: Arc<Data>,
+    pub data: Arc<SharedData>,
 }
 
 /// The worker that an instance serves on; none for an instance that only checks a configuration.
@@ -66,7 +66,7 @@ pub(crate) struct Host {
     pub lent_to: u32,
     pub frame: CallbackData,
     pub roots: FastMap<u32, Root>,
-    pub streams: FastMap<u32, Stream>,
+    pub streams: FastMap<u32, StreamContext>,
     pub budget: CpuBudget,
     pub log: LogPace,
     pub last_call: u32,
@@ -135,7 +135,7 @@ pub(crate) struct PendingCall {
 }
 
 /// The context of one request or session.
-pub(crate) struct Stream {
+pub(crate) struct StreamContext {
     pub root: u32,
     pub is_session: bool,
     pub reply: Option<Box<BufferedReply>>,
@@ -148,9 +148,9 @@ pub(crate) struct Stream {
     pub calls: Vec<PendingCall>,
 }
 
-impl Stream {
-    pub(crate) fn new(root: u32, is_session: bool) -> Stream {
-        Stream {
+impl StreamContext {
+    pub(crate) fn new(root: u32, is_session: bool) -> StreamContext {
+        StreamContext {
             root,
             is_session,
             reply: None,
@@ -260,7 +260,7 @@ impl Host {
     }
 
     /// The stream of the current context.
-    pub(crate) fn stream(&mut self) -> Option<&mut Stream> {
+    pub(crate) fn stream(&mut self) -> Option<&mut StreamContext> {
         self.streams.get_mut(&self.current)
     }
 

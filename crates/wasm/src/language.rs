@@ -15,7 +15,7 @@ use model::report::MetricsText;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::cache::Cache;
+use crate::cache::CodeCache;
 use crate::module::CompiledModule;
 use crate::plugin::{BodyMode, Configured, FaultCounters, WasmPlugin, WasmStreamPlugin};
 use crate::shared::SharedStore;
@@ -29,7 +29,7 @@ pub struct Language {
     shared: Arc<SharedStore>,
     /// The folder of compiled code, which is made with the first module.
     cache_folder: Option<PathBuf>,
-    cache: OnceLock<Option<Cache>>,
+    cache: OnceLock<Option<CodeCache>>,
     options: BTreeMap<String, PluginOptions>,
 }
 
@@ -60,9 +60,9 @@ impl Language {
         self
     }
 
-    fn cache(&self) -> Option<&Cache> {
+    fn cache(&self) -> Option<&CodeCache> {
         let folder = self.cache_folder.as_ref()?;
-        let open = || match Cache::open(folder) {
+        let open = || match CodeCache::open(folder) {
             Ok(cache) => Some(cache),
             Err(reason) => {
                 tracing::warn!(target: "wasm", %reason, "compiled code is not kept");

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::{Engine, InstancePre, Module, Store};
 
 use crate::abi::AbiVersion;
-use crate::cache::Cache;
+use crate::cache::CodeCache;
 use crate::compile::compile;
 use crate::engine::engine;
 use crate::functions;
@@ -53,7 +53,7 @@ impl CompiledModule {
         name: &'static str,
         content: &[u8],
         shared: &Arc<SharedStore>,
-        cache: Option<&Cache>,
+        cache: Option<&CodeCache>,
     ) -> Result<CompiledModule, String> {
         if content.len() > MODULE_BYTES_MAX {
             return Err(format!("the module has {} bytes; {MODULE_BYTES_MAX} are allowed", content.len()));

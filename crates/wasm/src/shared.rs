@@ -15,7 +15,7 @@ use crate::metrics::GuestMetrics;
 /// The data, queues and metrics of all plugins of the process.
 #[derive(Default)]
 pub(crate) struct SharedStore {
-    plugins: Mutex<BTreeMap<&'static str, Arc<Data>>>,
+    plugins: Mutex<BTreeMap<&'static str, Arc<SharedData>>>,
     queues: Mutex<Vec<Arc<SharedQueue>>>,
     /// The metrics that guests define.
     pub metrics: Arc<GuestMetrics>,
@@ -23,7 +23,7 @@ pub(crate) struct SharedStore {
 
 /// The data of one plugin.
 #[derive(Default)]
-pub(crate) struct Data {
+pub(crate) struct SharedData {
     values: Mutex<SharedValues>,
 }
 
@@ -51,7 +51,7 @@ type Items = (VecDeque<Box<[u8]>>, usize);
 
 impl SharedStore {
     /// The data of `plugin`.
-    pub(crate) fn data(&self, plugin: &'static str) -> Arc<Data> {
+    pub(crate) fn data(&self, plugin: &'static str) -> Arc<SharedData> {
         self.plugins.lock().entry(plugin).or_default().clone()
     }
 
@@ -91,7 +91,7 @@ fn position(queues: &[Arc<SharedQueue>], plugin: &str, name: &[u8]) -> Option<u3
     Some(found as u32 + 1)
 }
 
-impl Data {
+impl SharedData {
     /// The value of `key` with the number of its version.
     pub(crate) fn get(&self, key: &[u8]) -> Option<(Arc<[u8]>, u32)> {
         self.values.lock().by_key.get(key).cloned()
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn stale_version_does_not_overwrite() {
-        let data = Data::default();
+        let data = SharedData::default();
         assert_eq!(data.get(b"k"), None);
         assert_eq!(data.set(b"k", b"1", 9), Err(AbiStatus::CasMismatch), "there is none to compare with");
         data.set(b"k", b"1", 0).unwrap();
@@ -170,13 +170,13 @@ mod tests {
 
     #[test]
     fn shared_data_is_bounded() {
-        let data = Data::default();
+        let data = SharedData::default();
         let half = vec![0; SHARED_BYTES_MAX / 2];
         data.set(b"a", &half, 0).unwrap();
         assert_eq!(data.set(b"b", &half, 0), Err(AbiStatus::InternalFailure));
         data.set(b"a", b"", 0).unwrap();
         data.set(b"b", &half, 0).unwrap();
-        let keys = Data::default();
+        let keys = SharedData::default();
         for key in 0..SHARED_KEYS_MAX {
             keys.set(&key.to_le_bytes(), b"", 0).unwrap();
         }

@@ -9,7 +9,7 @@ use crate::abi::Pairs;
 use crate::exports::{Exports, HeadCallback};
 use crate::fault::GuestFault;
 use crate::fields::MessageKind;
-use crate::host::{ResponseDelivery, CpuBudget, CallKind, CallbackData, Host, Root, Stream};
+use crate::host::{ResponseDelivery, CpuBudget, CallKind, CallbackData, Host, Root, StreamContext};
 use crate::limits::{CALL_CPU_MS, CONTEXTS_MAX, ROOTS_MAX, START_CPU_MS};
 use crate::module::CompiledModule;
 
@@ -168,7 +168,7 @@ impl Vm {
             return Err(GuestFault::new("contexts", format!("{CONTEXTS_MAX} requests are under way in it")));
         }
         let context = self.next_context();
-        self.host().streams.insert(context, Stream::new(root, is_session));
+        self.host().streams.insert(context, StreamContext::new(root, is_session));
         if let Some(create) = self.exports.on_context_create.clone() {
             self.call(&create, signed(context, root), context, CALL_CPU_MS)?;
         }

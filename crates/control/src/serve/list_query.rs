@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use model::ObjectKind;
-use model::search::{FilterFields, Filter};
+use model::search::{FilterFields, SearchFilter};
 use serde_json::json;
 
 use crate::clock::{Clock, SystemClock};
@@ -18,8 +18,8 @@ use crate::serve::respond::{self, refused};
 ///
 /// # Errors
 /// 400 `{"error_msg", "at", "expected"}`; `at` counts characters.
-pub(crate) fn filter(query: &Query, fields: &FilterFields) -> Result<Filter, Refusal> {
-    Filter::parse(query.get("q").unwrap_or_default(), fields).map_err(|fault| {
+pub(crate) fn filter(query: &Query, fields: &FilterFields) -> Result<SearchFilter, Refusal> {
+    SearchFilter::parse(query.get("q").unwrap_or_default(), fields).map_err(|fault| {
         let body = json!({ "error_msg": fault.reason, "at": fault.at, "expected": fault.expected });
         Box::new(respond::json(StatusCode::BAD_REQUEST, &body))
     })

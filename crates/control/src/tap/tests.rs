@@ -85,8 +85,8 @@ pub(crate) fn record(status: u16, path: &str) -> RequestRecord {
     }
 }
 
-fn filter(text: &str) -> Filter {
-    Filter::parse(text, &TRAFFIC_FIELDS).unwrap()
+fn filter(text: &str) -> SearchFilter {
+    SearchFilter::parse(text, &TRAFFIC_FIELDS).unwrap()
 }
 
 fn wanted(text: &str, rate: u32) -> Wanted {

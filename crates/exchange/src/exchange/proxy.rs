@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use net::proxy_protocol::Header;
+use net::proxy_protocol::ProxyProtocolHeader;
 use router::vars::{BuiltinVariable as Builtin, ProxyTlv, Value};
 use stdx::address_text::AddressText;
 
@@ -15,7 +15,7 @@ pub struct ProxyContext {
     /// The address of the socket: the sender of the header.
     pub sender: CompactAddress,
     /// The header.
-    pub header: Header,
+    pub header: ProxyProtocolHeader,
 }
 
 impl ProxyContext {

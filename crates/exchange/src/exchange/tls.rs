@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use net::tls::certificate::Certificate;
-use net::tls::facts::{ClientVerdict, Facts};
+use net::tls::facts::{ClientVerdict, TlsFacts};
 use net::tls::server::site::Site;
 use router::vars::{BuiltinVariable as Builtin, Value};
 
@@ -13,7 +13,7 @@ use router::vars::{BuiltinVariable as Builtin, Value};
 #[derive(Debug)]
 pub struct TlsContext {
     /// The agreed parameters, and the verdict over the client.
-    pub facts: Facts,
+    pub facts: TlsFacts,
     /// The site that the handshake was made with.
     pub site: Arc<Site>,
     /// The value of Alt-Svc for its responses, where the listener serves HTTP/3 as well.

@@ -4,12 +4,12 @@ use stdx::nearest::nearest;
 
 use super::text::TextPattern;
 use super::{
-    ValueComparison, FILTER_BYTES_MAX, FilterField, FieldType, FilterFields, Filter, FilterError, Quantity, TERMS_MAX, Term,
+    ValueComparison, FILTER_BYTES_MAX, FilterField, FieldType, FilterFields, SearchFilter, FilterError, Quantity, TERMS_MAX, Term,
     Test, VALUES_MAX,
 };
 
 /// Reads a filter.
-pub(super) fn filter(text: &str, fields: &FilterFields) -> Result<Filter, FilterError> {
+pub(super) fn filter(text: &str, fields: &FilterFields) -> Result<SearchFilter, FilterError> {
     if text.len() > FILTER_BYTES_MAX {
         let at = text.floor_char_boundary(FILTER_BYTES_MAX);
         let reason = format!("a filter has at most {FILTER_BYTES_MAX} bytes");
@@ -20,7 +20,7 @@ pub(super) fn filter(text: &str, fields: &FilterFields) -> Result<Filter, Filter
     loop {
         reader.skip_space();
         if reader.rest().is_empty() {
-            return Ok(Filter { terms });
+            return Ok(SearchFilter { terms });
         }
         if terms.len() == TERMS_MAX {
             return Err(reader.fault(

@@ -34,9 +34,9 @@ impl Searchable for Sample {
 
 #[track_caller]
 fn check(text: &str, expected: bool) {
-    let filter = Filter::parse(text, &TRAFFIC_FIELDS).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let filter = SearchFilter::parse(text, &TRAFFIC_FIELDS).unwrap_or_else(|error| panic!("{text}: {error}"));
     assert_eq!(filter.matches(&Sample), expected, "{text}");
-    let again = Filter::parse(&filter.to_string(), &TRAFFIC_FIELDS);
+    let again = SearchFilter::parse(&filter.to_string(), &TRAFFIC_FIELDS);
     assert_eq!(again.as_ref(), Ok(&filter), "{text} became {filter}");
 }
 
@@ -117,7 +117,7 @@ fn numbers_and_times_are_compared() {
 
 #[track_caller]
 fn refuse(text: &str, at: usize, expected: &str, reason: &str) {
-    let error = Filter::parse(text, &TRAFFIC_FIELDS).unwrap_err();
+    let error = SearchFilter::parse(text, &TRAFFIC_FIELDS).unwrap_err();
     assert_eq!(error.at, at, "{text}: {error}");
     assert!(error.expected.contains(&expected) || expected.is_empty(), "{text}: {:?}", error.expected);
     assert!(error.reason.contains(reason), "{text}: {error}");
@@ -140,7 +140,7 @@ fn faults_name_their_place_and_the_way_out() {
     refuse(&"x".repeat(FILTER_BYTES_MAX + 1), FILTER_BYTES_MAX, "", "1024 bytes");
     refuse(&"x ".repeat(TERMS_MAX + 1), 2 * TERMS_MAX, "", "32 terms");
     refuse(&"x,".repeat(VALUES_MAX + 1), 2 * VALUES_MAX, "", "64 values");
-    let error = Filter::parse("state:gone", &OBJECT_FIELDS).unwrap_err();
+    let error = SearchFilter::parse("state:gone", &OBJECT_FIELDS).unwrap_err();
     assert_eq!((error.at, error.expected), (6, vec!["in_force", "last_good", "out", "off"]));
 }
 
@@ -165,10 +165,10 @@ proptest! {
     #[test]
     fn any_text_is_a_filter_or_a_fault(text in ".{0,80}", field in "(host|status|took|bytes|x)?:?") {
         let text = format!("{field}{text}");
-        match Filter::parse(&text, &TRAFFIC_FIELDS) {
+        match SearchFilter::parse(&text, &TRAFFIC_FIELDS) {
             Ok(filter) => {
                 filter.matches(&Sample);
-                let again = Filter::parse(&filter.to_string(), &TRAFFIC_FIELDS);
+                let again = SearchFilter::parse(&filter.to_string(), &TRAFFIC_FIELDS);
                 prop_assert_eq!(again, Ok(filter));
             }
             Err(error) => prop_assert!(error.at <= text.chars().count()),
@@ -177,18 +177,18 @@ proptest! {
 
     #[test]
     fn signs_in_any_order_do_not_panic(text in "[-:,*\"\\\\ <>=a5x.%]{0,40}") {
-        if let Ok(filter) = Filter::parse(&text, &TRAFFIC_FIELDS) {
+        if let Ok(filter) = SearchFilter::parse(&text, &TRAFFIC_FIELDS) {
             filter.matches(&Sample);
-            let again = Filter::parse(&filter.to_string(), &TRAFFIC_FIELDS);
+            let again = SearchFilter::parse(&filter.to_string(), &TRAFFIC_FIELDS);
             prop_assert_eq!(again, Ok(filter));
         }
     }
 
     #[test]
     fn quoted_text_finds_itself(text in "\\PC{1,60}") {
-        let word = Filter::parse(&quote(&text), &TRAFFIC_FIELDS).unwrap();
+        let word = SearchFilter::parse(&quote(&text), &TRAFFIC_FIELDS).unwrap();
         prop_assert!(word.matches(&One(&text)), "{}", word);
-        let field = Filter::parse(&format!("host:{}", quote(&text)), &TRAFFIC_FIELDS).unwrap();
+        let field = SearchFilter::parse(&format!("host:{}", quote(&text)), &TRAFFIC_FIELDS).unwrap();
         prop_assert!(field.matches(&One(&text)), "{}", field);
         let longer = format!("{text}\u{1}");
         prop_assert!(!field.matches(&One(&longer)), "{}", field);

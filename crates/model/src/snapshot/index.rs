@@ -9,17 +9,17 @@ use stdx::persistent::ShardedMap;
 
 /// A relation from `K` to objects.
 #[derive(Clone, Debug)]
-pub(super) struct Index<K> {
+pub(super) struct ObjectIndex<K> {
     sets: ShardedMap<K, Keys>,
 }
 
-impl<K> Default for Index<K> {
-    fn default() -> Index<K> {
-        Index { sets: ShardedMap::new() }
+impl<K> Default for ObjectIndex<K> {
+    fn default() -> ObjectIndex<K> {
+        ObjectIndex { sets: ShardedMap::new() }
     }
 }
 
-impl<K: Hash + Eq + Clone> Index<K> {
+impl<K: Hash + Eq + Clone> ObjectIndex<K> {
     /// The objects related to that.
     pub(super) fn get(&self, from: &K) -> impl Iterator<Item = &ObjectKey> {
         self.sets.get(from).into_iter().flat_map(Keys::iter)
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn sets_grow_and_shrink_without_losing_a_key() {
         let key = |number: usize| ObjectKey::new(ObjectKind::Route, &number.to_string()).unwrap();
-        let mut index = Index::default();
+        let mut index = ObjectIndex::default();
         for number in 0..100 {
             index.relink(&key(number), &[], &["a", "b"]);
             index.relink(&key(number), &["a", "b"], &["a"]);

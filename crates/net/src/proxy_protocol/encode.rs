@@ -144,7 +144,7 @@ fn tlv(bytes: &mut Vec<u8>, kind: u8, value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Decoder;
+    use super::super::ProxyHeaderDecoder;
     use super::*;
 
     fn ends(source: &str, destination: &str) -> Addresses {
@@ -169,7 +169,7 @@ mod tests {
         for (source, destination) in rows {
             for version in [ProxyHeaderVersion::V1, ProxyHeaderVersion::V2] {
                 let bytes = encode(version, ends(source, destination), &said);
-                let step = Decoder::default().decode(&bytes).unwrap();
+                let step = ProxyHeaderDecoder::default().decode(&bytes).unwrap();
                 let header = step.header.expect("it is whole");
                 let (from, to) = same_family(ends(source, destination));
                 assert_eq!(header.addresses, Some(Addresses { source: from, destination: to }), "{source}");

@@ -26,8 +26,8 @@ fn with_tlvs(tlvs: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The outcome of bytes that come in pieces of this size: the header and the number of bytes that it took.
-fn pieces(bytes: &[u8], size: usize) -> Result<Option<(Header, usize)>, HeaderFault> {
-    let (mut decoder, mut taken) = (Decoder::default(), 0);
+fn pieces(bytes: &[u8], size: usize) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault> {
+    let (mut decoder, mut taken) = (ProxyHeaderDecoder::default(), 0);
     for piece in bytes.chunks(size) {
         let step = decoder.decode(piece)?;
         taken += step.taken;
@@ -40,14 +40,14 @@ fn pieces(bytes: &[u8], size: usize) -> Result<Option<(Header, usize)>, HeaderFa
 }
 
 /// Checks the outcome of bytes, however they are cut.
-fn check(bytes: &[u8], expected: &Result<Option<(Header, usize)>, HeaderFault>) {
+fn check(bytes: &[u8], expected: &Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault>) {
     for size in [bytes.len().max(1), 1, 2, 7, 16] {
         assert_eq!(&pieces(bytes, size), expected, "{} in pieces of {size}", bytes.escape_ascii());
     }
 }
 
 /// Checks that the header is good at every cut, leaves the client's bytes, and names these ends.
-fn check_good(bytes: &[u8], ends: Option<(&str, &str)>) -> Header {
+fn check_good(bytes: &[u8], ends: Option<(&str, &str)>) -> ProxyProtocolHeader {
     let addresses = ends.map(|(source, destination)| Addresses {
         source: source.parse().unwrap(),
         destination: destination.parse().unwrap(),

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-use super::{Addresses, Header, HeaderFault, Tlvs, V1_PREFIX};
+use super::{Addresses, ProxyProtocolHeader, HeaderFault, Tlvs, V1_PREFIX};
 
 /// Most bytes of the line with its end.
 pub(super) const LINE_MAX_BYTES: usize = 107;
@@ -12,7 +12,7 @@ const END: &[u8] = b"\r\n";
 const UNKNOWN: &[u8] = b"UNKNOWN";
 
 /// The header at the start of `bytes`, which begin as a line of version 1 does.
-pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderFault> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault> {
     let seen = &bytes[..bytes.len().min(LINE_MAX_BYTES)];
     let Some(at) = seen.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
         return if seen.len() == LINE_MAX_BYTES { Err(HeaderFault::TooLong) } else { Ok(None) };
@@ -25,7 +25,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderFaul
         _ => return Err(HeaderFault::BadLine),
     }
     let addresses = line(&seen[..at])?;
-    Ok(Some((Header { version: 1, addresses, tlvs: Tlvs::default() }, at + END.len())))
+    Ok(Some((ProxyProtocolHeader { version: 1, addresses, tlvs: Tlvs::default() }, at + END.len())))
 }
 
 /// The addresses that a line without its end names.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{Addresses, HEADER_MAX_BYTES, Header, HeaderFault, Tlvs};
+use super::{Addresses, HEADER_MAX_BYTES, ProxyProtocolHeader, HeaderFault, Tlvs};
 
 /// The bytes that a header begins with. No text protocol does.
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -19,7 +19,7 @@ const COMMAND_LOCAL: u8 = 0x20;
 const COMMAND_PROXY: u8 = 0x21;
 
 /// The header at the start of `bytes`, which begin as the signature does.
-pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderFault> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Option<(ProxyProtocolHeader, usize)>, HeaderFault> {
     let command = match bytes.get(SIGNATURE.len()) {
         None => return Ok(None),
         Some(&command @ (COMMAND_LOCAL | COMMAND_PROXY)) => command,
@@ -41,11 +41,11 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Option<(Header, usize)>, HeaderFaul
     }
     let Some(bytes) = bytes.get(..length) else { return Ok(None) };
     if command == COMMAND_LOCAL {
-        return Ok(Some((Header { version: 2, addresses: None, tlvs: Tlvs::default() }, length)));
+        return Ok(Some((ProxyProtocolHeader { version: 2, addresses: None, tlvs: Tlvs::default() }, length)));
     }
     let (addresses, _) = bytes[FIXED_BYTES..].split_at(address_bytes);
     let tlvs = Tlvs::decode(bytes, FIXED_BYTES + address_bytes)?;
-    Ok(Some((Header { version: 2, addresses: decode_addresses(addresses), tlvs }, length)))
+    Ok(Some((ProxyProtocolHeader { version: 2, addresses: decode_addresses(addresses), tlvs }, length)))
 }
 
 /// Bytes that the addresses of a family take. The lower half of `family` is the transport, which may be that of a datagram:

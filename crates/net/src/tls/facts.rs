@@ -8,7 +8,7 @@ use super::names;
 
 /// See the module.
 #[derive(Clone, Debug)]
-pub struct Facts {
+pub struct TlsFacts {
     /// `TLSv1.2` or `TLSv1.3`.
     pub version: &'static str,
     /// The cipher suite by OpenSSL's name.
@@ -41,19 +41,19 @@ pub enum ClientVerdict {
     Failed(Box<str>),
 }
 
-impl Facts {
+impl TlsFacts {
     /// Of a connection that has ended its handshake.
-    pub(crate) fn of(tls: &Connection) -> Facts {
+    pub(crate) fn of(tls: &Connection) -> TlsFacts {
         let server_name = match tls {
             Connection::Server(server) => server.server_name().map(Into::into),
             Connection::Client(_) => None,
         };
-        Facts::of_state(tls, server_name)
+        TlsFacts::of_state(tls, server_name)
     }
 
     /// The same for any transport; `server_name` is the name that the client asked for.
-    pub(crate) fn of_state(tls: &CommonState, server_name: Option<Box<str>>) -> Facts {
-        Facts {
+    pub(crate) fn of_state(tls: &CommonState, server_name: Option<Box<str>>) -> TlsFacts {
+        TlsFacts {
             version: tls.protocol_version().map_or("UNKNOWN", names::version),
             cipher: tls.negotiated_cipher_suite().map_or("UNKNOWN", |suite| names::suite(suite.suite())),
             curve: tls.negotiated_key_exchange_group().map_or("", |group| names::curve(group.name())),

@@ -19,7 +19,7 @@ use std::task::{Context, Poll, ready};
 use rustls::Connection;
 use rustls::server::{Accepted as Hello, Acceptor};
 
-use super::facts::{ClientVerdict, Facts};
+use super::facts::{ClientVerdict, TlsFacts};
 use super::ja4;
 use super::stream::{TlsStream, with_scratch};
 use crate::env::Stream;
@@ -78,7 +78,7 @@ pub struct Accepted {
     /// The connection.
     pub stream: TlsStream,
     /// The agreed parameters, and the verdict over the client.
-    pub facts: Facts,
+    pub facts: TlsFacts,
     /// The site that it was made with.
     pub site: Arc<Site>,
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use rustls::Connection;
 
-use super::facts::Facts;
+use super::facts::TlsFacts;
 use crate::env::Stream;
 use input::{TlsInputEnd, KEPT_BYTES, PEEK_BYTES, Pull, READ_BYTES};
 use output::ENCRYPT_BYTES;
@@ -71,8 +71,8 @@ impl TlsStream {
     }
 
     /// The agreed parameters of the handshake.
-    pub fn facts(&self) -> Facts {
-        Facts::of(&self.tls)
+    pub fn facts(&self) -> TlsFacts {
+        TlsFacts::of(&self.tls)
     }
 
     /// The protocol that was agreed by ALPN.

@@ -10,7 +10,7 @@ const NAME: &str = "template";
 
 /// A compiled template.
 #[derive(Debug)]
-pub(super) struct Template {
+pub(super) struct BodyTemplate {
     pub(super) script: Arc<LuaScript>,
     /// The line of the template for each line of the script.
     lines: Box<[u32]>,
@@ -42,18 +42,18 @@ impl Tag {
     }
 }
 
-impl Template {
+impl BodyTemplate {
     /// Compiles `text`.
     ///
     /// # Errors
     /// The line and the reason, `template:LINE: reason`.
-    pub(super) fn compile(text: &[u8]) -> Result<Template, String> {
+    pub(super) fn compile(text: &[u8]) -> Result<BodyTemplate, String> {
         let mut writer = TemplateScriptWriter { text, source: HEAD.to_vec(), lines: vec![1] };
         writer.write()?;
         writer.source.extend_from_slice(b"return __c(___)\n");
         let lines: Box<[u32]> = writer.lines.into();
         match LuaScript::compile(NAME, writer.source) {
-            Ok(script) => Ok(Template { script, lines }),
+            Ok(script) => Ok(BodyTemplate { script, lines }),
             Err(reason) => Err(relocate(&lines, &reason).into_owned()),
         }
     }

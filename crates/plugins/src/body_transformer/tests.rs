@@ -2,7 +2,7 @@
 
 use exchange::testing::{Scene, configuration_check, consumer, decide, finish, respond};
 
-use super::template::Template;
+use super::template::BodyTemplate;
 use super::*;
 
 /// The request body that the upstream gets, or the status and the body of the reply.
@@ -243,7 +243,7 @@ fn failing_template_is_answered_with_503() {
         let expected = "{\"message\":\"request template rendering: the template has failed\"}\n";
         assert_eq!((status, &*text), (503, expected), "{template}");
     }
-    let template = Template::compile(b"a\nb {{ x }}\n{% local y = nil\nlocal z = y.a %}").unwrap();
+    let template = BodyTemplate::compile(b"a\nb {{ x }}\n{% local y = nil\nlocal z = y.a %}").unwrap();
     assert_eq!(template.relocate("template:5: attempt"), "template:3: attempt");
     assert_eq!(template.relocate("template:6: attempt"), "template:4: attempt");
 }

@@ -6,7 +6,7 @@ use exchange::Exchange;
 use mlua::Value;
 
 use super::format::{DecodedBody, Format, EncodedBody};
-use super::template::Template;
+use super::template::BodyTemplate;
 use lua::base64;
 use lua::{Interpreter, RESULT_MAX_BYTES, LuaScript};
 
@@ -20,9 +20,9 @@ pub(super) struct Transformation {
     side: &'static str,
     pub(super) format: Option<Format>,
     is_base64: bool,
-    as_written: Result<Template, String>,
+    as_written: Result<BodyTemplate, String>,
     /// None if the template is no Base64.
-    decoded: Option<Result<Template, String>>,
+    decoded: Option<Result<BodyTemplate, String>>,
 }
 
 /// Why a body could not be transformed. The reasons are for the log; `text` is for the client.
@@ -49,8 +49,8 @@ impl Transformation {
             side,
             format,
             is_base64,
-            as_written: Template::compile(template.as_bytes()),
-            decoded: decoded.map(|decoded| Template::compile(&decoded)),
+            as_written: BodyTemplate::compile(template.as_bytes()),
+            decoded: decoded.map(|decoded| BodyTemplate::compile(&decoded)),
         };
         // Where the format is unknown yet, the text counts as it is written; if it is Base64, it is one literal then.
         match transformation.template(format) {
@@ -60,7 +60,7 @@ impl Transformation {
     }
 
     /// The template for a body of `format`.
-    fn template(&self, format: Option<Format>) -> &Result<Template, String> {
+    fn template(&self, format: Option<Format>) -> &Result<BodyTemplate, String> {
         match &self.decoded {
             Some(decoded) if self.is_base64 || format.is_some_and(Format::tries_base64) => decoded,
             _ => &self.as_written,

@@ -69,7 +69,7 @@ attributes! {
 }
 
 attributes! {
-    pub(super) struct Clickhouse {
+    pub(super) struct ClickhouseSinkConfig {
         /// The URI of the HTTP interface.
         endpoint_addr: String, { "default": "http://127.0.0.1:8123" };
         /// The user.
@@ -112,7 +112,7 @@ attributes! {
         /// SkyWalking.
         skywalking: Option<SkywalkingSinkConfig>;
         /// ClickHouse.
-        clickhouse: Option<Clickhouse>;
+        clickhouse: Option<ClickhouseSinkConfig>;
         /// Kafka.
         kafka: Option<Kafka>;
         /// Deprecated: the host of tcp.

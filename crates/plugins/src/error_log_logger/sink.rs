@@ -7,7 +7,7 @@ use exchange::plugin::outbound::{HttpClient, OutboundTls};
 use exchange::plugin::services::Services;
 use serde_json::{Value, json};
 
-use super::metadata::{Clickhouse, Kafka, ErrorLogLoggerMetadata, SkywalkingSinkConfig, Tcp};
+use super::metadata::{ClickhouseSinkConfig, Kafka, ErrorLogLoggerMetadata, SkywalkingSinkConfig, Tcp};
 use crate::shared::kafka::{ClusterSettings, Producer, TlsFields, TopicSettings};
 use crate::shared::log_entry;
 use crate::shared::logger::byte_stream::{ByteStream, Reaching};
@@ -74,7 +74,7 @@ impl ErrorLogSink {
     fn clickhouse(
         services: &Services,
         metadata: &ErrorLogLoggerMetadata,
-        clickhouse: &Clickhouse,
+        clickhouse: &ClickhouseSinkConfig,
     ) -> Result<ErrorLogSink, String> {
         let mut collector = collector(services, metadata, &clickhouse.endpoint_addr)?;
         collector.set("clickhouse.user", "X-ClickHouse-User", &clickhouse.user)?;

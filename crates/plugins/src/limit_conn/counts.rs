@@ -15,29 +15,29 @@ const SHARDS: usize = 16;
 type LimitConnKeyHash = [u64; 2];
 
 /// See the module.
-pub(super) struct Counts {
+pub(super) struct LocalCounts {
     shards: [Mutex<FastMap<LimitConnKeyHash, u64>>; SHARDS],
     seeds: [u64; 2],
 }
 
 /// The place of one request in progress.
 pub(super) struct InProgress {
-    counts: Arc<Counts>,
+    counts: Arc<LocalCounts>,
     key: LimitConnKeyHash,
 }
 
-impl Default for Counts {
-    fn default() -> Counts {
-        Counts {
+impl Default for LocalCounts {
+    fn default() -> LocalCounts {
+        LocalCounts {
             shards: std::array::from_fn(|_| Mutex::default()),
             seeds: [fastrand::u64(..), fastrand::u64(..)],
         }
     }
 }
 
-impl Counts {
+impl LocalCounts {
     /// Takes a place under `key`, if fewer than `limit` are taken; gives it with its number, from 1.
-    pub(super) fn enter(self: &Arc<Counts>, key: &[u8], limit: u64) -> Option<(InProgress, u64)> {
+    pub(super) fn enter(self: &Arc<LocalCounts>, key: &[u8], limit: u64) -> Option<(InProgress, u64)> {
         let key = self.seeds.map(|seed| hash_bytes(seed, key));
         let mut shard = self.shard(key).lock();
         let count = shard.entry(key).or_insert(0);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn places_are_limited_and_given_back() {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(LocalCounts::default());
         let first = counts.enter(b"a", 2).unwrap();
         let second = counts.enter(b"a", 2).unwrap();
         assert_eq!((first.1, second.1), (1, 2));
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn workers_share_the_places() {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(LocalCounts::default());
         let taken: Vec<_> = std::thread::scope(|scope| {
             let take = || (0..100).filter_map(|_| counts.enter(b"a", 150)).collect::<Vec<_>>();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();

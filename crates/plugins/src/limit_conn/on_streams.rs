@@ -9,7 +9,7 @@ use exchange::plugin::stream::{StreamFlow, StreamPlugin, StreamSession};
 use serde_json::Value;
 
 use super::LimitConnConfig;
-use super::counts::Counts;
+use super::counts::LocalCounts;
 use super::rule::{LimitConnRule, rules_of};
 use crate::shared::config;
 use crate::shared::limits::delay;
@@ -23,7 +23,7 @@ struct SessionLimit {
     unit_delay_ms: f64,
     /// Whether a session passes for which no limit has a number.
     lets_uncounted_pass: bool,
-    counts: Arc<Counts>,
+    counts: Arc<LocalCounts>,
     rejected: Arc<AtomicU64>,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn build(build: &Build<'_>, config: &Value) -> Result<Arc<dyn StreamP
         skips_rules: parsed.rules.is_some(),
         unit_delay_ms: parsed.default_conn_delay * 1_000.0,
         lets_uncounted_pass: parsed.allow_degradation,
-        counts: build.states.keep(&key, Counts::default),
+        counts: build.states.keep(&key, LocalCounts::default),
         rejected: build.services.event_counter("limit-conn", "rejected_session"),
     }))
 }

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 
 use crate::shared::limits::failures::Failures;
 use crate::shared::limits::key::shared_prefix;
-use crate::shared::redis::Redis;
+use crate::shared::redis::RedisClient;
 use crate::shared::redis::error::RedisError;
 use crate::shared::redis::script::RedisScript;
 use crate::shared::redis::settings::RedisSettings;
@@ -35,7 +35,7 @@ const RETRIES_MS: [u64; 3] = [200, 1_000, 5_000];
 
 /// See the module.
 pub(super) struct SharedCounts {
-    redis: Arc<Redis>,
+    redis: Arc<RedisClient>,
     prefix: String,
     life_s: String,
     failures: Arc<Failures>,
@@ -88,7 +88,7 @@ impl SharedCounts {
         failures: Arc<Failures>,
     ) -> Result<SharedCounts, String> {
         Ok(SharedCounts {
-            redis: Redis::new(build, settings)?,
+            redis: RedisClient::new(build, settings)?,
             prefix: format!("limit_conn:{}", shared_prefix(build.owner, config)),
             life_s: life_s.to_string(),
             failures,

@@ -296,7 +296,7 @@ async fn all<'a>(futures: Vec<impl Future<Output = ()> + 'a>) {
 mod tests {
     use super::*;
     use crate::limit_count::window::WindowType;
-    use crate::shared::redis::Redis;
+    use crate::shared::redis::RedisClient;
     use crate::shared::redis::settings::{RedisSettings, RedisTopology};
     use exchange::plugin::BufferedReply;
     use exchange::plugin::state::StateRegistry;
@@ -315,7 +315,7 @@ mod tests {
             idle_timeout_ms: 1_000,
             pool: 1,
         };
-        let redis = Redis::new(&build, &settings).unwrap();
+        let redis = RedisClient::new(&build, &settings).unwrap();
         let windows = SharedWindows::new(redis, "limit-count", "g:".to_owned(), WindowType::Fixed);
         let failures = Arc::new(Failures::new(&build, "limit-count", false, BufferedReply::status(500)));
         Delayed::new(windows, 1_000, failures, UnfinishedWork::default())

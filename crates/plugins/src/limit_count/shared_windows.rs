@@ -9,7 +9,7 @@ use data_encoding::HEXLOWER;
 use exchange::local::WorkerLocal;
 
 use super::window::{Quota, Taken, WindowType};
-use crate::shared::redis::Redis;
+use crate::shared::redis::RedisClient;
 use crate::shared::redis::error::RedisError;
 use crate::shared::redis::resp::RedisValue;
 use crate::shared::redis::script::RedisScript;
@@ -42,7 +42,7 @@ static SLIDE: LazyLock<RedisScript> = LazyLock::new(|| {
 
 /// See the module.
 pub(super) struct SharedWindows {
-    redis: Arc<Redis>,
+    redis: Arc<RedisClient>,
     /// The begin of all keys: `plugin-limit-count`, or the name of another plugin.
     family: String,
     /// The group with a colon, or the object and its version: what keys begin with behind the plugin's name.
@@ -59,7 +59,7 @@ pub(super) struct WindowCount {
 
 impl SharedWindows {
     pub(super) fn new(
-        redis: Arc<Redis>,
+        redis: Arc<RedisClient>,
         plugin: &str,
         prefix: String,
         window_type: WindowType,

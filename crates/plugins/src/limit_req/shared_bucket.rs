@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::bucket::{Bucket, Pour, REQUEST};
 use crate::shared::limits::key::shared_prefix;
-use crate::shared::redis::Redis;
+use crate::shared::redis::RedisClient;
 use crate::shared::redis::error::RedisError;
 use crate::shared::redis::script::RedisScript;
 use crate::shared::redis::settings::RedisSettings;
@@ -36,7 +36,7 @@ const LIFE_MAX_S: u64 = 3_155_760_000;
 
 /// See the module.
 pub(super) struct SharedBuckets {
-    redis: Arc<Redis>,
+    redis: Arc<RedisClient>,
     prefix: String,
     bucket: Bucket,
     /// The rate, the burst and the life of a key, as arguments of the script.
@@ -52,7 +52,7 @@ impl SharedBuckets {
     ) -> Result<SharedBuckets, String> {
         let life_s = life_s(&bucket);
         Ok(SharedBuckets {
-            redis: Redis::new(build, settings)?,
+            redis: RedisClient::new(build, settings)?,
             prefix: format!("limit_req:{}", shared_prefix(build.owner, config)),
             bucket,
             arguments: [bucket.rate.to_string(), bucket.burst.to_string(), life_s.to_string()],

@@ -21,19 +21,19 @@ pub(super) fn level(severity: &str) -> u8 {
 }
 
 /// The parts of messages that do not change.
-pub(super) struct Syslog {
+pub(super) struct LogglySyslogFormat {
     level: u8,
     by_status: Vec<(u16, u8)>,
     /// The part behind the name of the host: program, process, token, tags.
     middle: Box<str>,
 }
 
-impl Syslog {
-    pub(super) fn new(token: &str, tags: &[String], level: u8, by_status: Vec<(u16, u8)>) -> Syslog {
+impl LogglySyslogFormat {
+    pub(super) fn new(token: &str, tags: &[String], level: u8, by_status: Vec<(u16, u8)>) -> LogglySyslogFormat {
         let tags: Vec<String> = tags.iter().map(|tag| format!("tag=\"{}\"", escaped(tag))).collect();
         let process = std::process::id();
         let middle = format!("apisix {process} - [{token}@{ENTERPRISE} {}]", tags.join(" "));
-        Syslog { level, by_status, middle: middle.into() }
+        LogglySyslogFormat { level, by_status, middle: middle.into() }
     }
 
     /// The message of an exchange that has ended.
@@ -76,7 +76,7 @@ mod tests {
     fn severity_follows_the_response() {
         let tags = ["a".to_owned(), "b\"]\\".to_owned()];
         let syslog =
-            Syslog::new("tok", &tags, level("INFO"), vec![(503, level("ERR")), (410, level("alert"))]);
+            LogglySyslogFormat::new("tok", &tags, level("INFO"), vec![(503, level("ERR")), (410, level("alert"))]);
         let process = std::process::id();
         let check = |status: u16, host: &str, priority: &str, shown: &str| {
             let mut scene = Scene::new();

@@ -18,7 +18,7 @@ use crate::shared::authentication::places::{self, Doubled};
 use crate::shared::jwt::{JwtAlgorithm, ClaimRules, JsonWebToken, VerifiedTokens};
 
 /// The credential of a request.
-pub(super) enum Presented {
+pub(super) enum BearerCredential {
     Token(String),
     Nothing,
     /// Authorization is malformed, or it or X-Access-Token is there twice.
@@ -48,26 +48,26 @@ impl TokenRefusal {
 
 /// The bearer token of a request: in Authorization or, without that field, in `x_access_token`, which is what the client
 /// has sent as X-Access-Token.
-pub(super) fn presented(headers: &Headers, x_access_token: Result<Option<String>, Doubled>) -> Presented {
+pub(super) fn presented(headers: &Headers, x_access_token: Result<Option<String>, Doubled>) -> BearerCredential {
     let mut values = headers.get_all_known(FieldId::Authorization);
     let Some(value) = values.next() else {
         return match x_access_token {
-            Ok(Some(token)) => Presented::Token(token),
-            Ok(None) => Presented::Nothing,
-            Err(Doubled) => Presented::Malformed,
+            Ok(Some(token)) => BearerCredential::Token(token),
+            Ok(None) => BearerCredential::Nothing,
+            Err(Doubled) => BearerCredential::Malformed,
         };
     };
     // Two readers could each take a different one.
     if values.next().is_some() {
-        return Presented::Malformed;
+        return BearerCredential::Malformed;
     }
-    let Some(space) = value.iter().position(|byte| *byte == b' ') else { return Presented::Malformed };
+    let Some(space) = value.iter().position(|byte| *byte == b' ') else { return BearerCredential::Malformed };
     if !value[..space].eq_ignore_ascii_case(b"bearer") {
-        return Presented::Nothing;
+        return BearerCredential::Nothing;
     }
     match str::from_utf8(&value[space + 1..]) {
-        Ok(token) => Presented::Token(token.trim().to_owned()),
-        Err(_) => Presented::Malformed,
+        Ok(token) => BearerCredential::Token(token.trim().to_owned()),
+        Err(_) => BearerCredential::Malformed,
     }
 }
 

@@ -14,8 +14,8 @@ use exchange::plugin::Build;
 use super::cookie::Jar;
 use super::session::OpenidSession;
 use super::settings::SessionSettings;
-use super::settings::objects::{RedisSettings, Storage};
-use crate::shared::redis::Redis;
+use super::settings::objects::{SessionRedisSettings, Storage};
+use crate::shared::redis::RedisClient;
 use crate::shared::redis::error::RedisError;
 use crate::shared::redis::resp::RedisValue;
 use crate::shared::redis::settings::{RedisSettings as Server, RedisTopology, place};
@@ -32,7 +32,7 @@ pub(super) struct Sessions {
 }
 
 struct RedisSessionStore {
-    redis: Arc<Redis>,
+    redis: Arc<RedisClient>,
     prefix: Box<str>,
 }
 
@@ -46,7 +46,7 @@ impl Sessions {
         let redis = settings.redis.as_ref().filter(|_| settings.storage == Storage::Redis);
         let store = redis.map(|redis| {
             let prefix = redis.prefix.as_str().into();
-            Ok::<_, String>(RedisSessionStore { redis: Redis::new(build, &server(redis))?, prefix })
+            Ok::<_, String>(RedisSessionStore { redis: RedisClient::new(build, &server(redis))?, prefix })
         });
         Ok(Sessions { jar, store: store.transpose()? })
     }
@@ -141,7 +141,7 @@ impl RedisSessionStore {
     }
 }
 
-fn server(settings: &RedisSettings) -> Server {
+fn server(settings: &SessionRedisSettings) -> Server {
     Server {
         topology: RedisTopology::Single(place(&settings.host, settings.port)),
         username: settings.username.as_deref().map(Into::into),

@@ -37,18 +37,18 @@ const HOPS_MAX: usize = 5;
 const GONE_MAX: usize = 2;
 
 /// See the module.
-pub(crate) struct Redis {
+pub(crate) struct RedisClient {
     topology: Arc<Topology>,
 }
 
-impl Redis {
+impl RedisClient {
     /// The client with these settings: the one that other instances have, if there is one.
     ///
     /// # Errors
     /// A place that cannot be reached, as a sentence.
-    pub(crate) fn new(build: &Build<'_>, settings: &RedisSettings) -> Result<Arc<Redis>, String> {
+    pub(crate) fn new(build: &Build<'_>, settings: &RedisSettings) -> Result<Arc<RedisClient>, String> {
         let destinations = build.services.stream_destinations(settings.tls());
-        let made = Redis { topology: Arc::new(Topology::new(settings, destinations)?) };
+        let made = RedisClient { topology: Arc::new(Topology::new(settings, destinations)?) };
         Ok(build.states.keep(&format!("redis/{settings:?}"), || made))
     }
 

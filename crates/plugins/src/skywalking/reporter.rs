@@ -17,7 +17,7 @@ const BATCH_MAX: usize = 100;
 const PENDING_MAX: usize = 8_192;
 
 /// See the module.
-pub(super) struct Reporter {
+pub(super) struct SkywalkingReporter {
     segments: JsonPost,
     properties: JsonPost,
     alive: JsonPost,
@@ -42,12 +42,12 @@ pub(super) fn queue(report_interval_seconds: u64) -> QueueSettings {
     }
 }
 
-impl Reporter {
+impl SkywalkingReporter {
     /// The server at `address`, for the instance of `names`.
     ///
     /// # Errors
     /// Why it cannot be reached, a sentence.
-    pub(super) fn new(services: &Services, address: &str, names: &Names) -> Result<Reporter, String> {
+    pub(super) fn new(services: &Services, address: &str, names: &Names) -> Result<SkywalkingReporter, String> {
         let address = address.trim_end_matches('/');
         let post = |path: &str| JsonPost::new(services, &format!("{address}{path}"));
         let (service, instance) = (&*names.service, &*names.instance);
@@ -56,7 +56,7 @@ impl Reporter {
             "serviceInstance": instance,
             "properties": [{"key": "language", "value": "rust"}],
         });
-        Ok(Reporter {
+        Ok(SkywalkingReporter {
             segments: post("/v3/segments")?,
             properties: post("/v3/management/reportProperties")?,
             alive: post("/v3/management/keepAlive")?,
@@ -81,7 +81,7 @@ impl Reporter {
     }
 }
 
-impl Sink for Reporter {
+impl Sink for SkywalkingReporter {
     fn deliver<'a>(&'a self, client: &'a HttpClient, batch: &'a [BatchEntry]) -> Delivery<'a> {
         Box::pin(async move {
             self.introduce(client).await;

@@ -27,13 +27,13 @@ pub(crate) struct PluginArguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum PluginCommand {
-    Check(check::CheckArguments),
+    Check(check::PluginCheckArguments),
     Test(test::TestArguments),
     New(new::NewArguments),
     Push(push::PushArguments),
     List(manage::ListArguments),
     Activate(manage::ActivateArguments),
-    Rollback(manage::RollbackArguments),
+    Rollback(manage::PluginRollbackArguments),
     Canary(manage::CanaryArguments),
     Remove(manage::RemoveArguments),
 }

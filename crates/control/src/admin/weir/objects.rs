@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::ObjectKind;
-use model::search::{Filter, OBJECT_FIELDS};
+use model::search::{SearchFilter, OBJECT_FIELDS};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
@@ -27,7 +27,7 @@ struct Question {
     kind: ObjectKind,
     /// The start of the ids: the consumer of credentials.
     prefix: Option<String>,
-    filter: Filter,
+    filter: SearchFilter,
     order: Order,
     offset: usize,
     limit: usize,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use model::ObjectKind;
-use model::search::{Filter, OBJECT_FIELDS};
+use model::search::{SearchFilter, OBJECT_FIELDS};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
@@ -30,7 +30,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     }
 }
 
-fn find(parts: &AdminParts, filter: &Filter, text: &str, limit: usize) -> Value {
+fn find(parts: &AdminParts, filter: &SearchFilter, text: &str, limit: usize) -> Value {
     if filter.is_empty() {
         return json!({ "list": [], "more": false });
     }

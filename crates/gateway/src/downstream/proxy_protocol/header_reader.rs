@@ -6,7 +6,7 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use net::env::Stream;
-use net::proxy_protocol::{Decoder, Header, HeaderFault};
+use net::proxy_protocol::{ProxyHeaderDecoder, ProxyProtocolHeader, HeaderFault};
 use net::sniff::{self, Look};
 
 /// Most bytes looked at in one call. Headers without TLVs are shorter than 110.
@@ -49,7 +49,7 @@ pub(super) async fn begins_with_header(stream: &mut Stream) -> io::Result<bool> 
 
 /// Reads the header at the start of a stream; none if the peer closed or reset the connection before the first byte.
 /// Bytes after the header stay with the kernel for the next layer.
-pub(super) async fn read_header(stream: &mut Stream) -> Result<Option<Header>, ProxyHeaderFault> {
+pub(super) async fn read_header(stream: &mut Stream) -> Result<Option<ProxyProtocolHeader>, ProxyHeaderFault> {
     let mut reader = HeaderReader::default();
     poll_fn(|cx| reader.poll(cx, stream)).await
 }
@@ -57,15 +57,15 @@ pub(super) async fn read_header(stream: &mut Stream) -> Result<Option<Header>, P
 /// A header on its way in. Bytes are peeked, decoded, and then taken as far as they belong to the header.
 #[derive(Default)]
 struct HeaderReader {
-    decoder: Decoder,
+    decoder: ProxyHeaderDecoder,
     /// Bytes that were decoded and that the kernel still holds.
     untaken_bytes: usize,
     /// The header, if it is complete.
-    header: Option<Header>,
+    header: Option<ProxyProtocolHeader>,
 }
 
 impl HeaderReader {
-    fn poll(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<Option<Header>, ProxyHeaderFault>> {
+    fn poll(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<Result<Option<ProxyProtocolHeader>, ProxyHeaderFault>> {
         let mut room = [0; PEEK_BYTES];
         loop {
             // Also those of an open header, so that the event loop wakes the task for the next byte and not for the same.

@@ -24,7 +24,7 @@ use super::table::SiteTable;
 use super::{
     ALERT_DECODE_ERROR, ALERT_INTERNAL_ERROR, ALERT_UNRECOGNIZED_NAME, Alpn, CLIENT_HELLO_MAX_BYTES,
 };
-use crate::tls::facts::{ClientVerdict, Facts};
+use crate::tls::facts::{ClientVerdict, TlsFacts};
 use crate::tls::{ja4, wall_clock};
 
 /// Handshake message type and length (RFC 8446 section 4).
@@ -105,7 +105,7 @@ impl crypto::ServerConfig for QuicTls {
 #[derive(Debug)]
 pub struct QuicHandshake {
     /// The agreed parameters, and the verdict over the client.
-    pub facts: Facts,
+    pub facts: TlsFacts,
     /// The site that it was made with.
     pub site: Arc<Site>,
 }
@@ -236,7 +236,7 @@ impl Session for Handshake {
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         let running = self.running().filter(|running| !running.connection.is_handshaking())?;
         let name = running.connection.server_name().map(Into::into);
-        let mut facts = Facts::of_state(&running.connection, name);
+        let mut facts = TlsFacts::of_state(&running.connection, name);
         facts.ja4.clone_from(&running.ja4);
         Some(Box::new(QuicHandshake { facts, site: running.site.clone() }))
     }

@@ -31,7 +31,7 @@ attributes! {
         /// Where sessions are kept.
         storage: Storage = Storage::Cookie;
         /// The Redis server, for the storage redis.
-        redis: Option<RedisSettings>;
+        redis: Option<SessionRedisSettings>;
     }
     { "additionalProperties": false }
 }
@@ -60,7 +60,7 @@ attributes! {
 }
 
 attributes! {
-    pub(in super::super) struct RedisSettings {
+    pub(in super::super) struct SessionRedisSettings {
         /// The host.
         host: String = "127.0.0.1".to_owned(), { "minLength": 2 };
         /// The port.

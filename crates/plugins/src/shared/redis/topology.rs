@@ -31,11 +31,11 @@ pub(super) struct Topology {
 
 enum TopologyKind {
     Single(Arc<RedisNode>),
-    Cluster(Cluster),
+    Cluster(ClusterTopology),
     Sentinel(Sentinel),
 }
 
-struct Cluster {
+struct ClusterTopology {
     seeds: Vec<Arc<RedisNode>>,
     /// Where the next command for an unknown slot goes.
     next_seed: AtomicUsize,
@@ -88,7 +88,7 @@ impl Topology {
         };
         let kind = match &settings.topology {
             RedisTopology::Single(place) => TopologyKind::Single(nodes.get(place)?),
-            RedisTopology::Cluster(places) => TopologyKind::Cluster(Cluster {
+            RedisTopology::Cluster(places) => TopologyKind::Cluster(ClusterTopology {
                 seeds: places.iter().map(|place| nodes.get(place)).collect::<Result<_, _>>()?,
                 next_seed: AtomicUsize::new(0),
                 slots: Mutex::new(vec![None; SLOTS]),
@@ -212,7 +212,7 @@ impl Topology {
     }
 }
 
-impl Cluster {
+impl ClusterTopology {
     fn node(&self, slot: u16) -> Arc<RedisNode> {
         let known = self.slots.lock()[usize::from(slot)].clone();
         known.unwrap_or_else(|| self.seed(self.next_seed.fetch_add(1, Ordering::Relaxed)))

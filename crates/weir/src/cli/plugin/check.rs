@@ -12,7 +12,7 @@ use crate::terminal::{Paint, print};
 ///
 /// Does what an upload does, without an instance: the code is compiled and asked for its priority, phases and schema.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct CheckArguments {
+pub(super) struct PluginCheckArguments {
     #[command(flatten)]
     file: FileArguments,
     /// Print the facts as JSON
@@ -20,7 +20,7 @@ pub(super) struct CheckArguments {
     json: bool,
 }
 
-pub(super) fn run(arguments: &CheckArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn run(arguments: &PluginCheckArguments) -> anyhow::Result<ExitCode> {
     let file = arguments.file.read()?;
     let loaded = file.load()?;
     let extension = &code(&loaded)?.extension;

@@ -45,7 +45,7 @@ pub(super) struct ActivateArguments {
 ///
 /// A canary ends. Going back can be gone back from.
 #[derive(Clone, Debug, clap::Args)]
-pub(super) struct RollbackArguments {
+pub(super) struct PluginRollbackArguments {
     /// Plugin
     #[arg(value_name = "NAME")]
     name: String,
@@ -145,7 +145,7 @@ pub(super) fn activate(arguments: &ActivateArguments) -> anyhow::Result<ExitCode
     change(&arguments.node, "PUT", &target, &body.to_string(), &arguments.name)
 }
 
-pub(super) fn rollback(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
+pub(super) fn rollback(arguments: &PluginRollbackArguments) -> anyhow::Result<ExitCode> {
     let target = format!("extensions/{}/rollback", arguments.name);
     change(&arguments.node, "POST", &target, "", &arguments.name)
 }
