@@ -632,7 +632,7 @@ settings! {
 }
 
 /// Looks up an environment variable.
-pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+pub(crate) type EnvironmentReader<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// The name that users write for the setting called `name`.
 fn shown_name(name: &'static str) -> &'static str {

@@ -30,7 +30,7 @@ use stdx::nearest::nearest;
 use super::fault::{SettingFault, SettingLocation};
 use super::remark::Remarks;
 use super::written::WrittenSettings;
-use super::{Environment, SETTINGS};
+use super::{EnvironmentReader, SETTINGS};
 use draft::{Draft, Spot};
 use keys::{Act, KEYS, ApisixKey};
 pub(super) use profile::of_profile;
@@ -40,7 +40,7 @@ use tree::{Content, YamlNode};
 pub(super) fn parse(
     path: &Path,
     text: &str,
-    environment: &Environment<'_>,
+    environment: &EnvironmentReader<'_>,
     faults: &mut Vec<SettingFault>,
 ) -> (WrittenSettings, Remarks) {
     let mut fault = |line, reason| {

@@ -12,7 +12,7 @@ use super::fault::{SettingFault, SettingLocation};
 use super::remark::Remarks;
 use super::table::Setting;
 use super::written::WrittenSettings;
-use super::{Environment, SETTINGS, apisix, discovery};
+use super::{EnvironmentReader, SETTINGS, apisix, discovery};
 
 /// The kind of a YAML or JSON file, by its top-level keys.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,7 +54,7 @@ fn names_misspelt_resource(keys: &[String]) -> bool {
 /// instead.
 pub(super) fn read(
     path: &Path,
-    environment: &Environment<'_>,
+    environment: &EnvironmentReader<'_>,
     faults: &mut Vec<SettingFault>,
 ) -> (WrittenSettings, Remarks) {
     let mut fault = |path: &Path, error: std::io::Error, hint: &str| {
@@ -79,7 +79,7 @@ pub(super) fn read(
 pub(super) fn parse(
     path: &Path,
     text: &str,
-    environment: &Environment<'_>,
+    environment: &EnvironmentReader<'_>,
     faults: &mut Vec<SettingFault>,
 ) -> (WrittenSettings, Remarks) {
     match kind_of(text) {

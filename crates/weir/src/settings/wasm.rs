@@ -43,7 +43,7 @@ pub(crate) enum HttpRequestPhase {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Block {
+struct WasmBlock {
     #[serde(default)]
     plugins: Vec<WasmPlugin>,
 }
@@ -71,7 +71,7 @@ pub(super) fn check(written: &Map<String, Value>) -> Vec<BlockFault> {
 }
 
 fn read(written: &Value) -> Result<WasmPlugins, String> {
-    let Block { plugins } = Block::deserialize(written).map_err(|error| error.to_string())?;
+    let WasmBlock { plugins } = WasmBlock::deserialize(written).map_err(|error| error.to_string())?;
     if plugins.len() > PLUGINS_MAX {
         return Err(format!("has {} plugins; {PLUGINS_MAX} are allowed", plugins.len()));
     }

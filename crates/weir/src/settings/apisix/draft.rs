@@ -7,7 +7,7 @@ use super::super::fault::{SettingFault, SettingLocation};
 use super::super::remark::{Remark, Remarks};
 use super::super::table::Setting;
 use super::super::written::WrittenSettings;
-use super::super::{Environment, SETTINGS};
+use super::super::{EnvironmentReader, SETTINGS};
 use super::admin::AdminTls;
 use super::deployment::Deployment;
 use super::listeners::Listening;
@@ -34,7 +34,7 @@ pub(super) struct At {
 /// The settings, faults and remarks found so far.
 pub(super) struct Draft<'a> {
     pub(super) path: &'a Path,
-    pub(super) environment: &'a Environment<'a>,
+    pub(super) environment: &'a EnvironmentReader<'a>,
     pub(super) admin_tls: AdminTls,
     pub(super) deployment: Deployment,
     pub(super) listening: Listening,
@@ -58,7 +58,7 @@ impl Spot<'_> {
 impl<'a> Draft<'a> {
     pub(super) fn new(
         path: &'a Path,
-        environment: &'a Environment<'a>,
+        environment: &'a EnvironmentReader<'a>,
         faults: &'a mut Vec<SettingFault>,
     ) -> Draft<'a> {
         Draft {

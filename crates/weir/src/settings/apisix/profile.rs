@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::Environment;
+use super::super::EnvironmentReader;
 
 /// `config-dev.yaml` for `config.yaml`, where the environment names the profile `dev`.
-pub(in crate::settings) fn of_profile(path: &Path, environment: &Environment<'_>) -> Option<PathBuf> {
+pub(in crate::settings) fn of_profile(path: &Path, environment: &EnvironmentReader<'_>) -> Option<PathBuf> {
     let stem = path.file_stem()?.to_str()?;
     let suffix = suffix(environment);
     let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or("yaml");
@@ -13,7 +13,7 @@ pub(in crate::settings) fn of_profile(path: &Path, environment: &Environment<'_>
 }
 
 /// The suffix of a file's name: `-dev`, or empty without a profile.
-pub(super) fn suffix(environment: &Environment<'_>) -> String {
+pub(super) fn suffix(environment: &EnvironmentReader<'_>) -> String {
     let profile = environment(PROFILE_VARIABLE).filter(|profile| !profile.is_empty());
     profile.map_or_else(String::new, |profile| format!("-{profile}"))
 }
