@@ -5,6 +5,7 @@ pub mod auth;
 pub(crate) mod call;
 mod conditions;
 mod configs;
+mod denial;
 mod extensions;
 mod guesses;
 mod kinds;

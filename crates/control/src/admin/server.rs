@@ -6,14 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use model::extension::EXTENSION_CONTENT_BYTES_MAX;
 use model::lenient_json;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::auth::{Access, Denied};
+use super::auth::Access;
 use super::call::{AdminParts, Call, REVISION, unsupported};
+use super::denial::denied_response;
 use super::{configs, extensions, openapi, plugins, resources, schema, ui, validate, weir};
 use crate::object_path::{COST_DECORATIONS, ObjectPath};
 use crate::reconcile::Author;
@@ -43,40 +44,13 @@ impl Handler for Admin {
         if head.method == Method::OPTIONS || is_probe(head) || !is_below_prefix(head) {
             return Ok(());
         }
-        let denied = match self.parts.gate.admit(head, access(head), peer) {
-            Ok(_) => return Ok(()),
-            Err(denied) => denied,
-        };
-        let refusal = match denied {
-            Denied::Token(description) => {
-                self.parts.gate.log_refusal(peer, "failed to check token", Some(description));
-                let body = json!({ "error_msg": "failed to check token", "description": description });
-                respond::json(StatusCode::UNAUTHORIZED, &body)
+        match self.parts.gate.admit(head, access(head), peer) {
+            Ok(_) => Ok(()),
+            Err(denied) => {
+                let refusal = denied_response(&self.parts.gate, denied, peer);
+                Err(Box::new(self.parts.headers.add_to_refusal(refusal)))
             }
-            Denied::Paused { left_ms } => {
-                self.parts.gate.log_refusal(peer, "too many wrong keys from an address", None);
-                let seconds = left_ms.div_ceil(1_000);
-                let reason = format!(
-                    "too many wrong keys from this address: no key from it is compared for {seconds} s, \
-                     not even a right one"
-                );
-                let mut refusal = respond::error(StatusCode::TOO_MANY_REQUESTS, reason);
-                refusal.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-                refusal
-            }
-            Denied::CrossSite => {
-                let message = "a request without a key in its header that may come from another site's page";
-                self.parts.gate.log_refusal(peer, message, None);
-                let reason = if self.parts.gate.key_required() { CROSS_SITE } else { CROSS_SITE_KEYLESS };
-                respond::error(StatusCode::FORBIDDEN, reason)
-            }
-            Denied::ForeignHost => {
-                let message = "a request without a key in its header under a name that is not in admin_hosts";
-                self.parts.gate.log_refusal(peer, message, None);
-                respond::error(StatusCode::FORBIDDEN, FOREIGN_HOST)
-            }
-        };
-        Err(Box::new(self.parts.headers.add_to_refusal(refusal)))
+        }
     }
 
     fn too_large(&self, size: Option<u64>, limit: usize) -> Response<Bytes> {
@@ -292,16 +266,6 @@ const MAX_SET_BYTES: usize = 256 << 20;
 const SET_PART_OF_MEMORY: u64 = 16;
 /// Whole sets that are read and worked on at the same time. One, so that the limit above holds for all of them.
 const SETS_AT_ONCE: usize = 1;
-/// The text of a 403.
-const CROSS_SITE: &str = "the key came in the cookie x_api_key, and neither Sec-Fetch-Site (same-origin or none) nor \
-                          Origin (the host of this API) says that the request comes from here: send the key in the \
-                          header X-API-KEY";
-/// The text of a 403 where no key is needed.
-const CROSS_SITE_KEYLESS: &str = "this API needs no key (admin_key_required: false), and Sec-Fetch-Site or Origin says that a \
-                                  page of another site has sent the request";
-/// The text of a 403 for a name in `Host`.
-const FOREIGN_HOST: &str = "the request has no key in the header X-API-KEY, and Host is no address of this machine, no \
-                            private name and none of the setting admin_hosts: any site may have pointed the name here";
 /// The name that the caller states; kept in the history with the revision of a write.
 const AUTHOR: HeaderName = HeaderName::from_static("x-weir-author");
 /// Longest name: it fits a line of `weir history`.
