@@ -6,6 +6,7 @@ pub(crate) mod call;
 mod conditions;
 mod configs;
 mod denial;
+mod endpoint;
 mod extensions;
 mod guesses;
 mod kinds;
