@@ -54,43 +54,56 @@ pub(super) async fn answer(
     };
     let mut refused = Refused::NotFound;
     for _ in 0..ATTEMPTS_MAX {
-        let view = parts.view.load();
-        let written = view.written(&key);
-        let index = written.map(|written| written.modified_index);
-        if !condition.holds(index) {
-            return conditions::changed(parts, &key).await;
-        }
-        let stored =
-            written.and_then(|written| serde_json::from_str::<Map<String, Value>>(&written.text).ok());
-        let changed = {
-            let (parts, call) = (Arc::clone(parts), Change::of(action, call));
-            let name = Arc::clone(&key.id);
-            respond::blocking(move || call.make(&parts, &name, stored)).await
-        };
-        let (mut body, version) = match changed {
-            Ok(Ok(changed)) => changed,
-            Ok(Err(Fault::NoExtension)) => return respond::key_not_found(),
-            Ok(Err(Fault::NoMethod)) => return respond::not_found(),
-            Ok(Err(Fault::Refused(reason))) => return respond::bad(reason),
-            Err(refusal) => return *refusal,
-        };
-        body.shift_remove("create_time");
-        body.shift_remove("update_time");
-        let unchanged = match index {
-            Some(index) => Condition { is_at: Some(Revisions::These(vec![index])), is_not_at: None },
-            None => Condition { is_at: None, is_not_at: Some(Revisions::Any) },
-        };
-        let write = Write::Put { key: key.clone(), body, ttl_s: None };
-        match parts.reconcile.write_if(write, Arc::clone(&call.author), unchanged).await {
-            Ok(Done::Stored { text, created, revision, .. }) => {
-                return stored_answer(&key.id, version.as_deref(), &text, created, revision);
-            }
-            Ok(Done::Deleted { .. }) => return respond::key_not_found(),
+        match change_once(parts, &key, action, &condition, call).await {
+            Ok(response) => return response,
             Err(Refused::Changed(key)) => refused = Refused::Changed(key),
             Err(other) => return refusal_of_write(other),
         }
     }
     refusal_of_write(refused)
+}
+
+/// Makes the change of the object as it is now. [`Refused::Changed`]: another write came in between.
+async fn change_once(
+    parts: &Arc<AdminParts>,
+    key: &Key,
+    action: ExtensionAction,
+    condition: &Condition,
+    call: &Call,
+) -> Result<Response<Bytes>, Refused> {
+    let view = parts.view.load();
+    let written = view.written(key);
+    let index = written.map(|written| written.modified_index);
+    if !condition.holds(index) {
+        return Ok(conditions::changed(parts, key).await);
+    }
+    let stored = written.and_then(|written| serde_json::from_str::<Map<String, Value>>(&written.text).ok());
+    let changed = {
+        let (parts, name, change) = (Arc::clone(parts), Arc::clone(&key.id), Change::of(action, call));
+        respond::blocking(move || change.make(&parts, &name, stored)).await
+    };
+    let (mut body, version) = match changed {
+        Ok(Ok(changed)) => changed,
+        Ok(Err(fault)) => return Ok(fault.response()),
+        Err(refusal) => return Ok(*refusal),
+    };
+    body.shift_remove("create_time");
+    body.shift_remove("update_time");
+    let write = Write::Put { key: key.clone(), body, ttl_s: None };
+    match parts.reconcile.write_if(write, Arc::clone(&call.author), unchanged_since(index)).await? {
+        Done::Stored { text, created, revision, .. } => {
+            Ok(stored_answer(&key.id, version.as_deref(), &text, created, revision))
+        }
+        Done::Deleted { .. } => Ok(respond::key_not_found()),
+    }
+}
+
+/// The condition that the object has this index still, or that there is none still.
+fn unchanged_since(index: Option<u64>) -> Condition {
+    match index {
+        Some(index) => Condition { is_at: Some(Revisions::These(vec![index])), is_not_at: None },
+        None => Condition { is_at: None, is_not_at: Some(Revisions::Any) },
+    }
 }
 
 fn stored_answer(
@@ -141,6 +154,16 @@ enum Fault {
     NoExtension,
     NoMethod,
     Refused(String),
+}
+
+impl Fault {
+    fn response(self) -> Response<Bytes> {
+        match self {
+            Fault::NoExtension => respond::key_not_found(),
+            Fault::NoMethod => respond::not_found(),
+            Fault::Refused(reason) => respond::bad(reason),
+        }
+    }
 }
 
 impl From<String> for Fault {
