@@ -129,8 +129,12 @@ impl AdminEndpoint {
         }
     }
 
-    /// The longest body in bytes, where that of a whole set has `max_set_bytes`.
-    pub(super) fn body_limit(&self, max_set_bytes: usize) -> usize {
+    /// The longest body in bytes, where that of a whole set has `max_set_bytes`. Only requests that wait for their turn have
+    /// a large one: OPTIONS needs no key, and must not fill the memory.
+    pub(super) fn body_limit(&self, method: &Method, max_set_bytes: usize) -> usize {
+        if !self.waits_for_turn(method) {
+            return MAX_BODY_BYTES;
+        }
         match self.body_size() {
             BodySize::Object => MAX_BODY_BYTES,
             BodySize::ExtensionContent => EXTENSION_CONTENT_BYTES_MAX,

@@ -67,7 +67,9 @@ impl Handler for Admin {
 
     fn max_body_bytes(&self, head: &Parts) -> usize {
         let admitted = head.extensions.get::<AdmittedRequest>();
-        admitted.map_or(MAX_BODY_BYTES, |admitted| admitted.endpoint.body_limit(self.parts.max_set_bytes))
+        admitted.map_or(MAX_BODY_BYTES, |admitted| {
+            admitted.endpoint.body_limit(&head.method, self.parts.max_set_bytes)
+        })
     }
 
     fn queue(&self, head: &Parts) -> Option<Arc<Semaphore>> {

@@ -100,21 +100,23 @@ fn endpoint_limits_the_body_and_its_turn() {
     let check = |method: &str, path: &str, expected: (usize, bool)| {
         let method = method.parse().unwrap();
         let endpoint = AdminEndpoint::parse(&method, &format!("/apisix/admin/{path}"));
-        let found = (endpoint.body_limit(MAX_SET_BYTES), endpoint.waits_for_turn(&method));
+        let found = (endpoint.body_limit(&method, MAX_SET_BYTES), endpoint.waits_for_turn(&method));
         assert_eq!(found, expected, "{method} {path}");
     };
     check("PUT", "routes/1", (MAX_BODY_BYTES, false));
     check("POST", "schema/validate/routes", (MAX_BODY_BYTES, false));
     check("POST", "weir/explain", (MAX_BODY_BYTES, false));
     check("PUT", "configs", (MAX_SET_BYTES, true));
-    check("GET", "configs", (MAX_SET_BYTES, false));
+    check("GET", "configs", (MAX_BODY_BYTES, false));
+    check("OPTIONS", "configs", (MAX_BODY_BYTES, false));
+    check("OPTIONS", "weir/apply", (MAX_BODY_BYTES, false));
     check("POST", "configs/validate", (MAX_SET_BYTES, true));
     check("PUT", "configs/validate", (MAX_SET_BYTES, true));
     check("POST", "weir/plan", (MAX_SET_BYTES, true));
     check("POST", "weir/apply", (MAX_SET_BYTES, true));
     check("POST", "weir/rollback", (MAX_SET_BYTES, true));
     check("POST", "extensions/mine/versions", (EXTENSION_CONTENT_BYTES_MAX, true));
-    check("PATCH", "extensions/mine/versions", (EXTENSION_CONTENT_BYTES_MAX, false));
+    check("PATCH", "extensions/mine/versions", (MAX_BODY_BYTES, false));
     check("PUT", "extensions/mine/activate", (MAX_BODY_BYTES, false));
     check("PUT", "extensions/mine", (MAX_BODY_BYTES, false));
 }
