@@ -35,7 +35,7 @@ fn page_of(file: &'static str) -> Page {
     Page { summary: &paragraph[..end], text }
 }
 
-/// The name and the nanoseconds of a row such as ``| [`cors`](plugins.md#cors) | 100 | 2421 | 3.0 | passes |``.
+/// The name and the nanoseconds of a row such as ``| [`cors`](plugins/cors.md) | 100 | 2421 | 3.0 | passes |``.
 fn cost(line: &'static str) -> Option<(&'static str, u64)> {
     let (name, rest) = line.strip_prefix("| [`")?.split_once("`]")?;
     Some((name, rest.split('|').nth(1)?.trim().parse().ok()?))
@@ -58,7 +58,7 @@ mod tests {
             assert!(page.summary.ends_with('.') && page.summary.len() < 400, "{name}: {}", page.summary);
             assert!(page.text.contains("\n## Configuration\n"), "{name}");
             // A plugin that waits for a process of its own has no figure.
-            let unmeasured = format!("| [`{name}`](plugins.md#{name}) | | | | not measured |");
+            let unmeasured = format!("| [`{name}`](plugins/{name}.md) | | | | not measured |");
             assert!(cost_ns(name).is_some() || COSTS_TEXT.contains(&unmeasured), "{name} has no cost");
         }
         assert!(REFERENCE.len() > 50, "{}", REFERENCE.len());
