@@ -30,7 +30,10 @@ package: ## Build all packages into target/package, with a static binary (ARGS="
 	@lab/install.sh package
 	@packaging/build.py $(ARGS)
 
-test: install lint ## Everything that must pass: format, lints, all tests, documentation
+test: ## Everything that must pass: format, lints, all tests, documentation
+	@lab/install.sh run
+	@# Installing waits for the network most of the time, and the lints for the processor.
+	$(MAKE) --no-print-directory --jobs=3 --output-sync=target install lint
 	$(CARGO) test --workspace
 	WEIR_SIMULATE=$(TEST_SEEDS) $(CARGO) test $(SIMULATION) -- env::memory simulation
 	$(MAKE) --no-print-directory doc

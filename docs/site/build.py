@@ -16,7 +16,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 from links import faults  # noqa: E402
 from pages import GROUPS  # noqa: E402
-from prepare import Source, check_order, place  # noqa: E402
+from prepare import Source, check_order, pages_below, place  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent
@@ -28,11 +28,19 @@ def title(page):
     return next(line for line in text.splitlines() if line.startswith("# ")).removeprefix("# ")
 
 
+def entry(label, page, pages):
+    """The entry of a page; one that has pages below it is a folder that begins with its own page."""
+    below = pages_below(page, pages)
+    if not below:
+        return {label: place(page)}
+    return {label: [{"Overview": place(page)}] + [{title(inner): place(inner)} for inner in below]}
+
+
 def navigation(pages):
     """The groups with their pages, as the generator takes them."""
     groups = []
     for name, listed in GROUPS:
-        groups.append({name: [{label: place(page)} for label, page in listed if page in pages]})
+        groups.append({name: [entry(label, page, pages) for label, page in listed if page in pages]})
     decisions = [page for page in pages if page.startswith("docs/decisions/0")]
     overview = {"Overview": place("docs/decisions/README.md")}
     groups[-1]["Project"].append({"Decisions": [overview] + [{title(page): place(page)} for page in decisions]})
@@ -60,7 +68,7 @@ def settings(pages, source, out):
         "theme": {
             "name": "material", "language": "en", "font": False, "palette": palette,
             "icon": {"logo": "material/waves"}, "favicon": "favicon.svg",
-            "features": ["navigation.tabs", "navigation.top", "navigation.footer", "toc.follow", "search.suggest",
+            "features": ["navigation.tabs", "navigation.prune", "navigation.top", "navigation.footer", "toc.follow", "search.suggest",
                          "search.highlight", "content.code.copy", "navigation.tabs.sticky"],
         },
         "extra": {"generator": False, "homepage": "index.html", "polyfills": ["iframe-worker.js"]},

@@ -12,7 +12,7 @@ import { browser, openPage } from '../../web/tests/e2e/lib.mjs';
 const site = resolve(process.argv[2]);
 const shots = process.argv.find((arg) => arg.startsWith('--shots='))?.slice(8);
 const base = pathToFileURL(site).href;
-const PAGES = ['index.html', 'guide/debugging-a-502.html', 'guide/coming-from-nginx.html', 'reference/plugins.html'];
+const PAGES = ['index.html', 'guide/debugging-a-502.html', 'guide/coming-from-nginx.html', 'reference/plugins.html', 'reference/plugins/openid-connect.html'];
 
 const { context, close } = await browser();
 const faults = [];

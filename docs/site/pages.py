@@ -1,6 +1,7 @@
 """The order of the pages: groups of tasks, and the pages of each, as a short title and a file of the repository.
 
-A page that is in no group fails the build, so that every page can be found."""
+A page that is in no group fails the build, so that every page can be found. A page in a folder with the name of a listed page
+stands below that page: those of `reference/plugins` below `reference/plugins.md`."""
 
 GUIDE = "docs/guide"
 REFERENCE = "docs/reference"

@@ -113,13 +113,20 @@ class Source:
         return f"{found[1]}```{found[2]}" + (f' title="{found[3]}"' if is_file else "")
 
 
+def pages_below(page, pages):
+    """The pages in the folder with the name of a page."""
+    folder = page.removesuffix(".md")
+    return [other for other in pages if PurePosixPath(other).parent.as_posix() == folder]
+
+
 def check_order(repository, groups):
     """All pages; ends with a message if a page is in no group, or is missing."""
     listed = [page for _, pages in groups for _, page in pages]
     missing = [page for page in listed if not (repository / page).exists()]
     there = {file.relative_to(repository).as_posix() for file in (repository / "docs").rglob("*.md")}
     decisions = {page for page in there if page.startswith("docs/decisions/")}
-    lost = there - decisions - set(listed)
+    below = {inner for page in listed for inner in pages_below(page, there)}
+    lost = there - decisions - below - set(listed)
     if missing or lost:
         raise SystemExit(f"docs/site/pages.py: no file for {sorted(missing)}, no group for {sorted(lost)}")
-    return listed + sorted(decisions)
+    return listed + sorted(decisions | below)

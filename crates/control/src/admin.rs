@@ -5,6 +5,8 @@ pub mod auth;
 pub(crate) mod call;
 mod conditions;
 mod configs;
+mod denial;
+mod endpoint;
 mod extensions;
 mod guesses;
 mod kinds;

@@ -60,7 +60,7 @@ impl ControlApi {
 }
 
 impl Handler for ControlApi {
-    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Refusal> {
+    fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), Refusal> {
         let known = matches!(head.method, Method::GET | Method::PUT | Method::POST);
         if known || self.parts.is_loaded(head) { Ok(()) } else { Err(Box::new(respond::not_found())) }
     }

@@ -46,7 +46,7 @@ impl MetricsText for Metrics {
 }
 
 impl Handler for Metrics {
-    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Refusal> {
+    fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), Refusal> {
         let readable = matches!(head.method, Method::GET | Method::HEAD);
         if readable { Ok(()) } else { Err(Box::new(respond::empty(StatusCode::METHOD_NOT_ALLOWED))) }
     }

@@ -72,10 +72,11 @@ pub trait Handler: Send + Sync + 'static {
     }
 
     /// Checks the head before a byte of the body is read. An `Err` is the answer; the body is then not read.
+    /// The extensions of the head carry results of the check to the other methods.
     ///
     /// # Errors
     /// The answer to a client that may not send this request.
-    fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal>;
+    fn admit(&self, head: &mut Parts, peer: SocketAddr) -> Result<(), Refusal>;
 
     /// The answer for a body over `limit`, [`Handler::max_body_bytes`]. `size` is the declared length, if there is one.
     fn too_large(&self, size: Option<u64>, limit: usize) -> Response<Bytes>;
@@ -204,7 +205,7 @@ where
     let (mut head, body) = request.into_parts();
     let mut body = Box::pin(body);
     head.extensions.insert(Peer(peer));
-    if let Err(refusal) = handler.admit(&head, peer) {
+    if let Err(refusal) = handler.admit(&mut head, peer) {
         discard(&head, body);
         return closing(*refusal);
     }

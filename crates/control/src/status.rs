@@ -59,7 +59,7 @@ impl Status {
 }
 
 impl Handler for Status {
-    fn admit(&self, head: &Parts, _peer: SocketAddr) -> Result<(), Refusal> {
+    fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), Refusal> {
         if matches!(head.method, Method::GET | Method::HEAD) {
             return Ok(());
         }

@@ -29,7 +29,7 @@
 //! counts these times (`opened`) and the requests (`answered`).
 //!
 //! To leave a whole upstream or a node alone, by more conditions and with a limited number of probes, use
-//! `circuit_breaker` and `outlier_ejection` of the [upstream](../guide/protecting-upstreams.md) instead.
+//! `circuit_breaker` and `outlier_ejection` of the [upstream](../../guide/protecting-upstreams.md) instead.
 
 mod breakers;
 

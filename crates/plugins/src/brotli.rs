@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! **Responses, fields, streams, logs, secrets.** As for [`gzip`](#gzip), with `br` in place of `gzip`. A route may have both:
+//! **Responses, fields, streams, logs, secrets.** As for [`gzip`](gzip.md), with `br` in place of `gzip`. A route may have both:
 //! a client that accepts both with the same weight gets Brotli.
 //!
 //! **Level.** `comp_level` 0 is the fastest, 11 the smallest. Compression runs on the thread of the request: 4 or 5 suits

@@ -13,7 +13,7 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](#http-logger). Each is a row: its fields have to be the columns of the
+//! **Entries and bodies** are those of [http-logger](http-logger.md). Each is a row: its fields have to be the columns of the
 //! table, so choose them with `log_format`. The table has to exist, for the example:
 //!
 //! ```sql
@@ -25,7 +25,8 @@
 //! **How it is sent.** By POST of `INSERT INTO logtable FORMAT JSONEachRow` with the rows to the endpoints by turns
 //! (`endpoint_addr` is the older spelling of one endpoint), with `user`, `password` and `database` in
 //! `X-ClickHouse-User`, `X-ClickHouse-Key` and `X-ClickHouse-Database`. A status below 400 within `timeout` seconds means that
-//! the batch has arrived. [The guide](../guide/logging.md) says when a batch is sent, repeated and dropped.
+//! the batch has arrived. [The guide](../../guide/logging.md) says when a batch is sent, repeated and
+//! dropped.
 
 use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};

@@ -21,7 +21,7 @@
 //!
 //! **The agent** stands in the metadata: `host` and `port` (127.0.0.1 and 8125), `namespace` (`apisix`) and `constant_tags`
 //! (`source:apisix`). The metrics of a request are one datagram, or one each if they are longer than 8192 bytes together. A
-//! datagram that was sent counts as arrived. [The guide](../guide/logging.md) says when a batch is sent, repeated and dropped.
+//! datagram that was sent counts as arrived. [The guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
 
 mod metrics;
 

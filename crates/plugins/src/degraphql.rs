@@ -20,7 +20,7 @@
 //! servers prefer them to the body.
 //!
 //! A variable for which the client sends nothing is left out. Other fields of the request, the path among them, stay; use
-//! [proxy-rewrite](#proxy-rewrite) where the upstream has GraphQL under another path.
+//! [proxy-rewrite](proxy-rewrite.md) where the upstream has GraphQL under another path.
 //!
 //! **Refusals.** Other methods are answered 405. A POST without a body, or with one that is neither a JSON object nor an
 //! array, or that has more than 100,000 values, is answered 400 where there are `variables`. A body of more than `max_req_body_size` bytes is answered 503, and

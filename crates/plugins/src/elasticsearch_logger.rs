@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](#http-logger); each is a document.
+//! **Entries and bodies** are those of [http-logger](http-logger.md); each is a document.
 //!
 //! **The index.** `field.index` may hold variables, and formats of `strftime` in braces, such as `{%Y.%m.%d}`: the time of the
 //! log entry in UTC. `${host}` is a variable and no format. A conversion that is unknown stays as it is written.
@@ -21,7 +21,7 @@
 //! first batch the plugin asks the server for its version, because Elasticsearch 5 and 6 need a document type; while there
 //! is no answer, batches are sent without one. Status 200 within `timeout` seconds means that the batch has arrived. Documents
 //! that the server refuses in such a response with 429 or 503, because it has no capacity, are sent again as a failed batch is;
-//! others that it refuses are counted as failed and reported in the log. [The guide](../guide/logging.md) says when a batch is
+//! others that it refuses are counted as failed and reported in the log. [The guide](../../guide/logging.md) says when a batch is
 //! sent, repeated and dropped.
 
 mod index;

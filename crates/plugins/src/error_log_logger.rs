@@ -22,14 +22,14 @@
 //! | `tcp` | the lines, each with a line feed, over connections that are kept; with `tls` encrypted, the name `tls_server_name` sent as SNI, and not verified |
 //! | `skywalking` | `POST` of a JSON list of log records to `endpoint_addr`; `$hostname` as `service_instance_name` stands for the name of this machine |
 //! | `clickhouse` | `INSERT INTO logtable FORMAT JSONEachRow`, with the line in the column `data` |
-//! | `kafka` | each line as a JSON text; the fields are those of [`kafka-logger`](#kafka-logger) |
+//! | `kafka` | each line as a JSON text; the fields are those of [`kafka-logger`](kafka-logger.md) |
 //!
 //! `host`, `port`, `tls` and `tls_server_name` beside the others are the older form of `tcp`.
 //!
 //! Lines are those of the setting `log_level` that are as severe as `level`: `ERR` and what is above it are `error`, `WARN` is
 //! `warn`, `NOTICE` and `INFO` are `info`. They have the form of the setting `error_log_format`. Lines about this report, such
 //! as that its destination is down, are in the error log and not reported. At most 8,192 lines wait; further ones are dropped and
-//! counted ([metrics](../guide/observability.md#metrics)). [The guide](../guide/plugins.md#calls-and-queues) says when a batch
+//! counted ([metrics](../../guide/observability.md#metrics)). [The guide](../../guide/plugins.md#calls-and-queues) says when a batch
 //! is sent, repeated and dropped.
 
 mod metadata;

@@ -22,8 +22,8 @@
 //! That is one line and more for each request, so do not use this plugin on a route with traffic. There is no line for
 //! APISIX's `delayed_body_filter`, which is no phase here.
 //!
-//! `GET /v1/plugin/example-plugin/hello` of the [control API](../guide/observability.md#control-api) answers `world`, and with `?json` the
-//! same in JSON. [Writing a plugin](../guide/writing-a-plugin.md) has the example for plugins of Weir.
+//! `GET /v1/plugin/example-plugin/hello` of the [control API](../../guide/observability.md#control-api) answers `world`, and with `?json` the
+//! same in JSON. [Writing a plugin](../../guide/writing-a-plugin.md) has the example for plugins of Weir.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! # ext-plugin-post-req
 //!
 //! Runs plugins in other languages after the other plugins of the request, just before it is sent to the upstream: a plugin
-//! runner, a process of its own, has them. In all else it is as [`ext-plugin-pre-req`](#ext-plugin-pre-req).
+//! runner, a process of its own, has them. In all else it is
+//! as [`ext-plugin-pre-req`](ext-plugin-pre-req.md).
 //!
 //! ```json
 //! {

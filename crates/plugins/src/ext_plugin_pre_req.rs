@@ -1,7 +1,7 @@
 //! # ext-plugin-pre-req
 //!
 //! Runs plugins in other languages before the other plugins of the request: a plugin runner, a process of its own, has them.
-//! The runners of APISIX for Go, Java and Python run unchanged; the [guide](../guide/external-plugins.md) shows how.
+//! The runners of APISIX for Go, Java and Python run unchanged; the [guide](../../guide/external-plugins.md) shows how.
 //!
 //! ```json
 //! {
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! The runner gets the method, the path, the arguments, the fields and the client's address of the request, and the plugins of
-//! `conf` see it in this order. A plugin may ask for [variables](../guide/routing.md#variables) and for the body, which is read only then. It
+//! `conf` see it in this order. A plugin may ask for [variables](../../guide/routing.md#variables) and for the body, which is read only then. It
 //! answers the request itself, with a status, fields and a body, or it changes the path, the arguments, the fields, the body, and
 //! fields of the response that is to come. The new path is text: a question mark in it is encoded. A field `Host` is the host
 //! that the upstream sees.

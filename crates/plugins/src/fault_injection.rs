@@ -20,7 +20,7 @@
 //! variables. A value that is not valid in a field, such as one with a line break from a variable, leaves the field out.
 //!
 //! Each of the two applies to `percentage` percent of the requests, drawn at random for each request and each of the
-//! two; without it to all. With `vars` it applies only if one of the listed [expressions](../guide/routing.md#expressions)
+//! two; without it to all. With `vars` it applies only if one of the listed [expressions](../../guide/routing.md#expressions)
 //! holds; an empty list holds for no request.
 //!
 //! The plugin runs before authentication and before every plugin of the route with a lower priority.

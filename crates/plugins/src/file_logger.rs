@@ -14,14 +14,14 @@
 //! path begins at the working directory of the process. Several instances may write to one file. Folders of the kernel and
 //! paths with `..` are refused; `/dev/stdout` and `/dev/stderr` are allowed.
 //!
-//! With `match`, a list of [conditions](../guide/routing.md#expressions), a request is logged only if one of them holds;
+//! With `match`, a list of [conditions](../../guide/routing.md#expressions), a request is logged only if one of them holds;
 //! an empty list logs nothing.
 //!
 //! **Writing.** A thread of its own writes, so that a slow disk holds up no request. A file that was moved away is opened
 //! again after a second, or after the signal USR1. At most 8,192 entries of an instance wait; further ones, and entries that
 //! cannot be written (the disk is full, the folder is missing), are dropped, counted and reported in the error log.
 //!
-//! Entries, bodies and formats are those of [`http-logger`](#http-logger), on stream routes too; conditions read the variables of
+//! Entries, bodies and formats are those of [`http-logger`](http-logger.md), on stream routes too; conditions read the variables of
 //! sessions there.
 
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@
 //!
 //! **Entries.** Without `log_format` an entry has `httpRequest` (method, URL, sizes, status, user agent, addresses, latency) and
 //! in `jsonPayload` `route_id`, `service_id` and the fields of `log_format_extra`; with `log_format`, `jsonPayload` holds the
-//! chosen fields, as in [http-logger](#http-logger). `resource` and `log_id` are those of the API; `insertId` is the
+//! chosen fields, as in [http-logger](http-logger.md). `resource` and `log_id` are those of the API; `insertId` is the
 //! identifier of the request.
 //!
 //! **The service account.** `auth_config` holds it, or `auth_file` names its JSON file, which is read when the configuration is
@@ -24,7 +24,7 @@
 //! assertion that it signs with `private_key` (RSA with at least 2048 bits), and uses it until a minute before its end.
 //!
 //! **How it is sent.** By POST to `entries_uri`. Status 200 means that the batch has arrived. The certificates of both servers
-//! are verified unless `ssl_verify` is `false`. [The guide](../guide/logging.md) says when a batch is sent, repeated and dropped.
+//! are verified unless `ssl_verify` is `false`. [The guide](../../guide/logging.md) says when a batch is sent, repeated and dropped.
 
 mod account;
 mod sink;

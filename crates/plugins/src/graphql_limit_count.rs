@@ -1,7 +1,7 @@
 //! # graphql-limit-count
 //!
 //! Limits GraphQL requests by what they cost rather than by their number: each takes its cost of a quota for a window of
-//! time. The quota, its key, windows, groups and stores are those of [limit-count](#limit-count), field by field.
+//! time. The quota, its key, windows, groups and stores are those of [limit-count](limit-count.md), field by field.
 //!
 //! ```json
 //! {
@@ -17,7 +17,7 @@
 //! **Requests** are POST with a body of JSON that has the member `query`, or with a document as `application/graphql`. Other
 //! methods are answered 405. A request without a document, or with one that cannot be parsed or has more than 15,000 tokens
 //! or 100 levels, or expands to more than 10,000 selections, is answered 400, and the message says why. So is a list of requests, a compressed body, a body of more
-//! bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows, `variables` that are no
+//! bytes than the setting [`max_matched_body_bytes`](../settings.md#max_matched_body_bytes) allows, `variables` that are no
 //! object, and a request that has `query`, `variables`, `operationName` or `extensions` in its query string too, because the
 //! upstream could run that instead.
 //!

@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! **Zones** are those of [proxy-cache](#proxy-cache), with the same limits, metrics and behaviour when they are full.
+//! **Zones** are those of [proxy-cache](proxy-cache.md), with the same limits, metrics and behaviour when they are full.
 //! `cache_strategy` has to fit the zone. With `memory` a response is fresh for `cache_ttl` seconds; with `disk` for as long
 //! as the response says, otherwise for `cache_ttl` of the setting `proxy_cache`.
 //!
@@ -30,7 +30,7 @@
 //!
 //! **Refusals.** Methods other than GET and POST are answered 405. A request without a document, or with one that cannot be
 //! parsed or has more than 15,000 tokens or 100 levels, is answered 400, and the message says why. So is a body or a query
-//! of more bytes than the setting [`max_matched_body_bytes`](settings.md#max_matched_body_bytes) allows, `variables` that are
+//! of more bytes than the setting [`max_matched_body_bytes`](../settings.md#max_matched_body_bytes) allows, `variables` that are
 //! no object, and a POST that has `query`, `variables`, `operationName` or `extensions` in its query string too.
 //!
 //! **Purge.** A route with `public-api` opens

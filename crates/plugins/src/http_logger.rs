@@ -27,13 +27,13 @@
 //!
 //! **Bodies.** `include_req_body` and `include_resp_body` add the bodies to the whole entry, their first
 //! `max_req_body_bytes` and `max_resp_body_bytes`; the bodies themselves are forwarded unchanged. With
-//! `include_req_body_expr` or `include_resp_body_expr`, [conditions](../guide/routing.md#expressions), only where they
+//! `include_req_body_expr` or `include_resp_body_expr`, [conditions](../../guide/routing.md#expressions), only where they
 //! hold. In a format they are `$request_body` and `$resp_body`.
 //!
 //! **How it is sent.** By POST, with `auth_header` in `Authorization`: with `concat_method` `json` a list of entries as
 //! `application/json`, with `new_line` an entry a line as `text/plain`; with `batch_max_size` 1 the entry alone. A
 //! status below 400 within `timeout` seconds means that the batch has arrived. [The
-//! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped; the metadata's
+//! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped; the metadata's
 //! `max_pending_entries` bounds each queue.
 //!
 //! Over `https` the log server's certificate is verified only with `ssl_verify: true` (the default is `false`, as in APISIX):

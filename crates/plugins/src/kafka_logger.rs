@@ -30,8 +30,8 @@
 //! encrypted, and certificates are verified with `tls.verify`. `sasl_config` logs in, with PLAIN or SCRAM. `cluster_name` has
 //! no effect: each instance has connections of its own.
 //!
-//! Entries, bodies and formats are those of [`http-logger`](#http-logger). [The
-//! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
+//! Entries, bodies and formats are those of [`http-logger`](http-logger.md). [The
+//! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
 
 mod origin;
 

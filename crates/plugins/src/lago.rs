@@ -20,7 +20,7 @@
 //! **How it is sent.** By POST to `endpoint_uri` of the endpoints by turns, with `token` as the bearer. A status below 300
 //! within `timeout` milliseconds means that the batch has arrived. Lago takes 100 events at once, the default of
 //! `batch_max_size`. Idle connections are kept as `keepalive`, `keepalive_timeout` (milliseconds) and `keepalive_pool` say.
-//! [The guide](../guide/logging.md) says when a batch is sent, repeated and dropped: events for bills are better repeated
+//! [The guide](../../guide/logging.md) says when a batch is sent, repeated and dropped: events for bills are better repeated
 //! than lost, so set `max_retry_count`.
 
 use exchange::Exchange;

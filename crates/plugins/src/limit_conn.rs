@@ -32,7 +32,7 @@
 //!
 //! **Counts.** With `policy` `local` requests are counted by this process, over all its workers. The counts survive
 //! configuration changes that do not concern them. With `redis` or `redis-cluster` they are counted in Redis by all
-//! gateways with this configuration, with the fields `redis_…` that [the guide](../guide/redis.md) explains. A request
+//! gateways with this configuration, with the fields `redis_…` that [the guide](../../guide/redis.md) explains. A request
 //! that Redis cannot count is answered 500, or passes with `allow_degradation`. The end of a request is told to Redis up to
 //! four times. One that Redis does not hear of, because it or a gateway crashed, counts for `key_ttl` seconds; one that takes longer is forgotten then.
 //!

@@ -38,7 +38,7 @@
 //!
 //! **Counters.** With `policy` `local` they are kept by this process, for at most 1,048,576 keys. With `redis`,
 //! `redis-cluster` or `redis-sentinel` they are kept in Redis and shared by all gateways with this configuration, with the
-//! fields `redis_…` and `sentinel_…` that [the guide](../guide/redis.md) explains. A request that Redis cannot count is
+//! fields `redis_…` and `sentinel_…` that [the guide](../../guide/redis.md) explains. A request that Redis cannot count is
 //! answered 500, or passes with `allow_degradation`.
 //!
 //! **Delayed synchronisation.** With a `sync_interval` of at least 0.1 seconds no request waits for Redis: each gateway

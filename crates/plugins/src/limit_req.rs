@@ -26,7 +26,7 @@
 //! **Buckets.** With `policy` `local` they are kept by this process, shared by all its workers, and survive configuration
 //! changes that do not concern them. At most 1,048,576 keys are kept; beyond that the fullest stay. With `redis` or
 //! `redis-cluster` they are kept in Redis and shared by all gateways with this configuration, with the fields
-//! `redis_…` that [the guide](../guide/redis.md) explains. A request that Redis cannot count is answered 500, or passes
+//! `redis_…` that [the guide](../../guide/redis.md) explains. A request that Redis cannot count is answered 500, or passes
 //! with `allow_degradation`.
 
 mod bucket;

@@ -6,23 +6,23 @@
 //! {}
 //! ```
 //!
-//! It is switched on by the setting [`log_rotate`](settings.md#log_rotate), or by its name in the list `plugins` of an APISIX
+//! It is switched on by the setting [`log_rotate`](../settings.md#log_rotate), or by its name in the list `plugins` of an APISIX
 //! `config.yaml`, and works for the whole process: an object that has the plugin is accepted, as in APISIX, and changes
 //! nothing. `plugin_attr.log-rotate` of the `config.yaml` becomes these settings:
 //!
 //! | `plugin_attr.log-rotate` | setting | default | meaning |
 //! |---|---|---|---|
-//! | `interval` | [`log_rotate_interval`](settings.md#log_rotate_interval) | 3600 | seconds between two rotations, which are at multiples of it |
-//! | `max_kept` | [`log_rotate_max_kept`](settings.md#log_rotate_max_kept) | 168 | rotated files of each log that are kept |
-//! | `max_size` | [`log_rotate_max_size`](settings.md#log_rotate_max_size) | none | bytes from which a log is rotated before its time |
-//! | `enable_compression` | [`log_rotate_compression`](settings.md#log_rotate_compression) | false | packs rotated files with `tar` |
-//! | `timeout` | [`log_rotate_timeout`](settings.md#log_rotate_timeout) | 10000 | milliseconds a compression may take |
+//! | `interval` | [`log_rotate_interval`](../settings.md#log_rotate_interval) | 3600 | seconds between two rotations, which are at multiples of it |
+//! | `max_kept` | [`log_rotate_max_kept`](../settings.md#log_rotate_max_kept) | 168 | rotated files of each log that are kept |
+//! | `max_size` | [`log_rotate_max_size`](../settings.md#log_rotate_max_size) | none | bytes from which a log is rotated before its time |
+//! | `enable_compression` | [`log_rotate_compression`](../settings.md#log_rotate_compression) | false | packs rotated files with `tar` |
+//! | `timeout` | [`log_rotate_timeout`](../settings.md#log_rotate_timeout) | 10000 | milliseconds a compression may take |
 //!
 //! A rotated file is named by its time in UTC: `2026-11-25_20-15-00__access.log`, compressed with `.tar.gz` behind it. It is
 //! compressed a second after it was renamed, because another process may still write to it during an upgrade; not before the
 //! new log is open; and not if the process ends in this second. Only logs
 //! that are files are rotated; those of `file-logger` are not. The signal USR1 with logrotate does the same from
-//! outside ([operations](../guide/operations.md)).
+//! outside ([operations](../../guide/operations.md)).
 
 use std::sync::Arc;
 

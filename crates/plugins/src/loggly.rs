@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](#http-logger).
+//! **Entries and bodies** are those of [http-logger](http-logger.md).
 //!
 //! **The server** stands in the metadata: `host` (`logs-01.loggly.com`), `port` (514), `protocol` (`syslog`, `http` or `https`)
 //! and `timeout` (milliseconds).
@@ -22,7 +22,8 @@
 //!
 //! **Over HTTP**, a batch is a POST to the bulk endpoint of `host`, which may have a path, with an entry a line and the `tags`
 //! in `X-LOGGLY-TAG`. Status 200 means that the batch has arrived. Over `https` the certificate is verified unless
-//! `ssl_verify` is `false`. [The guide](../guide/logging.md) says when a batch is sent, repeated and dropped.
+//! `ssl_verify` is `false`. [The guide](../../guide/logging.md) says when a batch is sent, repeated and
+//! dropped.
 
 mod sink;
 mod syslog;

@@ -10,7 +10,7 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](#http-logger). A log line is the entry as JSON; its time is when the
+//! **Entries and bodies** are those of [http-logger](http-logger.md). A log line is the entry as JSON; its time is when the
 //! request began.
 //!
 //! **Streams.** `log_labels` are the labels of the stream of a line. Their values may hold variables; a value in which no
@@ -19,7 +19,7 @@
 //!
 //! **How it is sent.** By POST to `endpoint_uri` of the endpoints by turns, with `tenant_id` in `X-Scope-OrgID`. `headers` are
 //! sent as well; `X-Scope-OrgID` and `Content-Type` among them are ignored. A status below 300 within `timeout`
-//! milliseconds means that the batch has arrived. [The guide](../guide/logging.md) says when a batch is sent, repeated and
+//! milliseconds means that the batch has arrived. [The guide](../../guide/logging.md) says when a batch is sent, repeated and
 //! dropped.
 //!
 //! Idle connections are kept as `keepalive`, `keepalive_timeout` (milliseconds) and `keepalive_pool` say. Over `https` the

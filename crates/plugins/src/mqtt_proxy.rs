@@ -16,7 +16,7 @@
 //!
 //! **Client id.** The variable `mqtt_client_id` is the client id of the CONNECT. An upstream with `type: chash` and
 //! `key: mqtt_client_id` sends a client to the same broker whenever it connects; a client without an id, for which the
-//! broker makes one, is divided by its address. Conditions of [`traffic-split`](#traffic-split), which runs later, formats of loggers and
+//! broker makes one, is divided by its address. Conditions of [`traffic-split`](traffic-split.md), which runs later, formats of loggers and
 //! the access log may name it too.
 //!
 //! The part of the CONNECT up to the end of the client id may have 32 KiB; a will and credentials behind it are not

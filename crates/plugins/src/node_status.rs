@@ -6,7 +6,7 @@
 //! {}
 //! ```
 //!
-//! The plugin need not be in any object: a route with [`public-api`](#public-api) and the URI `/apisix/status` serves the
+//! The plugin need not be in any object: a route with [`public-api`](public-api.md) and the URI `/apisix/status` serves the
 //! endpoint, which answers
 //!
 //! ```json

@@ -7,7 +7,7 @@
 //! {}
 //! ```
 //!
-//! See [OCSP stapling](../guide/tls.md#ocsp-stapling) for the field; its names and defaults are those of APISIX. Two things
+//! See [OCSP stapling](../../guide/tls.md#ocsp-stapling) for the field; its names and defaults are those of APISIX. Two things
 //! differ. A response is fetched in the background before clients ask for it, for every certificate of the object; APISIX
 //! fetches it during the first handshake, for the last certificate alone. And a response that is out of date is not shown,
 //! with `skip_verify` neither.

@@ -18,7 +18,7 @@
 //! While the reference of a secret cannot be resolved, or gives a session secret of less than 16 bytes, requests to the object
 //! are answered with 503, because the text of a reference is no secret.
 //!
-//! The guide [Login with OpenID Connect](../guide/openid-connect.md) sets it up with Keycloak.
+//! The guide [Login with OpenID Connect](../../guide/openid-connect.md) sets it up with Keycloak.
 //!
 //! **Provider.** The document at `discovery` and the keys at its `jwks_uri` are fetched once for all workers
 //! and routes; the document is kept for a day, the keys for `jwk_expires_in` seconds. A token with an unknown

@@ -50,10 +50,10 @@
 //! | `apisix.route_id`, `apisix.route_name`, `apisix.service_id`, `apisix.service_name` | the route and its service |
 //! | `http.response.status_code`, `http.status_code` | the status |
 //! | `apisix.response_source` | `upstream`, `apisix` (the gateway or a plugin) or `nginx` (the gateway, because an endpoint failed) |
-//! | `error.type` | the [cause](../guide/errors.md) of a failure, otherwise a status from 500 on |
+//! | `error.type` | the [cause](../../guide/errors.md) of a failure, otherwise a status from 500 on |
 //! | `weir.cause`, `weir.phase` | why the request got an error, refusals of plugins included |
 //!
-//! [The guide](../guide/tracing.md#attributes-of-spans) compares them with the semantic conventions.
+//! [The guide](../../guide/tracing.md#attributes-of-spans) compares them with the semantic conventions.
 //!
 //! `additional_attributes` adds variables by their names, `additional_header_prefix_attributes` fields of the request: one
 //! by its name, all with a beginning by `beginning*`. A status of 500 and up is an error of the span. Texts are cut at 4 KiB.
@@ -72,7 +72,7 @@
 //! instances share one queue.
 //!
 //! With `set_ngx_var`, `$opentelemetry_trace_id`, `$opentelemetry_span_id` and `$opentelemetry_context_traceparent` may be
-//! used in the access log and in log formats. [The guide](../guide/tracing.md) shows a whole set-up.
+//! used in the access log and in log formats. [The guide](../../guide/tracing.md) shows a whole set-up.
 
 mod exporter;
 mod metadata;

@@ -22,7 +22,7 @@
 //! `traditional_http`, and the labels of models are empty.
 //!
 //! A reader that asks for OpenMetrics by its `Accept`, as Prometheus does, gets it, with **exemplars**: where
-//! [`opentelemetry`](#opentelemetry) or [`zipkin`](#zipkin) report the traces of requests, each bucket of `apisix_http_latency` with
+//! [`opentelemetry`](opentelemetry.md) or [`zipkin`](zipkin.md) report the traces of requests, each bucket of `apisix_http_latency` with
 //! the type `request` has the ids of the newest trace in it, so that a slow bucket leads to a request that was as slow. In the
 //! plain text they are comments. Names and labels are the same in both formats; counters without `_total` are `unknown` in
 //! OpenMetrics.

@@ -1,6 +1,6 @@
 //! # server-info
 //!
-//! Shows the identity of this instance: at `GET /v1/server_info` of the [control API](../guide/observability.md#control-api), and if a setting says so
+//! Shows the identity of this instance: at `GET /v1/server_info` of the [control API](../../guide/observability.md#control-api), and if a setting says so
 //! in etcd, for dashboards that list the instances. APISIX calls this plugin deprecated;
 //! `GET /apisix/admin/weir/status` shows more.
 //!

@@ -9,7 +9,7 @@
 //! }
 //! ```
 //!
-//! The attributes, the functions and the faults are those of [serverless-pre-function](#serverless-pre-function), which runs
+//! The attributes, the functions and the faults are those of [serverless-pre-function](serverless-pre-function.md), which runs
 //! before the others.
 
 use std::sync::Arc;

@@ -28,7 +28,7 @@
 //! **Faults.** An entry that does not compile, or that returns no function, is refused with its line. A function that fails or
 //! exceeds a limit ends the request with 500 in the first three phases; in `header_filter` and `body_filter` the response is not
 //! sent without its work; in `log` it has no effect. Each failure is in the error log and in the metric
-//! `weir_plugin_events_total` with the event `lua_error`. [The reference of Lua](lua.md) has the functions and the limits.
+//! `weir_plugin_events_total` with the event `lua_error`. [The reference of Lua](../lua.md) has the functions and the limits.
 
 use std::sync::Arc;
 

@@ -33,7 +33,7 @@
 //! **How it is sent.** Every `report_interval` seconds, at most 100 segments in a request, to `/v3/segments`. The instance
 //! registers itself at `/v3/management/reportProperties` before its first segments and keeps itself alive with later ones.
 //! Segments that do not arrive are lost and counted in `weir_batch_entries_total`, as are those beyond 8,192 that wait. An
-//! `https` server is verified against `trusted_certificates`. [The guide](../guide/tracing.md) shows a whole set-up.
+//! `https` server is verified against `trusted_certificates`. [The guide](../../guide/tracing.md) shows a whole set-up.
 
 mod context;
 mod reporter;

@@ -11,12 +11,12 @@
 //! }
 //! ```
 //!
-//! **Entries and bodies** are those of [http-logger](#http-logger); an entry is the JSON body of a log of SkyWalking. The
+//! **Entries and bodies** are those of [http-logger](http-logger.md); an entry is the JSON body of a log of SkyWalking. The
 //! service of the log is `service_name`, its instance `service_instance_name` (`$hostname` is the name of this machine), its
 //! endpoint the path of the request. If the request has the field `sw8`, the log belongs to that trace.
 //!
 //! **How it is sent.** By POST of a JSON list to `/v3/logs`. A status below 400 within `timeout` seconds means that the batch
-//! has arrived. Over `https` the certificate is verified. [The guide](../guide/logging.md) says when a batch is sent, repeated
+//! has arrived. Over `https` the certificate is verified. [The guide](../../guide/logging.md) says when a batch is sent, repeated
 //! and dropped.
 
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD};

@@ -17,8 +17,8 @@
 //! its message is the entry as a JSON object. Lines go over connections that are kept. The service's certificate has to be
 //! valid for `host` unless `ssl_verify` is false.
 //!
-//! Entries, bodies and formats are those of [`http-logger`](#http-logger). [The
-//! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
+//! Entries, bodies and formats are those of [`http-logger`](http-logger.md). [The
+//! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
 use exchange::plugin::batch::{Delivery, BatchEntry, QueueSettings, Sink};

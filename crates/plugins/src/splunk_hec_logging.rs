@@ -16,11 +16,11 @@
 //! `log_format`, `event` holds `request_url`, `request_method`, `request_headers`, `request_query`, `request_size`,
 //! `response_headers`, `response_status`, `response_size`, `latency` (milliseconds) and `upstream`, and the fields of
 //! `log_format_extra`. It includes header fields and so credentials. With `log_format` it holds the chosen fields, as in
-//! [http-logger](#http-logger).
+//! [http-logger](http-logger.md).
 //!
 //! **How it is sent.** By POST of the events one behind the other, with `endpoint.token` in `Authorization` and
 //! `endpoint.channel` in `X-Splunk-Request-Channel`. Status 200 within `endpoint.timeout` seconds means that the batch has
-//! arrived. Idle connections are kept for `endpoint.keepalive_timeout` milliseconds. [The guide](../guide/logging.md) says
+//! arrived. Idle connections are kept for `endpoint.keepalive_timeout` milliseconds. [The guide](../../guide/logging.md) says
 //! when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;

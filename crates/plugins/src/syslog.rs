@@ -21,7 +21,7 @@
 //! bytes, or than a datagram, is dropped and counted.
 //!
 //! A batch is written at once, so that `flush_limit`, the size at which APISIX writes its buffer, has no effect. Entries,
-//! bodies and formats are those of [`http-logger`](#http-logger), on stream routes too; the line of a session has no host. [The guide](../guide/plugins.md#calls-and-queues) says when
+//! bodies and formats are those of [`http-logger`](http-logger.md), on stream routes too; the line of a session has no host. [The guide](../../guide/plugins.md#calls-and-queues) says when
 //! a batch is sent, repeated and dropped.
 
 use exchange::Exchange;

@@ -18,8 +18,8 @@
 //! With `tls` the connection is encrypted; `tls_options` is the name that is sent as SNI, instead of `host`. The certificate
 //! is not verified, as in APISIX, unless the setting `tls_verify_all` asks for it.
 //!
-//! Entries, bodies and formats are those of [`http-logger`](#http-logger). [The
-//! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
+//! Entries, bodies and formats are those of [`http-logger`](http-logger.md). [The
+//! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
 use exchange::plugin::batch::QueueSettings;

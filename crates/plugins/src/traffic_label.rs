@@ -17,7 +17,7 @@
 //! }
 //! ```
 //!
-//! The rules are tried in their order. `match` is an [expression](../guide/routing.md#expressions); a rule without it
+//! The rules are tried in their order. `match` is an [expression](../../guide/routing.md#expressions); a rule without it
 //! matches every request. Of the `actions` of a rule that matches one is chosen by weight: of as many requests in a row
 //! as the weights add up to, each gets exactly its share. An action with `set_headers` sets these fields, with variables
 //! in their values, and no further rule is tried. An action without `set_headers` sets none, and the rules after it are
@@ -25,7 +25,7 @@
 //!
 //! A field that the client has sent is replaced. An empty value, or one that is not valid in a field, removes it.
 //!
-//! The plugin runs before [traffic-split](#traffic-split), which can match the fields (`http_x_release`).
+//! The plugin runs before [traffic-split](traffic-split.md), which can match the fields (`http_x_release`).
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! **Rules** are tried in their order, and the first one that matches decides; without one the request goes to the
-//! upstream of the route. A rule matches if one of the [expressions](../guide/routing.md#expressions) in `match` holds;
+//! upstream of the route. A rule matches if one of the [expressions](../../guide/routing.md#expressions) in `match` holds;
 //! a rule without `match` matches every request. An expression may read the body (`post_arg_id`).
 //!
 //! **Upstreams.** Each element of `weighted_upstreams` names an upstream by `upstream_id`, holds one in `upstream`, or has

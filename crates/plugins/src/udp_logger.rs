@@ -16,8 +16,8 @@
 //! dropped and counted. Networks may lose datagrams, and the longer they are the more likely; a closed port is noticed only
 //! if the server's host says so. `timeout` is how many seconds the address of a new name is waited for.
 //!
-//! Entries, bodies and formats are those of [`http-logger`](#http-logger). [The
-//! guide](../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
+//! Entries, bodies and formats are those of [`http-logger`](http-logger.md). [The
+//! guide](../../guide/plugins.md#calls-and-queues) says when a batch is sent, repeated and dropped.
 
 use exchange::Exchange;
 use exchange::plugin::batch::QueueSettings;

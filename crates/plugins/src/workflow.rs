@@ -15,14 +15,14 @@
 //! ```
 //!
 //! The rules are tried in their order, and the first one with a `case` that holds decides; `case` is an
-//! [expression](../guide/routing.md#expressions), and a rule without it holds for every request. Of its `actions` the
+//! [expression](../../guide/routing.md#expressions), and a rule without it holds for every request. Of its `actions` the
 //! first one runs, as in APISIX; the others are checked only. Without a rule that holds the request passes.
 //!
 //! | action | effect |
 //! |---|---|
 //! | `["return", {"code": 403}]` | answers with the status `code` (200 to 599) and `{"error_msg":"rejected by workflow"}` |
-//! | `["limit-count", {…}]` | runs [limit-count](#limit-count) with this configuration, without `group` |
-//! | `["limit-conn", {…}]` | runs [limit-conn](#limit-conn) with this configuration |
+//! | `["limit-count", {…}]` | runs [limit-count](limit-count.md) with this configuration, without `group` |
+//! | `["limit-conn", {…}]` | runs [limit-conn](limit-conn.md) with this configuration |
 //!
 //! Limits of different rules count apart. An instance of the same plugin on the route, the service, the consumer or in a
 //! global rule does not run for a request for which an action ran it, so that no request counts twice.

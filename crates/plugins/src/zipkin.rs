@@ -37,7 +37,7 @@
 //! wait. An `https` server is verified against `trusted_certificates`.
 //!
 //! `$zipkin_trace_id`, `$zipkin_span_id` and `$zipkin_context_traceparent` may be used in the access log and in log formats.
-//! [The guide](../guide/tracing.md) shows a whole set-up.
+//! [The guide](../../guide/tracing.md) shows a whole set-up.
 
 mod spans;
 

@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! **Responses, fields, streams, logs, secrets.** As for [`gzip`](#gzip), with `zstd` in place of `gzip`. A client that accepts
+//! **Responses, fields, streams, logs, secrets.** As for [`gzip`](gzip.md), with `zstd` in place of `gzip`. A client that accepts
 //! several codings of a route with the same weight gets Zstandard.
 //!
 //! **Level.** `comp_level` 1 is the fastest, 19 the smallest. Compression runs on the thread of the request; above 9 it takes

@@ -57,8 +57,6 @@ pub(crate) struct AdminParts {
 /// One request.
 pub(super) struct Call {
     pub(super) method: Method,
-    /// The segments after `/apisix/admin`.
-    pub(super) segments: Vec<String>,
     pub(super) query: Query,
     pub(super) headers: HeaderMap,
     /// The body as JSON; none if the body is empty.

@@ -11,25 +11,15 @@ use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call};
 use super::conditions;
+use super::endpoint::ExtensionAction;
 use super::resources::refusal_of_write;
 use crate::extension_edit::{self, Push};
+use crate::object_path::ObjectPath;
 use crate::reconcile::{Condition, Done, Refused, Revisions, Write};
 use crate::serve::respond;
 
 /// Times that a change is made anew because another write came in between.
 const ATTEMPTS_MAX: usize = 5;
-
-/// The name of the extension and the action, if the path is one of an action on an extension.
-pub(super) fn action(segments: &[String]) -> Option<(&str, &str)> {
-    match segments {
-        [collection, name, action]
-            if collection == ObjectKind::Extension.collection() && ACTIONS.contains(&&**action) =>
-        {
-            Some((name, action))
-        }
-        _ => None,
-    }
-}
 
 /// The body of a version that is sent as it is, in the place of JSON: its content in base64 and its language.
 pub(super) fn raw_version(headers: &HeaderMap, body: &Bytes) -> Option<Value> {
@@ -49,12 +39,13 @@ pub(super) fn raw_version(headers: &HeaderMap, body: &Bytes) -> Option<Value> {
 /// Answers one request for an action.
 pub(super) async fn answer(
     parts: &Arc<AdminParts>,
-    name: &str,
-    action: &str,
+    object: &ObjectPath,
+    action: ExtensionAction,
     call: &Call,
 ) -> Response<Bytes> {
-    let Ok(key) = ObjectKey::new(ObjectKind::Extension, name) else { return respond::key_not_found() };
-    if (&call.method, action) == (&Method::GET, "versions") {
+    let key = object.key_id().and_then(|name| ObjectKey::new(object.kind, &name).ok());
+    let Some(key) = key else { return respond::key_not_found() };
+    if (&call.method, action) == (&Method::GET, ExtensionAction::Versions) {
         return list(parts, &key);
     }
     let condition = match conditions::read(&call.headers) {
@@ -63,43 +54,56 @@ pub(super) async fn answer(
     };
     let mut refused = Refused::NotFound;
     for _ in 0..ATTEMPTS_MAX {
-        let view = parts.view.load();
-        let written = view.written(&key);
-        let index = written.map(|written| written.modified_index);
-        if !condition.holds(index) {
-            return conditions::changed(parts, &key).await;
-        }
-        let stored =
-            written.and_then(|written| serde_json::from_str::<Map<String, Value>>(&written.text).ok());
-        let changed = {
-            let (parts, call) = (Arc::clone(parts), Change::of(action, call));
-            let name = name.to_owned();
-            respond::blocking(move || call.make(&parts, &name, stored)).await
-        };
-        let (mut body, version) = match changed {
-            Ok(Ok(changed)) => changed,
-            Ok(Err(Fault::NoExtension)) => return respond::key_not_found(),
-            Ok(Err(Fault::NoMethod)) => return respond::not_found(),
-            Ok(Err(Fault::Refused(reason))) => return respond::bad(reason),
-            Err(refusal) => return *refusal,
-        };
-        body.shift_remove("create_time");
-        body.shift_remove("update_time");
-        let unchanged = match index {
-            Some(index) => Condition { is_at: Some(Revisions::These(vec![index])), is_not_at: None },
-            None => Condition { is_at: None, is_not_at: Some(Revisions::Any) },
-        };
-        let write = Write::Put { key: key.clone(), body, ttl_s: None };
-        match parts.reconcile.write_if(write, Arc::clone(&call.author), unchanged).await {
-            Ok(Done::Stored { text, created, revision, .. }) => {
-                return stored_answer(name, version.as_deref(), &text, created, revision);
-            }
-            Ok(Done::Deleted { .. }) => return respond::key_not_found(),
+        match change_once(parts, &key, action, &condition, call).await {
+            Ok(response) => return response,
             Err(Refused::Changed(key)) => refused = Refused::Changed(key),
             Err(other) => return refusal_of_write(other),
         }
     }
     refusal_of_write(refused)
+}
+
+/// Makes the change of the object as it is now. [`Refused::Changed`]: another write came in between.
+async fn change_once(
+    parts: &Arc<AdminParts>,
+    key: &Key,
+    action: ExtensionAction,
+    condition: &Condition,
+    call: &Call,
+) -> Result<Response<Bytes>, Refused> {
+    let view = parts.view.load();
+    let written = view.written(key);
+    let index = written.map(|written| written.modified_index);
+    if !condition.holds(index) {
+        return Ok(conditions::changed(parts, key).await);
+    }
+    let stored = written.and_then(|written| serde_json::from_str::<Map<String, Value>>(&written.text).ok());
+    let changed = {
+        let (parts, name, change) = (Arc::clone(parts), Arc::clone(&key.id), Change::of(action, call));
+        respond::blocking(move || change.make(&parts, &name, stored)).await
+    };
+    let (mut body, version) = match changed {
+        Ok(Ok(changed)) => changed,
+        Ok(Err(fault)) => return Ok(fault.response()),
+        Err(refusal) => return Ok(*refusal),
+    };
+    body.shift_remove("create_time");
+    body.shift_remove("update_time");
+    let write = Write::Put { key: key.clone(), body, ttl_s: None };
+    match parts.reconcile.write_if(write, Arc::clone(&call.author), unchanged_since(index)).await? {
+        Done::Stored { text, created, revision, .. } => {
+            Ok(stored_answer(&key.id, version.as_deref(), &text, created, revision))
+        }
+        Done::Deleted { .. } => Ok(respond::key_not_found()),
+    }
+}
+
+/// The condition that the object has this index still, or that there is none still.
+fn unchanged_since(index: Option<u64>) -> Condition {
+    match index {
+        Some(index) => Condition { is_at: Some(Revisions::These(vec![index])), is_not_at: None },
+        None => Condition { is_at: None, is_not_at: Some(Revisions::Any) },
+    }
 }
 
 fn stored_answer(
@@ -138,7 +142,7 @@ fn list(parts: &AdminParts, key: &ObjectKey) -> Response<Bytes> {
 /// A change that is asked for.
 struct Change {
     method: Method,
-    action: String,
+    action: ExtensionAction,
     query_activate: bool,
     query_canary: Option<Option<f64>>,
     query_language: Option<String>,
@@ -152,6 +156,16 @@ enum Fault {
     Refused(String),
 }
 
+impl Fault {
+    fn response(self) -> Response<Bytes> {
+        match self {
+            Fault::NoExtension => respond::key_not_found(),
+            Fault::NoMethod => respond::not_found(),
+            Fault::Refused(reason) => respond::bad(reason),
+        }
+    }
+}
+
 impl From<String> for Fault {
     fn from(reason: String) -> Fault {
         Fault::Refused(reason)
@@ -159,10 +173,10 @@ impl From<String> for Fault {
 }
 
 impl Change {
-    fn of(action: &str, call: &Call) -> Change {
+    fn of(action: ExtensionAction, call: &Call) -> Change {
         Change {
             method: call.method.clone(),
-            action: action.to_owned(),
+            action,
             query_activate: call.query.get("activate") == Some("true"),
             query_canary: call.query.get("canary").map(|_| call.query.number("canary")),
             query_language: call.query.get("language").map(str::to_owned),
@@ -180,24 +194,24 @@ impl Change {
     ) -> Result<(Map<String, Value>, Option<String>), Fault> {
         let loader = parts.catalog.loader().ok_or_else(|| Fault::Refused(NO_LANGUAGE.to_owned()))?;
         let is_set = self.method == Method::PUT || self.method == Method::POST;
-        if (&*self.action, is_set) == ("versions", true) {
+        if is_set && self.action == ExtensionAction::Versions {
             let push = self.push(loader)?;
             let (object, version) = extension_edit::push(loader, name, stored, push)?;
             return Ok((object, Some(version)));
         }
         let stored = stored.ok_or(Fault::NoExtension)?;
-        let object = match (&*self.action, &self.method) {
-            ("activate", _) if is_set => {
+        let object = match (self.action, &self.method) {
+            (ExtensionAction::Activate, _) if is_set => {
                 let version = self.body.as_ref().and_then(|body| body.get("version")).and_then(Value::as_str);
                 let version = version.ok_or_else(|| "property \"version\" is required".to_owned())?;
                 extension_edit::activate(loader, stored, version)?
             }
-            ("rollback", _) if is_set => extension_edit::rollback(loader, stored)?,
-            ("canary", _) if is_set => match self.body {
+            (ExtensionAction::Rollback, _) if is_set => extension_edit::rollback(loader, stored)?,
+            (ExtensionAction::Canary, _) if is_set => match self.body {
                 Some(Value::Object(canary)) => extension_edit::set_canary(loader, stored, Some(canary))?,
                 _ => return Err(Fault::Refused("missing configurations".to_owned())),
             },
-            ("canary", &Method::DELETE) => extension_edit::set_canary(loader, stored, None)?,
+            (ExtensionAction::Canary, &Method::DELETE) => extension_edit::set_canary(loader, stored, None)?,
             _ => return Err(Fault::NoMethod),
         };
         Ok((object, None))
@@ -233,8 +247,6 @@ impl Change {
     }
 }
 
-/// The actions on an extension.
-const ACTIONS: [&str; 4] = ["versions", "activate", "rollback", "canary"];
 /// The field of a content that was sent as it is. No field of a JSON body has such a name.
 const RAW: &str = "\0raw";
 /// The refusal of a program without languages.

@@ -12,9 +12,8 @@ use super::call::{AdminParts, Call};
 use crate::serve::query::Query;
 use crate::serve::{Refusal, respond};
 
-/// Answers one request below `plugins`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
-    let name = call.segments.get(1).map(String::as_str);
+/// Answers one request for `plugins` or `plugins/NAME`.
+pub(super) async fn answer(parts: &Arc<AdminParts>, name: Option<&str>, call: &Call) -> Response<Bytes> {
     match (&call.method, name) {
         (&Method::PUT, Some("reload")) => {
             // Plugins are compiled in, so only the resource file can have changed.

@@ -10,10 +10,10 @@ use super::call::{AdminParts, Call, unsupported};
 use super::plugins;
 use crate::serve::respond;
 
-/// Answers one request below `schema`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
-    let rest: Vec<&str> = call.segments.iter().skip(1).map(String::as_str).collect();
-    match (&call.method, rest.as_slice()) {
+/// Answers one request for this path below `schema`.
+pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    match (&call.method, path.as_slice()) {
         (&Method::GET, ["plugins", name @ ..]) => {
             plugins::get(&parts.catalog(), name.first().copied(), &call.query)
         }

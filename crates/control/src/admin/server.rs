@@ -6,19 +6,20 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::HeaderName;
 use http::request::Parts;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use model::extension::EXTENSION_CONTENT_BYTES_MAX;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use model::lenient_json;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::auth::{Access, Denied};
 use super::call::{AdminParts, Call, REVISION, unsupported};
+use super::denial::denied_response;
+use super::endpoint::{AdminEndpoint, JsonEndpoint, MAX_BODY_BYTES};
 use super::{configs, extensions, openapi, plugins, resources, schema, ui, validate, weir};
-use crate::object_path::{COST_DECORATIONS, ObjectPath};
 use crate::reconcile::Author;
-use crate::serve::query::{Query, segments};
-use crate::serve::{Answer, Handler, Peer, Refusal, respond};
+use crate::serve::query::Query;
+use crate::serve::respond::{self, refused};
+use crate::serve::role::Role;
+use crate::serve::{Answer, Handler, Peer, Refusal};
 
 /// The Admin API of one listener.
 pub(crate) struct Admin {
@@ -39,44 +40,21 @@ impl Handler for Admin {
         self.parts.gate.allows(peer)
     }
 
-    fn admit(&self, head: &Parts, peer: SocketAddr) -> Result<(), Refusal> {
-        if head.method == Method::OPTIONS || is_probe(head) || !is_below_prefix(head) {
-            return Ok(());
+    fn admit(&self, head: &mut Parts, peer: SocketAddr) -> Result<(), Refusal> {
+        let endpoint = AdminEndpoint::parse(&head.method, head.uri.path());
+        let is_open = head.method == Method::OPTIONS || endpoint.is_open();
+        let access = endpoint.access(&head.method);
+        let checked = if is_open { Ok(None) } else { self.parts.gate.admit(head, access, peer).map(Some) };
+        match checked {
+            Ok(role) => {
+                head.extensions.insert(AdmittedRequest { endpoint, role });
+                Ok(())
+            }
+            Err(denied) => {
+                let refusal = denied_response(&self.parts.gate, denied, peer);
+                Err(Box::new(self.parts.headers.add_to_refusal(refusal)))
+            }
         }
-        let denied = match self.parts.gate.admit(head, access(head), peer) {
-            Ok(_) => return Ok(()),
-            Err(denied) => denied,
-        };
-        let refusal = match denied {
-            Denied::Token(description) => {
-                self.parts.gate.log_refusal(peer, "failed to check token", Some(description));
-                let body = json!({ "error_msg": "failed to check token", "description": description });
-                respond::json(StatusCode::UNAUTHORIZED, &body)
-            }
-            Denied::Paused { left_ms } => {
-                self.parts.gate.log_refusal(peer, "too many wrong keys from an address", None);
-                let seconds = left_ms.div_ceil(1_000);
-                let reason = format!(
-                    "too many wrong keys from this address: no key from it is compared for {seconds} s, \
-                     not even a right one"
-                );
-                let mut refusal = respond::error(StatusCode::TOO_MANY_REQUESTS, reason);
-                refusal.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-                refusal
-            }
-            Denied::CrossSite => {
-                let message = "a request without a key in its header that may come from another site's page";
-                self.parts.gate.log_refusal(peer, message, None);
-                let reason = if self.parts.gate.key_required() { CROSS_SITE } else { CROSS_SITE_KEYLESS };
-                respond::error(StatusCode::FORBIDDEN, reason)
-            }
-            Denied::ForeignHost => {
-                let message = "a request without a key in its header under a name that is not in admin_hosts";
-                self.parts.gate.log_refusal(peer, message, None);
-                respond::error(StatusCode::FORBIDDEN, FOREIGN_HOST)
-            }
-        };
-        Err(Box::new(self.parts.headers.add_to_refusal(refusal)))
     }
 
     fn too_large(&self, size: Option<u64>, limit: usize) -> Response<Bytes> {
@@ -88,21 +66,15 @@ impl Handler for Admin {
     }
 
     fn max_body_bytes(&self, head: &Parts) -> usize {
-        let path = segments(head.uri.path());
-        if is_version(&path) {
-            EXTENSION_CONTENT_BYTES_MAX
-        } else if whole_set(&path).is_empty() {
-            MAX_BODY_BYTES
-        } else {
-            self.parts.max_set_bytes
-        }
+        let admitted = head.extensions.get::<AdmittedRequest>();
+        admitted.map_or(MAX_BODY_BYTES, |admitted| {
+            admitted.endpoint.body_limit(&head.method, self.parts.max_set_bytes)
+        })
     }
 
     fn queue(&self, head: &Parts) -> Option<Arc<Semaphore>> {
-        let path = segments(head.uri.path());
-        let has_set = matches!(head.method, Method::PUT | Method::POST)
-            && (is_version(&path) || !whole_set(&path).is_empty());
-        has_set.then(|| Arc::clone(&self.sets))
+        let admitted = head.extensions.get::<AdmittedRequest>()?;
+        admitted.endpoint.waits_for_turn(&head.method).then(|| Arc::clone(&self.sets))
     }
 
     fn busy(&self) -> Response<Bytes> {
@@ -117,7 +89,7 @@ impl Handler for Admin {
             return Box::pin(std::future::ready(ui::answer(ui::embedded(), &head)));
         }
         Box::pin(async move {
-            let mut response = route(&parts, request).await;
+            let mut response = answer_admitted(&parts, request).await;
             let revision = parts.view.load().revision();
             response.headers_mut().entry(REVISION).or_insert_with(|| HeaderValue::from(revision));
             parts.headers.add_to(response)
@@ -125,80 +97,66 @@ impl Handler for Admin {
     }
 }
 
-async fn route(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Bytes> {
-    let (head, body) = request.into_parts();
+/// A request that may be answered. `admit` leaves it in the head, so that the path is read and the key is
+/// checked once.
+#[derive(Clone)]
+struct AdmittedRequest {
+    endpoint: AdminEndpoint,
+    /// The role of the caller's key; none where no key is asked for.
+    role: Option<Role>,
+}
+
+async fn answer_admitted(parts: &Arc<AdminParts>, request: Request<Bytes>) -> Response<Bytes> {
+    let (mut head, body) = request.into_parts();
     if head.method == Method::OPTIONS {
         return parts.headers.options();
     }
-    if is_probe(&head) {
-        return respond::empty(StatusCode::OK);
-    }
-    let path = segments(head.uri.path());
-    let known_method =
-        matches!(head.method, Method::GET | Method::PUT | Method::POST | Method::PATCH | Method::DELETE);
-    let author = author(&head);
-    // `admit` refused callers without a role before the body was read. It is not repeated outside the API.
-    let role = match parts.gate.check(&head, access(&head)) {
-        Ok(role) => role,
-        Err(_) => return respond::not_found(),
-    };
-    let whole = whole_set(&path);
-    if whole == ["configs"] && (known_method || head.method == Method::HEAD) {
-        return configs::answer(parts, &head, &body, author, role).await;
-    }
-    let behind = match path.as_slice() {
-        [first, second, behind @ ..] if first == "apisix" && second == "admin" && known_method => {
-            behind.to_vec()
+    match head.extensions.remove() {
+        Some(AdmittedRequest { endpoint, role: Some(role) }) => {
+            answer_endpoint(parts, endpoint, role, head, &body).await
         }
-        _ => return respond::not_found(),
-    };
-    if behind.iter().map(String::as_str).eq(["configs", "validate"]) && head.method == Method::POST {
-        return validate::configs(parts, &head.headers, &body);
+        Some(AdmittedRequest { endpoint: AdminEndpoint::Probe, .. }) => respond::empty(StatusCode::OK),
+        _ => respond::not_found(),
     }
-    let query = Query::parse(head.uri.query().unwrap_or_default());
-    if weir::plan::is_whole(&whole) {
-        return weir::plan::answer(parts, &head.method, whole[1], &query, &body, author).await;
-    }
-    let raw = extensions::action(&behind).and_then(|_| extensions::raw_version(&head.headers, &body));
-    let body = match raw.map_or_else(|| parse_body(&body), |raw| Ok(Some(raw))) {
-        Ok(body) => body,
-        Err(refusal) => return *refusal,
-    };
-    match (query.get("ttl"), query.number("ttl")) {
-        (Some(_), None) => {
-            return respond::bad("invalid argument ttl: should be a number");
-        }
-        (_, Some(ttl)) if ttl <= 0.0 => {
-            return respond::bad("invalid argument ttl: should be positive");
-        }
-        _ => {}
-    }
-    let (method, headers) = (head.method, head.headers);
-    dispatch(parts, Call { method, segments: behind, query, headers, body, author, role }).await
 }
 
-async fn dispatch(parts: &Arc<AdminParts>, call: Call) -> Response<Bytes> {
-    let Some(collection) = call.segments.first() else {
-        return respond::not_found();
-    };
-    match collection.as_str() {
-        "plugins" => plugins::answer(parts, &call).await,
-        "schema" => schema::answer(parts, &call).await,
-        "weir" => weir::answer(parts, &call).await,
-        "openapi.json" if call.method == Method::GET && call.segments.len() == 1 => {
-            openapi::answer(parts).await
+async fn answer_endpoint(
+    parts: &Arc<AdminParts>,
+    endpoint: AdminEndpoint,
+    role: Role,
+    head: Parts,
+    body: &Bytes,
+) -> Response<Bytes> {
+    match endpoint {
+        AdminEndpoint::Configs => configs::answer(parts, &head, body, author(&head), role).await,
+        _ if !is_known(&head.method) => respond::not_found(),
+        AdminEndpoint::Outside | AdminEndpoint::Probe => respond::not_found(),
+        AdminEndpoint::ConfigsValidation => validate::configs(parts, &head.headers, body),
+        AdminEndpoint::WholeSet(command) => {
+            weir::plan::answer(parts, &head.method, command, &query(&head), body, author(&head)).await
         }
-        _ if call.method != Method::PATCH && extensions::action(&call.segments).is_some() => {
-            let Some((name, action)) = extensions::action(&call.segments) else {
-                return respond::not_found();
-            };
-            extensions::answer(parts, name, action, &call).await
-        }
-        name => match ObjectPath::parse(&call.segments) {
-            Some(target) => resources::answer(parts, target, call).await,
-            None if name == "services" => unsupported(COST_DECORATIONS),
-            None => unsupported(name),
+        AdminEndpoint::Json(endpoint) => match read_call(&endpoint, role, head, body) {
+            Ok(call) => answer_call(parts, endpoint, call).await,
+            Err(refusal) => *refusal,
         },
+    }
+}
+
+async fn answer_call(parts: &Arc<AdminParts>, endpoint: JsonEndpoint, call: Call) -> Response<Bytes> {
+    match endpoint {
+        JsonEndpoint::Prefix => respond::not_found(),
+        JsonEndpoint::Plugins { name } => plugins::answer(parts, name.as_deref(), &call).await,
+        JsonEndpoint::Schema { path } => schema::answer(parts, &path, &call).await,
+        JsonEndpoint::Weir { path } => weir::answer(parts, &path, &call).await,
+        JsonEndpoint::OpenApi => openapi::answer(parts).await,
+        JsonEndpoint::ExtensionAction { object, action } if call.method != Method::PATCH => {
+            extensions::answer(parts, &object, action, &call).await
+        }
+        JsonEndpoint::ExtensionAction { object, .. } | JsonEndpoint::Object(object) => {
+            resources::answer(parts, object, call).await
+        }
+        JsonEndpoint::BelowConfigs => unsupported("configs"),
+        JsonEndpoint::Unsupported(name) => unsupported(&name),
     }
 }
 
@@ -211,7 +169,25 @@ pub(crate) fn max_set_bytes(memory_limit_bytes: u64) -> usize {
     part.clamp(MAX_BODY_BYTES, MAX_SET_BYTES)
 }
 
-fn parse_body(body: &Bytes) -> Result<Option<Value>, Refusal> {
+/// Reads body and arguments. Faults are looked for in APISIX's order: body, then `ttl`.
+fn read_call(endpoint: &JsonEndpoint, role: Role, head: Parts, body: &Bytes) -> Result<Call, Refusal> {
+    let body = read_body(endpoint, &head.headers, body)?;
+    let query = query(&head);
+    match (query.get("ttl"), query.number("ttl")) {
+        (Some(_), None) => return Err(refused("invalid argument ttl: should be a number")),
+        (_, Some(ttl)) if ttl <= 0.0 => return Err(refused("invalid argument ttl: should be positive")),
+        _ => {}
+    }
+    let author = author(&head);
+    Ok(Call { method: head.method, query, headers: head.headers, body, author, role })
+}
+
+fn read_body(endpoint: &JsonEndpoint, headers: &HeaderMap, body: &Bytes) -> Result<Option<Value>, Refusal> {
+    if matches!(endpoint, JsonEndpoint::ExtensionAction { .. })
+        && let Some(raw) = extensions::raw_version(headers, body)
+    {
+        return Ok(Some(raw));
+    }
     if body.is_empty() {
         return Ok(None);
     }
@@ -224,23 +200,13 @@ fn parse_body(body: &Bytes) -> Result<Option<Value>, Refusal> {
     })
 }
 
-/// The segments after `/apisix/admin` if the path reads or writes a whole set; otherwise none.
-fn whole_set(path: &[String]) -> Vec<&str> {
-    let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    match path.as_slice() {
-        ["apisix", "admin", behind @ ..]
-            if matches!(behind, ["configs", ..]) || weir::plan::is_whole(behind) =>
-        {
-            behind.to_vec()
-        }
-        _ => Vec::new(),
-    }
+fn query(head: &Parts) -> Query {
+    Query::parse(head.uri.query().unwrap_or_default())
 }
 
-/// Whether the path is that of the versions of an extension, which may be longer than other bodies.
-fn is_version(path: &[String]) -> bool {
-    matches!(path, [first, second, behind @ ..] if first == "apisix" && second == "admin"
-        && extensions::action(behind).is_some_and(|(_, action)| action == "versions"))
+/// Whether the method has a meaning for most endpoints.
+fn is_known(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::PUT | Method::POST | Method::PATCH | Method::DELETE)
 }
 
 /// The author for the history: the peer's address, after the name that the caller states, which is not verified.
@@ -255,36 +221,6 @@ fn author(head: &Parts) -> Author {
     }
 }
 
-/// Whether a request may change something. A reload may, because it reads the source again.
-fn access(head: &Parts) -> Access {
-    let path = segments(head.uri.path());
-    let path: Vec<&str> = path.iter().map(String::as_str).collect();
-    match (&head.method, path.as_slice()) {
-        (&Method::GET | &Method::HEAD, _)
-        | (
-            &Method::POST,
-            ["apisix", "admin", "weir", "explain" | "plan"]
-            | ["apisix", "admin", "schema", "validate", ..]
-            | ["apisix", "admin", "configs", "validate"],
-        ) => Access::Read,
-        _ => Access::Write,
-    }
-}
-
-/// Whether the path is one of the API, in the form in which it is dispatched: percent-decoded, without empty segments.
-fn is_below_prefix(head: &Parts) -> bool {
-    matches!(segments(head.uri.path()).as_slice(), [first, second, ..] if first == "apisix" && second == "admin")
-}
-
-/// Whether this is `HEAD /apisix/admin`, which tells clients without a key that an Admin API listens here.
-fn is_probe(head: &Parts) -> bool {
-    head.method == Method::HEAD && head.uri.path().trim_end_matches('/') == PREFIX
-}
-
-/// The prefix of every path of the Admin API.
-const PREFIX: &str = "/apisix/admin";
-/// APISIX's limit, 1.5 MiB.
-const MAX_BODY_BYTES: usize = 1024 * 1024 * 3 / 2;
 /// Limit of a whole set, the same as for a resource file.
 const MAX_SET_BYTES: usize = 256 << 20;
 /// The body of a whole set may take one part in so many of the memory limit, because a set that is parsed, checked and
@@ -292,16 +228,6 @@ const MAX_SET_BYTES: usize = 256 << 20;
 const SET_PART_OF_MEMORY: u64 = 16;
 /// Whole sets that are read and worked on at the same time. One, so that the limit above holds for all of them.
 const SETS_AT_ONCE: usize = 1;
-/// The text of a 403.
-const CROSS_SITE: &str = "the key came in the cookie x_api_key, and neither Sec-Fetch-Site (same-origin or none) nor \
-                          Origin (the host of this API) says that the request comes from here: send the key in the \
-                          header X-API-KEY";
-/// The text of a 403 where no key is needed.
-const CROSS_SITE_KEYLESS: &str = "this API needs no key (admin_key_required: false), and Sec-Fetch-Site or Origin says that a \
-                                  page of another site has sent the request";
-/// The text of a 403 for a name in `Host`.
-const FOREIGN_HOST: &str = "the request has no key in the header X-API-KEY, and Host is no address of this machine, no \
-                            private name and none of the setting admin_hosts: any site may have pointed the name here";
 /// The name that the caller states; kept in the history with the revision of a write.
 const AUTHOR: HeaderName = HeaderName::from_static("x-weir-author");
 /// Longest name: it fits a line of `weir history`.

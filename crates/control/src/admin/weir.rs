@@ -28,33 +28,31 @@ use super::call::{AdminParts, Call};
 use crate::serve::respond;
 use crate::{explain, upstreams, verdict};
 
-/// Answers one request below `weir`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
-    match (&call.method, call.segments.get(1).map(String::as_str)) {
-        (&Method::GET, Some("status")) => status(parts),
-        (&Method::GET, Some("certificates")) if call.segments.len() == 2 => {
-            certificates::answer(parts, call).await
+/// Answers one request for this path below `weir`.
+pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+    let Some((page, path)) = path.split_first() else { return respond::not_found() };
+    match (&call.method, page.as_str(), path) {
+        (&Method::GET, "status", _) => status(parts),
+        (&Method::GET, "certificates", []) => certificates::answer(parts, call).await,
+        (&Method::POST, "adopt", _) => adopt(parts),
+        (&Method::GET, "versions", path) => versions::answer(parts, path, call).await,
+        (&Method::GET, "session", []) => session::answer(parts, call),
+        (&Method::GET, "verdicts", path) => verdict::answer(&parts.view.load(), path, call.query.get("kind")),
+        (&Method::GET, "upstreams", path) => {
+            upstreams::answer(parts.reports.clone(), path.to_vec(), call.query.clone()).await
         }
-        (&Method::POST, Some("adopt")) => adopt(parts),
-        (&Method::GET, Some("versions")) => versions::answer(parts, call).await,
-        (&Method::GET, Some("session")) if call.segments.len() == 2 => session::answer(parts, call),
-        (&Method::GET, Some("verdicts")) => {
-            verdict::answer(&parts.view.load(), &call.segments[2..], call.query.get("kind"))
-        }
-        (&Method::GET, Some("upstreams")) => {
-            upstreams::answer(parts.reports.clone(), call.segments[2..].to_vec(), call.query.clone()).await
-        }
-        (&Method::GET, Some("objects")) => objects::answer(parts, call).await,
-        (&Method::GET, Some("plugins")) if call.segments.len() <= 3 => plugins::answer(parts, call).await,
-        (&Method::GET, Some("search")) if call.segments.len() == 2 => search::answer(parts, call).await,
-        (&Method::GET, Some("topology")) if call.segments.len() == 2 => topology::answer(parts, call).await,
-        (&Method::GET, Some("usage")) => usage::answer(parts, call).await,
-        (&Method::GET, Some("overview")) if call.segments.len() == 2 => overview::answer(parts, call).await,
-        (&Method::GET, Some("top")) if call.segments.len() == 2 => top::answer(parts, call).await,
-        (&Method::GET, Some("events")) if call.segments.len() == 2 => events::answer(parts, call),
-        (&Method::GET, Some("tap")) if call.segments.len() == 2 => tap::follow(parts, call),
-        (&Method::GET, Some("failures")) if call.segments.len() == 2 => tap::failures(parts, call),
-        (&Method::POST, Some("explain")) => {
+        (&Method::GET, "objects", path) => objects::answer(parts, path, call).await,
+        (&Method::GET, "plugins", []) => plugins::answer(parts, None).await,
+        (&Method::GET, "plugins", [name]) => plugins::answer(parts, Some(name.clone())).await,
+        (&Method::GET, "search", []) => search::answer(parts, call).await,
+        (&Method::GET, "topology", []) => topology::answer(parts, call).await,
+        (&Method::GET, "usage", path) => usage::answer(parts, path, call).await,
+        (&Method::GET, "overview", []) => overview::answer(parts, call).await,
+        (&Method::GET, "top", []) => top::answer(parts, call).await,
+        (&Method::GET, "events", []) => events::answer(parts, call),
+        (&Method::GET, "tap", []) => tap::follow(parts, call),
+        (&Method::GET, "failures", []) => tap::failures(parts, call),
+        (&Method::POST, "explain", _) => {
             let explain = parts.reports.explain.clone();
             explain::answer(explain, parts.view.load(), &parts.catalog(), call.body.as_ref(), call.role).await
         }

@@ -11,6 +11,7 @@ use serde_json::Value;
 pub(crate) fn check_page(name: &str, package: &str, expected: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference").join(name);
     if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, expected).unwrap();
     }
     let committed = std::fs::read_to_string(&path).unwrap_or_default();

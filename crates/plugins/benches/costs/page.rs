@@ -52,7 +52,7 @@ pub(crate) fn row(name: &str, measured: &Measured) -> String {
     };
     let instructions = measured.instructions.map_or("".to_owned(), |count| count.to_string());
     let (ns, allocations) = (measured.ns, measured.allocations);
-    format!("| [`{name}`](plugins.md#{name}) | {ns:.0} | {instructions} | {allocations:.1} | {end} |")
+    format!("| [`{name}`](plugins/{name}.md) | {ns:.0} | {instructions} | {allocations:.1} | {end} |")
 }
 
 /// Writes docs/reference/plugin-costs.md.
@@ -61,7 +61,7 @@ pub(crate) fn write(measured: &[(&str, Result<Measured, String>)]) {
     for (name, result) in measured {
         let row = match result {
             Ok(measured) => row(name, measured),
-            Err(_) => format!("| [`{name}`](plugins.md#{name}) | | | | not measured |"),
+            Err(_) => format!("| [`{name}`](plugins/{name}.md) | | | | not measured |"),
         };
         let _ = writeln!(page, "{row}");
     }
@@ -86,7 +86,7 @@ const INTRODUCTION: &str = "\
 <!-- Made by `cargo bench -p plugins --bench costs -- --write`; valgrind counts the instructions. -->
 
 The cost of each plugin for one request with eight fields, besides the request itself: all phases of the plugin, in
-the order in which plugins run. The configuration is the example of the [reference](plugins.md#plugins) unless
+the order in which plugins run. The configuration is the example of the plugin's [page](plugins.md) unless
 `crates/plugins/benches/costs/rows.rs` has another one. A plugin that is not configured costs nothing.
 ";
 const HEAD: &str = "\

@@ -29,7 +29,7 @@ fn page_of_costs_has_a_row_for_every_plugin() {
     let Ok(page) = std::fs::read_to_string(document("reference/plugin-costs.md")) else { return };
     for kind in plugins::ALL {
         assert!(
-            page.contains(&format!("| [`{0}`](plugins.md#{0}) |", kind.name)),
+            page.contains(&format!("| [`{0}`](plugins/{0}.md) |", kind.name)),
             "docs/reference/plugin-costs.md lacks {}: `cargo bench -p plugins --bench costs -- --write` writes it",
             kind.name
         );
@@ -89,7 +89,7 @@ fn migration_table() -> String {
         let (name, family) = (plugin.name, plugin.family.title());
         let _ = match (works(plugin), plugin.is_refused) {
             (true, _) => {
-                writeln!(text, "| [`{name}`](../reference/plugins.md#{name}) | {family} | works | |")
+                writeln!(text, "| [`{name}`](../reference/plugins/{name}.md) | {family} | works | |")
             }
             (false, true) => writeln!(text, "| `{name}` | {family} | refused | {} |", plugin.instead),
             (false, false) if plugin.instead.is_empty() => {

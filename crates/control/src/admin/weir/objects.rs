@@ -34,8 +34,8 @@ struct Question {
 }
 
 /// Answers `weir/objects/KIND` and `weir/objects/consumers/USERNAME/credentials`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
-    let asked = question(&call.segments[2..], &call.query);
+pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+    let asked = question(path, &call.query);
     let listed = match asked {
         Ok(question) => {
             let parts = Arc::clone(parts);

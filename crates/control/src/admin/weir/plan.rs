@@ -10,6 +10,7 @@ use model::ConfigFault;
 use serde_json::{Value, json};
 
 use crate::admin::call::AdminParts;
+use crate::admin::endpoint::SetCommand;
 use crate::admin::resources::refusal_of_write;
 use crate::plan::Plan;
 use crate::reconcile::Author;
@@ -20,15 +21,11 @@ use crate::serve::query::Query;
 use crate::serve::respond::{self, refused};
 use crate::source::file::{Document, FileFault};
 
-/// Whether this module answers the path. It reads the raw body, which may be YAML.
-pub(in crate::admin) fn is_whole(path: &[&str]) -> bool {
-    matches!(path, ["weir", "plan" | "apply" | "rollback"])
-}
-
+/// Answers one command. It reads the body as it was sent, which may be YAML.
 pub(in crate::admin) async fn answer(
     parts: &Arc<AdminParts>,
     method: &Method,
-    command: &str,
+    command: SetCommand,
     query: &Query,
     body: &Bytes,
     author: Author,
@@ -37,9 +34,9 @@ pub(in crate::admin) async fn answer(
         return respond::not_found();
     }
     let answered = match command {
-        "plan" => plan(parts, query, body).await,
-        "apply" => apply(parts, query, body, author).await,
-        _ => rollback(parts, query, author).await,
+        SetCommand::Plan => plan(parts, query, body).await,
+        SetCommand::Apply => apply(parts, query, body, author).await,
+        SetCommand::Rollback => rollback(parts, query, author).await,
     };
     answered.unwrap_or_else(|refusal| *refusal)
 }

@@ -9,13 +9,12 @@ use model::catalog::{CatalogPlugin, Subsystem};
 use model::{ObjectKind, apisix_plugins};
 use serde_json::{Value, json};
 
-use crate::admin::call::{AdminParts, Call};
+use crate::admin::call::AdminParts;
 use crate::plugin_pages;
 use crate::serve::respond;
 
 /// Answers `weir/plugins` and `weir/plugins/NAME`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
-    let name = call.segments.get(2).cloned();
+pub(super) async fn answer(parts: &Arc<AdminParts>, name: Option<String>) -> Response<Bytes> {
     let parts = Arc::clone(parts);
     let answered = respond::blocking(move || match name {
         None => list(&parts),

@@ -15,9 +15,9 @@ use crate::serve::{Refusal, respond};
 use crate::view::View;
 
 /// Answers `weir/usage/KIND/ID?limit=`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
+pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
     let found = async {
-        let key = object(&call.segments[2..])?;
+        let key = object(path)?;
         let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;
         let view = parts.view.load();
         respond::blocking(move || usage(&view, &key, limit)).await

@@ -20,12 +20,13 @@ use crate::source::store::Version;
 use crate::stored_key;
 
 /// Answers `weir/versions`, `weir/versions/N` and `weir/versions/N/objects/KIND/ID`.
-pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
-    let path: Vec<&str> = call.segments[2..].iter().map(String::as_str).collect();
-    let answered = match path.as_slice() {
+pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call) -> Response<Bytes> {
+    let answered = match path {
         [] => list(parts, call).await,
         [version] => one(parts, call, version).await,
-        [version, "objects", _, _, ..] => object(parts, version, &call.segments[4..]).await,
+        [version, objects, path @ ..] if objects == "objects" && path.len() >= 2 => {
+            object(parts, version, path).await
+        }
         _ => return respond::not_found(),
     };
     answered.unwrap_or_else(|refusal| *refusal)
