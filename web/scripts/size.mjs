@@ -10,7 +10,7 @@ const FORMS = ['SchemaForm-'];
 
 const assets = join(DIST, 'assets');
 const size = (name) => statSync(join(assets, `${name}.br`)).size / 1000;
-const names = readdirSync(assets).filter((name) => /\.(js|css)$/.test(name)).sort();
+const names = readdirSync(assets).filter((name) => /\.(js|css)\.br$/.test(name)).map((name) => name.slice(0, -'.br'.length)).sort();
 const html = readFileSync(join(DIST, 'index.html'), 'utf8');
 const isFirst = (name) => html.includes(`/assets/${name}`);
 const part = (name) => {

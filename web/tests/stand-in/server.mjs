@@ -9,6 +9,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { brotliDecompressSync } from 'node:zlib';
 import { makeState, NOW_MS } from './data.mjs';
 import { handle as handleLive } from './live.mjs';
 import { handle as handleObjects } from './objects.mjs';
@@ -30,7 +31,12 @@ function serveFile(path, response) {
   const file = normalize(join(DIST, path.replace(/^\/ui\/?/, '')));
   // Identifiers of objects may hold dots, so only the folder of assets has files.
   const wantsFile = path.startsWith('/ui/assets/');
-  const isAsset = wantsFile && file.startsWith(join(DIST, 'assets')) && existsSync(file) && statSync(file).isFile();
+  // Texts are stored as Brotli (scripts/stored.mjs).
+  const brotli = `${file}.br`;
+  // A folder that was built but not compressed has the plain files.
+  const stored = existsSync(brotli) ? brotli : file;
+  const isAsset = wantsFile && file.startsWith(join(DIST, 'assets')) && extname(file) !== '.br'
+    && existsSync(stored) && statSync(stored).isFile();
   if (wantsFile && !isAsset) {
     response.writeHead(404).end();
     return;
@@ -45,7 +51,8 @@ function serveFile(path, response) {
   };
   if (isAsset) {
     response.writeHead(200, { ...headers, 'Content-Type': TYPES[extname(file)] ?? 'application/octet-stream', 'Cache-Control': 'public, max-age=31536000, immutable' });
-    response.end(readFileSync(file));
+    const bytes = readFileSync(stored);
+    response.end(stored === brotli ? brotliDecompressSync(bytes) : bytes);
     return;
   }
   const html = readFileSync(join(DIST, 'index.html'), 'utf8').replaceAll('%NONCE%', nonce);

@@ -10,6 +10,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
 use crate::serve::respond;
+use files::CodedFile;
 pub(super) use files::{Files, embedded};
 use negotiation::Coding;
 
@@ -19,7 +20,7 @@ pub(super) fn is_ours(path: &str) -> bool {
 }
 
 /// Answers a request for a path of the dashboard.
-pub(super) fn answer(files: &dyn Files, head: &Parts) -> Response<Bytes> {
+pub(super) fn answer(files: &Files, head: &Parts) -> Response<Bytes> {
     let mut response = if !matches!(head.method, Method::GET | Method::HEAD) {
         let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -37,7 +38,7 @@ pub(super) fn answer(files: &dyn Files, head: &Parts) -> Response<Bytes> {
     response
 }
 
-fn page_or_file(files: &dyn Files, name: &str, head: &Parts) -> Response<Bytes> {
+fn page_or_file(files: &Files, name: &str, head: &Parts) -> Response<Bytes> {
     if name != INDEX
         && let Some(file) = file(files, name, head)
     {
@@ -46,7 +47,7 @@ fn page_or_file(files: &dyn Files, name: &str, head: &Parts) -> Response<Bytes> 
     if name != INDEX && names_a_file(name) {
         return plain(StatusCode::NOT_FOUND, "no such file\n");
     }
-    match files.get(INDEX) {
+    match files.plain(INDEX) {
         Some(index) => index_page(&index),
         None => plain(StatusCode::NOT_FOUND, "this build has no dashboard\n"),
     }
@@ -68,14 +69,11 @@ fn index_page(index: &Bytes) -> Response<Bytes> {
     response
 }
 
-/// A file in the best coding that the client accepts and the build has.
-fn file(files: &dyn Files, name: &str, head: &Parts) -> Option<Response<Bytes>> {
-    let plain = files.get(name)?;
-    let accepted = negotiation::accepted(&head.headers);
-    let coded = accepted
-        .into_iter()
-        .find_map(|coding| Some((coding, files.get(&format!("{name}.{}", coding.suffix()))?)));
-    let (coding, body) = coded.map_or((None, plain), |(coding, body)| (Some(coding), body));
+/// A file in the best coding that the client accepts and the file has.
+fn file(files: &Files, name: &str, head: &Parts) -> Option<Response<Bytes>> {
+    let Ok(CodedFile { coding, body }) = files.get(name, &negotiation::accepted(&head.headers))? else {
+        return Some(plain(StatusCode::INTERNAL_SERVER_ERROR, "this build has a damaged file here\n"));
+    };
     let mut response = respond::with_body(StatusCode::OK, body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type(name)));

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, header};
 
-/// A coding in which files are kept beside their plain form.
+/// A coding of a file beside its plain form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coding {
     Brotli,
@@ -15,14 +15,6 @@ impl Coding {
         match self {
             Coding::Brotli => "br",
             Coding::Gzip => "gzip",
-        }
-    }
-
-    /// The suffix of a file in this coding.
-    pub(super) const fn suffix(self) -> &'static str {
-        match self {
-            Coding::Brotli => "br",
-            Coding::Gzip => "gz",
         }
     }
 }

@@ -1,1 +1,0 @@
-export{default}from"./ChangesPage-DM72Fo-P.js";

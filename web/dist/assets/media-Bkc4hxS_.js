@@ -1,1 +1,0 @@
-import{r as e}from"./rolldown-runtime-XKyaHtl9.js";import{w as t}from"./base-DXMe9qld.js";var n=e(t(),1);function r(e){return(0,n.useSyncExternalStore)(t=>{let n=window.matchMedia(e);return n.addEventListener(`change`,t),()=>n.removeEventListener(`change`,t)},()=>window.matchMedia(e).matches)}function i(){return r(`(max-width: 719px)`)}export{i as n,r as t};

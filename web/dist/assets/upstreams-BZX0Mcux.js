@@ -1,1 +1,0 @@
-function e(e){return e.state===`usable`||e.state===`up`?`up`:e.state===`unhealthy`||e.state===`ejected`||e.state===`down`?`down`:e.state===`warming`||e.state===`draining`?e.state:`unknown`}function t(e){let t=e.replace(/^\//,``),n=t.includes(`/`)?t:`upstreams/${t}`;return{path:n,label:n.startsWith(`upstreams/`)?n.slice(10):n}}export{t as n,e as t};
