@@ -67,7 +67,7 @@ impl Registry for ConsulKv {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Entry {
+struct ConsulKvEntry {
     key: Box<str>,
     value: Option<Box<str>>,
 }
@@ -97,7 +97,7 @@ fn services_of(
         return Err("no list of JSON".to_owned());
     }
     let Loose(entries) =
-        read_answer::<Loose<Entry>>(body).map_err(|error| format!("no list of JSON: {error}"))?;
+        read_answer::<Loose<ConsulKvEntry>>(body).map_err(|error| format!("no list of JSON: {error}"))?;
     let mut all: BTreeMap<String, Vec<ServiceInstance>> = BTreeMap::new();
     for entry in entries {
         let Ok(entry) = entry else { continue };

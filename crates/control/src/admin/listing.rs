@@ -11,7 +11,7 @@ use crate::serve::query::Query;
 
 /// One object as the API shows it.
 #[derive(Debug, Serialize)]
-pub(super) struct Entry<'a> {
+pub(super) struct ListingEntry<'a> {
     /// `/apisix/routes/1`.
     pub key: String,
     /// The JSON as stored.
@@ -32,7 +32,7 @@ pub(crate) fn shown_key(path: &str) -> String {
 /// The answer to a listing.
 #[derive(Debug, Serialize)]
 pub(super) struct Listing<'a> {
-    pub list: Vec<Entry<'a>>,
+    pub list: Vec<ListingEntry<'a>>,
     /// How many entries passed the filters, on all pages.
     pub total: usize,
 }
@@ -47,12 +47,12 @@ pub(super) const PAGE_FAULT: &str = "page must be a whole number from 1";
 /// # Errors
 /// [`PAGE_SIZE_FAULT`] and [`PAGE_FAULT`], also if only one of the two arguments is given and all entries are kept.
 pub(super) fn list<'a>(
-    entries: Vec<Entry<'a>>,
+    entries: Vec<ListingEntry<'a>>,
     query: &Query,
     by_reference: bool,
 ) -> Result<Listing<'a>, &'static str> {
     let filter = Filter::new(query, by_reference);
-    let mut list: Vec<Entry<'a>> = match &filter {
+    let mut list: Vec<ListingEntry<'a>> = match &filter {
         Some(filter) => entries.into_iter().filter(|entry| filter.keeps(&entry.value)).collect(),
         None => entries,
     };
@@ -184,8 +184,8 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn objects(values: &[Value]) -> Vec<Entry<'static>> {
-        let entry = |(index, value): (usize, &Value)| Entry {
+    fn objects(values: &[Value]) -> Vec<ListingEntry<'static>> {
+        let entry = |(index, value): (usize, &Value)| ListingEntry {
             key: format!("/apisix/routes/{index}"),
             value: Cow::Owned(RawValue::from_string(value.to_string()).unwrap()),
             // Later entries were created earlier.

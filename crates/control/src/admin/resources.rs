@@ -9,7 +9,7 @@ use model::{PluginCatalog, ObjectKey, ObjectKind, Warning, WrittenObject, check}
 use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call, REVISION};
-use super::listing::{self, Entry, shown_key};
+use super::listing::{self, ListingEntry, shown_key};
 use super::{conditions, kinds};
 use crate::object_path::ObjectPath;
 use crate::reconcile::{Author, Condition, Done, Part, Refused, Write};
@@ -221,8 +221,8 @@ fn content_refusal(parts: &AdminParts, kind: ObjectKind, body: Map<String, Value
     }
 }
 
-fn entry<'w>(catalog: &PluginCatalog, role: Role, written: &'w WrittenObject) -> Entry<'w> {
-    Entry {
+fn entry<'w>(catalog: &PluginCatalog, role: Role, written: &'w WrittenObject) -> ListingEntry<'w> {
+    ListingEntry {
         key: shown_key(&written.key.path()),
         value: kinds::shown_to(role, catalog, &written.key, &written.text),
         created_index: written.created_index,

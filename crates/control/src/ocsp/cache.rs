@@ -29,14 +29,14 @@ pub(super) struct Wanted {
 /// The certificates by the digest of their DER.
 #[derive(Default)]
 pub(super) struct Cache {
-    known: BTreeMap<Digest, Entry>,
+    known: BTreeMap<Digest, OcspEntry>,
     /// The certificates of each object.
     objects: BTreeMap<ObjectKey, Vec<Digest>>,
 }
 
 type Digest = [u8; 32];
 
-struct Entry {
+struct OcspEntry {
     wanted: Wanted,
     subject: Result<Subject, String>,
     users: BTreeSet<ObjectKey>,
@@ -66,12 +66,12 @@ impl Cache {
             // A chain that cannot be read is reported by the compiler.
             let Ok(der) = own_der(&wanted.chain) else { continue };
             let digest = sha256(&der);
-            let entry = self.known.entry(digest).or_insert_with(|| Entry::new(wanted.clone()));
+            let entry = self.known.entry(digest).or_insert_with(|| OcspEntry::new(wanted.clone()));
             if entry.wanted != wanted {
                 // An unverified response does not outlive the permission to show it.
                 let is_trusted = wanted.skip_verify || !entry.wanted.skip_verify;
                 let response = entry.response.take().filter(|_| is_trusted);
-                *entry = Entry { users: std::mem::take(&mut entry.users), response, ..Entry::new(wanted) };
+                *entry = OcspEntry { users: std::mem::take(&mut entry.users), response, ..OcspEntry::new(wanted) };
             }
             if entry.users.insert(key.clone())
                 && let Err(reason) = &entry.subject
@@ -117,13 +117,13 @@ impl Cache {
 
     /// Forgets requests that are out; their responders are asked at `at`. A request twice does no harm.
     pub(super) fn ask_again(&mut self, at: Instant) {
-        let is_out = |entry: &&mut Entry| entry.due.is_none() && entry.subject.is_ok();
+        let is_out = |entry: &&mut OcspEntry| entry.due.is_none() && entry.subject.is_ok();
         self.known.values_mut().filter(is_out).for_each(|entry| entry.due = Some(at));
     }
 
     /// At most `most` requests that are due.
     pub(super) fn due(&mut self, now: Instant, most: usize) -> Vec<Task> {
-        let due = |(digest, entry): (&Digest, &mut Entry)| {
+        let due = |(digest, entry): (&Digest, &mut OcspEntry)| {
             let subject = entry.subject.as_ref().ok()?;
             entry.due.take_if(|due| *due <= now)?;
             Some(Task { digest: *digest, subject: subject.clone(), skip_verify: entry.wanted.skip_verify })
@@ -182,17 +182,17 @@ impl Cache {
     /// How many certificates have a valid response, and how many have none.
     pub(super) fn counts(&self, now_s: i64) -> (usize, usize) {
         let has_one =
-            |entry: &&Entry| entry.response.as_ref().is_some_and(|response| !is_over(response, now_s));
+            |entry: &&OcspEntry| entry.response.as_ref().is_some_and(|response| !is_over(response, now_s));
         let valid = self.known.values().filter(has_one).count();
         (valid, self.known.len() - valid)
     }
 }
 
-impl Entry {
-    fn new(wanted: Wanted) -> Entry {
+impl OcspEntry {
+    fn new(wanted: Wanted) -> OcspEntry {
         let subject = Subject::of_chain(&wanted.chain);
         let due = subject.is_ok().then(Instant::now);
-        Entry { wanted, subject, users: BTreeSet::new(), response: None, due, failures: 0 }
+        OcspEntry { wanted, subject, users: BTreeSet::new(), response: None, due, failures: 0 }
     }
 }
 

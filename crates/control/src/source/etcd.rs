@@ -34,7 +34,7 @@ pub use write::{Expected, Failed, Operation, Outcome, Place};
 pub(crate) use write::{MAX_OPERATIONS, MAX_TRANSACTION_BYTES};
 
 /// One object of etcd: its path, and its value with the revisions that created and changed it.
-pub type Entry = (String, crate::source::store::Record);
+pub type EtcdEntry = (String, crate::source::store::Record);
 
 /// The client, shared by the follower and the writers.
 pub(crate) type SharedEtcd = Arc<Etcd>;

@@ -10,7 +10,7 @@ use crate::parts::{Collected, Loose, host, port, read_answer, shortened};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Entry {
+struct ConsulEntry {
     node: Option<Node>,
     service: Registered,
 }
@@ -54,7 +54,7 @@ pub(super) fn instances(body: &[u8], weight: u32) -> Result<(Vec<ServiceInstance
     collected.finish()
 }
 
-fn instance(Entry { node, service }: Entry, weight: u32) -> Result<ServiceInstance, String> {
+fn instance(ConsulEntry { node, service }: ConsulEntry, weight: u32) -> Result<ServiceInstance, String> {
     let own = service.address.filter(|address| !address.is_empty());
     let written = own.or(node.and_then(|node| node.address)).ok_or("it has no address")?;
     let passing = service.weights.and_then(|weights| weights.passing).filter(|passing| *passing != 1);

@@ -77,17 +77,17 @@ struct Application {
 #[serde(try_from = "Entry")]
 struct Read((Action, Registered));
 
-impl TryFrom<Entry> for Read {
+impl TryFrom<EurekaEntry> for Read {
     type Error = String;
 
-    fn try_from(entry: Entry) -> Result<Read, String> {
+    fn try_from(entry: EurekaEntry) -> Result<Read, String> {
         registered(entry).map(Read)
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct EurekaEntry {
     instance_id: Option<String>,
     host_name: Option<String>,
     app: Option<String>,
@@ -151,7 +151,7 @@ impl Applications {
     }
 }
 
-fn registered(entry: Entry) -> Result<(Action, Registered), String> {
+fn registered(entry: EurekaEntry) -> Result<(Action, Registered), String> {
     let application = entry.app.as_deref().unwrap_or_default();
     let address = entry.ip_addr.as_deref().or(entry.host_name.as_deref()).unwrap_or_default();
     // Clients of the first protocol have no instanceId; their host name is the identity.

@@ -16,7 +16,7 @@ use crate::registration::Renewal;
 
 /// One instance. Nacos sends more fields than are used.
 #[derive(Deserialize)]
-struct Entry {
+struct NacosEntry {
     ip: String,
     port: Option<Value>,
     weight: Option<Value>,
@@ -28,14 +28,14 @@ struct Entry {
 /// The answer of version 1 is a service; versions 2 and 3 put a service or a list into `data`.
 #[derive(Deserialize)]
 struct Answer {
-    hosts: Option<Loose<Entry>>,
+    hosts: Option<Loose<NacosEntry>>,
     code: Option<i64>,
     message: Option<String>,
     data: Option<Data>,
 }
 
 /// A service, or the list of its instances. It is read without a copy of its whole text in between.
-struct Data(Loose<Entry>);
+struct Data(Loose<NacosEntry>);
 
 impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Data, D::Error> {
@@ -59,7 +59,7 @@ impl<'de> Visitor<'de> for DataVisitor {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Data, A::Error> {
         #[derive(Deserialize)]
         struct Service {
-            hosts: Loose<Entry>,
+            hosts: Loose<NacosEntry>,
         }
         Service::deserialize(MapAccessDeserializer::new(map)).map(|service| Data(service.hosts))
     }
@@ -136,7 +136,7 @@ fn has_fraction(weight: Option<&Value>) -> bool {
     weight.and_then(Value::as_f64).is_some_and(|weight| weight.fract() != 0.0)
 }
 
-fn instance(entry: Entry, rules: Rules, scale: f64) -> Result<Option<ServiceInstance>, String> {
+fn instance(entry: NacosEntry, rules: Rules, scale: f64) -> Result<Option<ServiceInstance>, String> {
     if entry.healthy == Some(false) || entry.enabled == Some(false) {
         return Ok(None);
     }

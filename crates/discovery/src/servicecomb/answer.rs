@@ -12,12 +12,12 @@ use crate::parts::{Collected, Loose, host, metadata, read_answer, read_message, 
 
 #[derive(Deserialize)]
 struct Answer {
-    instances: Option<Loose<Entry>>,
+    instances: Option<Loose<ServiceCombEntry>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Entry {
+struct ServiceCombEntry {
     #[serde(default)]
     endpoints: Vec<String>,
     status: Option<String>,
@@ -66,7 +66,7 @@ fn is_empty(text: &[u8]) -> bool {
     fields.is_ok_and(|fields| fields.is_empty() || fields.contains_key("instances"))
 }
 
-fn instance(entry: Entry, rules: Rules) -> Result<Option<ServiceInstance>, String> {
+fn instance(entry: ServiceCombEntry, rules: Rules) -> Result<Option<ServiceInstance>, String> {
     if entry.status.is_some_and(|status| status != "UP") {
         return Ok(None);
     }

@@ -23,7 +23,7 @@ use routes::RouteHosts;
 
 /// One certificate of the list.
 #[derive(Debug, Clone, Default)]
-struct Entry {
+struct CertificateEntry {
     id: String,
     kind: &'static str,
     names: Vec<String>,
@@ -53,7 +53,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         let limit = limit(&call.query, LIMIT_MAX, LIMIT_MAX)?;
         let parts = Arc::clone(parts);
         let entries = respond::blocking(move || entries(&parts)).await?;
-        let matched: Vec<&Entry> = entries.iter().filter(|entry| filter.matches(*entry)).collect();
+        let matched: Vec<&CertificateEntry> = entries.iter().filter(|entry| filter.matches(*entry)).collect();
         let list: Vec<Value> = matched.iter().take(limit).map(|entry| entry.describe()).collect();
         Ok(respond::json(StatusCode::OK, &json!({ "list": list, "total": matched.len() })))
     };
@@ -62,7 +62,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
 }
 
 /// All certificates, those that end first at the begin, those without dates before them.
-fn entries(parts: &AdminParts) -> Vec<Entry> {
+fn entries(parts: &AdminParts) -> Vec<CertificateEntry> {
     let now_ms = now_ms();
     let (view, summaries) = parts.summaries.newest(&parts.view, ObjectKind::Ssl);
     let hosts = RouteHosts::new(&parts.summaries.of_view(&view, ObjectKind::Route), &view);
@@ -71,7 +71,7 @@ fn entries(parts: &AdminParts) -> Vec<Entry> {
         // The first one of an object ends first.
         reports.entry(Arc::clone(&report.id)).or_insert(report);
     }
-    let mut entries: Vec<Entry> = summaries
+    let mut entries: Vec<CertificateEntry> = summaries
         .iter()
         .map(|summary| of_object(summary, reports.get(&summary.key.id), &hosts, now_ms))
         .collect();
@@ -86,7 +86,7 @@ fn of_object(
     report: Option<&CertificateReport>,
     hosts: &RouteHosts,
     now_ms: u64,
-) -> Entry {
+) -> CertificateEntry {
     let names: Vec<String> = summary.facts.hosts.iter().map(ToString::to_string).collect();
     let facts = report.and_then(|report| report.facts.as_ref()).map(Facts::from);
     let is_shown_to_clients = report.is_none_or(|report| !report.is_shown_to_nodes);
@@ -95,7 +95,7 @@ fn of_object(
         (ListState::Out, _) | (_, Some(CertificateState::Faulty | CertificateState::Refused)) => "out",
         _ => dated_state(facts.as_ref(), now_ms),
     };
-    Entry {
+    CertificateEntry {
         id: summary.key.id.to_string(),
         kind: "ssls",
         routes: is_shown_to_clients.then(|| hosts.count(&names)),
@@ -108,7 +108,7 @@ fn of_object(
 }
 
 /// Adds the state of orders to the objects that they renew, and the orders that have no object yet.
-fn add_orders(parts: &AdminParts, entries: &mut Vec<Entry>, now_ms: u64) {
+fn add_orders(parts: &AdminParts, entries: &mut Vec<CertificateEntry>, now_ms: u64) {
     let orders = parts.acme.as_ref().map(|acme| acme.certificates());
     let Some(Value::Array(orders)) = orders.and_then(|mut orders| orders.get_mut("list").map(Value::take))
     else {
@@ -123,14 +123,14 @@ fn add_orders(parts: &AdminParts, entries: &mut Vec<Entry>, now_ms: u64) {
         }
         let names = order["names"].as_array().into_iter().flatten();
         let names = names.filter_map(|name| name.as_str().map(str::to_owned)).collect();
-        entries.push(Entry {
+        entries.push(CertificateEntry {
             id,
             kind: "acme",
             names,
             state: "out",
             acme: Some(order),
             now_ms,
-            ..Entry::default()
+            ..CertificateEntry::default()
         });
     }
 }
@@ -162,7 +162,7 @@ fn ms(seconds: i64) -> u64 {
     u64::try_from(seconds).unwrap_or_default().saturating_mul(1_000)
 }
 
-impl Entry {
+impl CertificateEntry {
     fn order(&self) -> (u64, &str, &str) {
         (self.facts.as_ref().map_or(0, |facts| facts.not_after_ms), self.kind, &self.id)
     }
@@ -188,7 +188,7 @@ impl Entry {
     }
 }
 
-impl Searchable for Entry {
+impl Searchable for CertificateEntry {
     fn any_word(&self, test: &mut dyn FnMut(&str) -> bool) -> bool {
         test(&self.id)
             || self.names.iter().any(|name| test(name))

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::load::{Set, load, position};
 use super::watch::{Changed, Watch};
-use super::{Entry, EtcdError, KeySpace, SharedEtcd, Stray};
+use super::{EtcdEntry, EtcdError, KeySpace, SharedEtcd, Stray};
 
 /// An update from the follower.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub enum Update {
         revision: u64,
         /// The cluster of the data.
         cluster_id: u64,
-        entries: Vec<Entry>,
+        entries: Vec<EtcdEntry>,
         /// Keys below the prefix that hold no object.
         strays: Vec<Stray>,
     },

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::load::load_at;
 use super::message::{DeleteRangeRequest, DeleteRangeResponse};
 use super::write::{Expected, Operation, Place};
-use super::{Entry, Etcd, EtcdError, KeySpace, own_place};
+use super::{EtcdEntry, Etcd, EtcdError, KeySpace, own_place};
 use crate::source::store::{Label, Record, Version, VersionSource};
 
 /// The note about one revision.
@@ -103,7 +103,7 @@ impl Etcd {
     ///
     /// # Errors
     /// [`EtcdError::Compacted`] where etcd no longer has it.
-    pub async fn at(&self, space: &KeySpace, revision: u64) -> Result<Vec<Entry>, EtcdError> {
+    pub async fn at(&self, space: &KeySpace, revision: u64) -> Result<Vec<EtcdEntry>, EtcdError> {
         let set = load_at(self, space, revision).await?;
         Ok(set.entries.into_iter().filter(|(path, _)| !set.leased.contains(path)).collect())
     }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::Entry;
+use super::EtcdEntry;
 use crate::source::store::{DirectoryLock, Record, Store, StoreError};
 
 /// The copy on disk.
@@ -32,7 +32,7 @@ struct Origin {
 pub struct Kept {
     /// The revision of etcd; 0 where the copy is empty.
     pub revision: u64,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<EtcdEntry>,
 }
 
 impl LastGood {
@@ -83,7 +83,7 @@ impl LastGood {
     ///
     /// # Errors
     /// The disk does not take it; the copy is unchanged.
-    pub fn replace(&mut self, revision: u64, cluster_id: u64, entries: &[Entry]) -> Result<(), StoreError> {
+    pub fn replace(&mut self, revision: u64, cluster_id: u64, entries: &[EtcdEntry]) -> Result<(), StoreError> {
         let mut replaced = self.try_replace(revision, cluster_id, entries);
         if let Err(fault) = &replaced
             && self.store.as_ref().is_none_or(Store::is_damaged)
@@ -94,7 +94,7 @@ impl LastGood {
         replaced
     }
 
-    fn try_replace(&mut self, revision: u64, cluster_id: u64, entries: &[Entry]) -> Result<(), StoreError> {
+    fn try_replace(&mut self, revision: u64, cluster_id: u64, entries: &[EtcdEntry]) -> Result<(), StoreError> {
         if self.lock.is_none() {
             return Ok(());
         }
@@ -218,7 +218,7 @@ const ASIDE_MAX: usize = 5;
 mod tests {
     use super::*;
 
-    fn entry(path: &str, text: &str, index: u64) -> Entry {
+    fn entry(path: &str, text: &str, index: u64) -> EtcdEntry {
         let record = Record {
             text: text.to_owned(),
             created_index: index,

@@ -6,14 +6,14 @@ use outbound::etcd::message::{KeyValue, RangeRequest, RangeResponse};
 use outbound::etcd::range::{RANGE, RangePosition, load_range};
 
 use super::space::Found;
-use super::{Entry, Etcd, EtcdError, KeySpace, Stray};
+use super::{EtcdEntry, Etcd, EtcdError, KeySpace, Stray};
 
 /// Everything below the prefix at one revision.
 #[derive(Debug, Default)]
 pub(super) struct Set {
     pub(super) cluster_id: u64,
     pub(super) revision: u64,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<EtcdEntry>,
     pub(super) strays: Vec<Stray>,
     /// Paths of keys that have a lease.
     pub(super) leased: HashSet<String>,
