@@ -85,7 +85,7 @@ pub(super) fn common_schema() -> Value {
 /// The fields that the blocks of Consul's two registries share.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
-pub(super) struct Block {
+pub(super) struct ConsulBlock {
     servers: Vec<String>,
     token: String,
     fetch_interval: u64,
@@ -99,9 +99,9 @@ pub(super) struct Block {
     default_service: Option<DefaultService>,
 }
 
-impl Default for Block {
-    fn default() -> Block {
-        Block {
+impl Default for ConsulBlock {
+    fn default() -> ConsulBlock {
+        ConsulBlock {
             servers: Vec::new(),
             token: String::new(),
             fetch_interval: 3,
@@ -140,7 +140,7 @@ struct DefaultService {
 /// An agent, asked with blocking queries.
 #[derive(Clone)]
 pub(super) struct Agent {
-    pub(super) block: Arc<Block>,
+    pub(super) block: Arc<ConsulBlock>,
     client: HttpClient,
 }
 
@@ -153,7 +153,7 @@ pub(super) struct Position {
 
 impl Agent {
     pub(super) fn new(block: &Value, context: &BuildContext) -> Result<Agent, String> {
-        let block = Block::deserialize(block).map_err(|error| error.to_string())?;
+        let block = ConsulBlock::deserialize(block).map_err(|error| error.to_string())?;
         let client = HttpClient::new(HttpSettings {
             servers: block.servers.clone(),
             connect_timeout: Duration::from_millis(block.timeout.connect),

@@ -51,7 +51,7 @@ fn schema() -> Value {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Block {
+struct DnsBlock {
     #[serde(default)]
     servers: Vec<String>,
     resolv_conf: Option<PathBuf>,
@@ -77,13 +77,13 @@ const fn ttl_max() -> u64 {
 }
 
 struct Dns {
-    block: Block,
+    block: DnsBlock,
     servers: Vec<SocketAddr>,
     rules: Rules,
 }
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
-    let block = Block::deserialize(block).map_err(|error| error.to_string())?;
+    let block = DnsBlock::deserialize(block).map_err(|error| error.to_string())?;
     let servers = block.servers.iter().map(|text| server_of(text)).collect::<Result<_, _>>()?;
     let rules = Rules::new(block.order.as_deref(), &context.addresses)?;
     Ok(Box::new(Dns { block, servers, rules }))

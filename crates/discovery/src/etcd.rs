@@ -41,7 +41,7 @@ struct EtcdRegistry {
 }
 
 #[derive(Deserialize)]
-struct Block {
+struct EtcdRegistryBlock {
     host: Vec<String>,
     #[serde(default = "default_prefix")]
     prefix: String,
@@ -112,12 +112,12 @@ fn schema() -> Value {
 }
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
-    let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
+    let block: EtcdRegistryBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let weight = block.weight;
     Ok(Box::new(EtcdRegistry { config: config(block, context), weight }))
 }
 
-fn config(block: Block, context: &BuildContext) -> EtcdConfig {
+fn config(block: EtcdRegistryBlock, context: &BuildContext) -> EtcdConfig {
     let timeout = Duration::from_secs(block.timeout);
     let Tls { common: tls, sni } = block.tls;
     EtcdConfig {

@@ -48,7 +48,7 @@ struct Eureka {
 }
 
 #[derive(Deserialize)]
-struct Block {
+struct EurekaBlock {
     host: Vec<String>,
     #[serde(default)]
     prefix: String,
@@ -99,7 +99,7 @@ fn schema() -> Value {
 }
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
-    let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
+    let block: EurekaBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let client = block.timeout.client(block.host, block.tls, MAX_ANSWER_BYTES, context)?;
     Ok(Box::new(Eureka {
         client,

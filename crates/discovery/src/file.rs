@@ -40,7 +40,7 @@ fn schema() -> Value {
 }
 
 #[derive(Clone, Debug, Deserialize)]
-struct Block {
+struct FileRegistryBlock {
     files: Vec<PathBuf>,
     #[serde(default = "interval_ms")]
     interval_ms: u64,
@@ -57,7 +57,7 @@ const fn weight() -> u32 {
 }
 
 fn build(block: &Value, _: &BuildContext) -> Result<Box<dyn Registry>, String> {
-    let block = Block::deserialize(block).map_err(|error| error.to_string())?;
+    let block = FileRegistryBlock::deserialize(block).map_err(|error| error.to_string())?;
     Ok(Box::new(Targets { block, files: BTreeMap::new() }))
 }
 
@@ -65,7 +65,7 @@ fn build(block: &Value, _: &BuildContext) -> Result<Box<dyn Registry>, String> {
 type Found = BTreeMap<Box<str>, Vec<ServiceInstance>>;
 
 struct Targets {
-    block: Block,
+    block: FileRegistryBlock,
     files: BTreeMap<PathBuf, Known>,
 }
 
@@ -229,7 +229,7 @@ mod tests {
 
     fn targets(files: &[&Path]) -> Targets {
         let files = files.iter().map(|path| (*path).to_owned()).collect();
-        Targets { block: Block { files, interval_ms: 10, weight: 1 }, files: BTreeMap::new() }
+        Targets { block: FileRegistryBlock { files, interval_ms: 10, weight: 1 }, files: BTreeMap::new() }
     }
 
     fn names(targets: &Targets) -> Vec<String> {

@@ -58,7 +58,7 @@ struct Nacos {
 }
 
 #[derive(Deserialize)]
-struct Block {
+struct NacosBlock {
     host: Vec<String>,
     #[serde(default = "blocks::default_interval")]
     fetch_interval: u64,
@@ -123,7 +123,7 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
         return Err(UNSUPPORTED_LIST.to_owned());
     }
     let asker = Arc::new(asker_of(block, context)?);
-    let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
+    let block: NacosBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let servers = block.host.iter().map(|host| blocks::split_user(host).0);
     let push = match block.push {
         Some(false) => Vec::new(),
@@ -135,7 +135,7 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
 
 /// A client of the cluster that the block names.
 fn asker_of(block: &Value, context: &BuildContext) -> Result<Asker, String> {
-    let block = Block::deserialize(block).map_err(|error| error.to_string())?;
+    let block = NacosBlock::deserialize(block).map_err(|error| error.to_string())?;
     let (mut servers, mut user) = (Vec::new(), None);
     for host in &block.host {
         let (server, credentials) = blocks::split_user(host);

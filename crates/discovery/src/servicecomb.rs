@@ -42,7 +42,7 @@ struct ServiceComb {
 }
 
 #[derive(Deserialize)]
-struct Block {
+struct ServiceCombBlock {
     host: Vec<String>,
     #[serde(default = "default_name")]
     domain: String,
@@ -100,7 +100,7 @@ fn schema() -> Value {
 }
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
-    let block: Block = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
+    let block: ServiceCombBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let client = block.timeout.client(block.host, block.tls, Limits::default().answer_bytes, context)?;
     let place = Place { domain: block.domain, project: block.project, app_id: block.app_id };
     let asker = Arc::new(Asker::new(client, place, block.user.zip(block.password), block.weight));

@@ -41,7 +41,7 @@ pub(super) struct Route {
 }
 
 #[derive(Deserialize)]
-struct Block {
+struct AutoRoutesBlock {
     #[serde(default)]
     include: Vec<String>,
     #[serde(default)]
@@ -119,7 +119,7 @@ impl Template {
     /// # Errors
     /// A sentence about the fault.
     pub(crate) fn read(registry: &'static str, block: &Value) -> Result<Template, String> {
-        let block = Block::deserialize(block).map_err(|error| error.to_string())?;
+        let block = AutoRoutesBlock::deserialize(block).map_err(|error| error.to_string())?;
         let globs = |all: Vec<String>| all.iter().map(|text| glob(text)).collect::<Result<Vec<_>, _>>();
         let mapper = match (block.pattern, block.replacement) {
             (Some(pattern), Some(replacement)) => {

@@ -39,10 +39,10 @@ fn block_obeys_its_rules() {
     assert!(faults[0].pointer.starts_with("/etcd/tls"), "{faults:?}");
     let whole =
         json!({"tls": {"ca": "/a", "cert": "/c", "key": "/k", "sni": "n", "verify": false}, "host": []});
-    let tls = Block::deserialize(whole).unwrap().tls;
+    let tls = EtcdRegistryBlock::deserialize(whole).unwrap().tls;
     assert_eq!((tls.sni.as_deref(), tls.common.verify), (Some("n"), false));
     assert_eq!(tls.common.ca.as_deref(), Some(std::path::Path::new("/a")));
-    let usual = Block::deserialize(json!({"host": [], "tls": {}})).unwrap();
+    let usual = EtcdRegistryBlock::deserialize(json!({"host": [], "tls": {}})).unwrap();
     assert!(usual.tls.common.verify);
 }
 
@@ -65,7 +65,7 @@ fn keys_of_changes_are_bounded() {
 async fn compacted_watch_ends_with_its_reason() {
     let etcd = Etcd::start(1);
     (0..3).for_each(|number| etcd.put("/services/orders/1", &format!("h:8{number}")));
-    let block: Block = serde_json::from_value(json!({"host": [etcd.endpoints()]})).unwrap();
+    let block: EtcdRegistryBlock = serde_json::from_value(json!({"host": [etcd.endpoints()]})).unwrap();
     let reader = PlainReader::new(config(block, &BuildContext::default())).unwrap();
     let mut keys = Vec::new();
     let revision = reader.load(|key, value| keys.push((key, value))).await.unwrap();

@@ -30,7 +30,7 @@ fn properties() -> Value {
 }
 
 #[derive(Deserialize)]
-struct Block {
+struct EurekaRegistrarBlock {
     host: Vec<String>,
     #[serde(default)]
     prefix: String,
@@ -62,7 +62,7 @@ struct EurekaRegistrar {
 }
 
 fn build(block: &Value, identity: Identity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
-    let block = Block::deserialize(block).map_err(|error| error.to_string())?;
+    let block = EurekaRegistrarBlock::deserialize(block).map_err(|error| error.to_string())?;
     if block.lease < block.renew_interval * 2 {
         return Err(format!(
             "`lease` is less than twice `renew_interval`; write at least {}",
