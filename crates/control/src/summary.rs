@@ -16,7 +16,7 @@ pub(crate) use facts::Facts;
 pub(crate) use rates::{EndpointRates, Figures, Rates};
 pub(crate) use row::Row;
 
-use crate::verdict::{State, Verdict};
+use crate::verdict::{VerdictState, Verdict};
 use crate::view::{SharedView, View};
 
 /// The short form of one object, as it was written last.
@@ -107,11 +107,11 @@ fn made(view: &View, kind: ObjectKind, before: &[Summary]) -> Arc<[Summary]> {
         let old = before.peek().filter(|old| old.key == written.key && old.facts.is_of(written));
         let facts = old.map_or_else(|| Arc::new(Facts::read(written)), |old| Arc::clone(&old.facts));
         let verdict = verdicts.get(&written.key);
-        let state = match verdict.map_or(State::InForce, |verdict| verdict.state) {
-            State::InForce if facts.is_off => ListState::Off,
-            State::InForce => ListState::InForce,
-            State::LastGood => ListState::LastGood,
-            State::Out | State::Unplaced => ListState::Out,
+        let state = match verdict.map_or(VerdictState::InForce, |verdict| verdict.state) {
+            VerdictState::InForce if facts.is_off => ListState::Off,
+            VerdictState::InForce => ListState::InForce,
+            VerdictState::LastGood => ListState::LastGood,
+            VerdictState::Out | VerdictState::Unplaced => ListState::Out,
         };
         Summary { key: written.key.clone(), facts, state, reason: verdict.and_then(reason) }
     };

@@ -37,11 +37,11 @@ pub struct TapHub {
 
 struct Shared {
     tap: Arc<dyn Tap>,
-    state: Mutex<State>,
+    state: Mutex<TapState>,
 }
 
 #[derive(Default)]
-struct State {
+struct TapState {
     readers: Vec<Reader>,
     /// Whether a task reads the rings.
     is_running: bool,
@@ -98,7 +98,7 @@ impl TapHub {
     }
 }
 
-impl State {
+impl TapState {
     fn wants_timelines(&self) -> bool {
         self.readers.iter().any(Reader::wants_timelines)
     }

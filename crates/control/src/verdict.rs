@@ -16,7 +16,7 @@ use crate::view::View;
 
 /// The form of an object that serves requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum VerdictState {
     /// The form that was written last. Its faults can only be references that are not resolved.
     InForce,
     /// An earlier form, because the last one is faulty.
@@ -28,14 +28,14 @@ pub enum State {
     Unplaced,
 }
 
-impl State {
+impl VerdictState {
     /// The name in the APIs and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
-            State::InForce => "in_force",
-            State::LastGood => "last_good",
-            State::Out => "out",
-            State::Unplaced => "unplaced",
+            VerdictState::InForce => "in_force",
+            VerdictState::LastGood => "last_good",
+            VerdictState::Out => "out",
+            VerdictState::Unplaced => "unplaced",
         }
     }
 }
@@ -45,7 +45,7 @@ impl State {
 pub struct Verdict {
     pub key: ObjectKey,
     /// The form that is in force.
-    pub state: State,
+    pub state: VerdictState,
     /// The revision that wrote the form in force; none when it is out, or when an earlier compiled form without its
     /// text is kept.
     pub revision_in_force: Option<u64>,
@@ -98,12 +98,12 @@ impl View {
         let checked = in_force.map(|object| object.written.modified_index);
         let mut faults = self.snapshot.faults_at(key);
         let (state, revision_in_force) = match checked {
-            None if key.kind == ObjectKind::Route && self.snapshot.closed(key).is_none() => (State::Unplaced, None),
-            None => (State::Out, None),
-            Some(_) if compile_faults.iter().any(|fault| !fault.kept) => (State::Out, None),
-            Some(_) if !compile_faults.is_empty() => (State::LastGood, None),
-            Some(revision) if faults.is_empty() => (State::InForce, Some(revision)),
-            Some(revision) => (State::LastGood, Some(revision)),
+            None if key.kind == ObjectKind::Route && self.snapshot.closed(key).is_none() => (VerdictState::Unplaced, None),
+            None => (VerdictState::Out, None),
+            Some(_) if compile_faults.iter().any(|fault| !fault.kept) => (VerdictState::Out, None),
+            Some(_) if !compile_faults.is_empty() => (VerdictState::LastGood, None),
+            Some(revision) if faults.is_empty() => (VerdictState::InForce, Some(revision)),
+            Some(revision) => (VerdictState::LastGood, Some(revision)),
         };
         faults.extend(compile_faults);
         // These faults do not change the form that serves; the fields with these references open no access.
@@ -178,7 +178,7 @@ fn unknown_kind(name: &str) -> String {
 /// Appends the count of objects of each kind that are not in force as written, and the count of faults of the source as
 /// a whole.
 pub(crate) fn write_metrics(view: &View, text: &mut String) {
-    let mut counts: BTreeMap<(ObjectKind, State), usize> = BTreeMap::new();
+    let mut counts: BTreeMap<(ObjectKind, VerdictState), usize> = BTreeMap::new();
     let mut skipped = 0;
     for verdict in view.verdicts(None) {
         skipped += verdict.skipped.len();
@@ -188,7 +188,7 @@ pub(crate) fn write_metrics(view: &View, text: &mut String) {
     header(text, name, "gauge", "Objects that are not in force as they were written last.");
     // Every series is always present, so that an alert can tell a zero from an instance that does not answer.
     for kind in ObjectKind::ALL {
-        for state in [State::LastGood, State::Out, State::Unplaced] {
+        for state in [VerdictState::LastGood, VerdictState::Out, VerdictState::Unplaced] {
             let count = counts.get(&(kind, state)).copied().unwrap_or_default();
             let (kind, state) = (kind.collection(), state.as_str());
             sample(text, name, &[("kind", &kind), ("state", &state)], count);

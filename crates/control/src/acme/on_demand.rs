@@ -15,12 +15,12 @@ use super::names;
 /// The names that handshakes have asked for.
 pub(super) struct Wishes {
     allow: Vec<String>,
-    state: Mutex<State>,
+    state: Mutex<OnDemandState>,
     noted: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct OnDemandState {
     waiting: HashSet<String>,
     /// When a name was taken; it is not noted again for a while.
     taken: HashMap<String, Instant>,

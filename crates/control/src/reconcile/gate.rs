@@ -9,11 +9,11 @@ use tokio::sync::watch;
 /// The gate. Clones share its state.
 #[derive(Debug, Clone)]
 pub struct WriteGate {
-    state: watch::Sender<State>,
+    state: watch::Sender<GateState>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum GateState {
     Open,
     /// Writes have to wait, and none has arrived yet.
     Held,
@@ -24,37 +24,37 @@ enum State {
 impl Default for WriteGate {
     /// A gate that is open.
     fn default() -> WriteGate {
-        WriteGate { state: watch::Sender::new(State::Open) }
+        WriteGate { state: watch::Sender::new(GateState::Open) }
     }
 }
 
 impl WriteGate {
     /// Makes all later writes wait.
     pub fn hold(&self) {
-        self.state.send_replace(State::Held);
+        self.state.send_replace(GateState::Held);
     }
 
     /// Lets waiting and later writes pass.
     pub fn open(&self) {
-        self.state.send_replace(State::Open);
+        self.state.send_replace(GateState::Open);
     }
 
     /// Whether the writes pass.
     pub fn is_open(&self) -> bool {
-        *self.state.borrow() == State::Open
+        *self.state.borrow() == GateState::Open
     }
 
     /// Whether a write waits.
     pub fn is_wanted(&self) -> bool {
-        *self.state.borrow() == State::Wanted
+        *self.state.borrow() == GateState::Wanted
     }
 
     /// Acts as a write that arrives: [`WriteGate::is_wanted`] is true afterwards while the gate is held.
     pub fn want(&self) {
         self.state.send_if_modified(|state| {
-            let is_first = *state == State::Held;
+            let is_first = *state == GateState::Held;
             if is_first {
-                *state = State::Wanted;
+                *state = GateState::Wanted;
             }
             is_first
         });
@@ -67,7 +67,7 @@ impl WriteGate {
         }
         self.want();
         // The sender is part of this gate, so it lives for as long as the wait.
-        let _ = self.state.subscribe().wait_for(|state| *state == State::Open).await;
+        let _ = self.state.subscribe().wait_for(|state| *state == GateState::Open).await;
     }
 }
 

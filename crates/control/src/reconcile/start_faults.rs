@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use model::{ConfigFault, ObjectKey, ObjectKind, Snapshot};
 
 use super::Reconciler;
-use crate::verdict::State;
+use crate::verdict::VerdictState;
 use crate::view::View;
 
 /// Faults that make this instance unready.
@@ -56,7 +56,7 @@ impl Reconciler {
         let view = self.view();
         let concerned = [ObjectKind::Route, ObjectKind::GlobalRule].into_iter();
         let out = concerned.flat_map(|kind| view.verdicts(Some(kind)));
-        let out = out.filter(|verdict| matches!(verdict.state, State::Out | State::Unplaced));
+        let out = out.filter(|verdict| matches!(verdict.state, VerdictState::Out | VerdictState::Unplaced));
         self.start_faults.keys = out.map(|verdict| verdict.key).collect();
         self.start_faults.of_file.clone_from(&self.document_faults);
         if !self.start_faults.keys.is_empty() || !self.start_faults.of_file.is_empty() {

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use model::{Difference, ConfigFault, ObjectKey};
 
-use crate::verdict::{State, Verdict};
+use crate::verdict::{VerdictState, Verdict};
 use crate::view::View;
 
 /// The faulty objects that were logged, each with a hash of the logged verdict.
@@ -25,7 +25,7 @@ impl Told {
         let mut lines_left = MAX_LINES;
         for key in candidates {
             let verdict = view.verdict(&key);
-            let faulty = verdict.as_ref().filter(|verdict| verdict.state != State::InForce);
+            let faulty = verdict.as_ref().filter(|verdict| verdict.state != VerdictState::InForce);
             let before = self.marks.get(&key).copied();
             let now = faulty.map(mark);
             if before == now {
@@ -69,7 +69,7 @@ fn say(view: &View, key: &ObjectKey, verdict: Option<&Verdict>, elsewhere: bool)
     let object = key.path();
     match verdict {
         None => tracing::info!(object, "a faulty object is gone"),
-        Some(verdict) if verdict.state == State::InForce => {
+        Some(verdict) if verdict.state == VerdictState::InForce => {
             tracing::info!(object, revision = verdict.revision_written, "mended: in force as it is written");
         }
         Some(verdict) => {

@@ -46,7 +46,7 @@ impl fmt::Display for FileFault {
 #[derive(Debug)]
 pub struct FileSource {
     path: PathBuf,
-    seen: Option<State>,
+    seen: Option<SourceFileStamp>,
     /// The ending of the last good text; none before the first one.
     ending: Option<Ending>,
 }
@@ -62,7 +62,7 @@ enum Ending {
 
 /// The properties by which a changed file is recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
+struct SourceFileStamp {
     modified: (i64, i64),
     inode: u64,
     size: u64,
@@ -218,9 +218,9 @@ fn whole_file(path: &Path, line: usize, reason: String) -> Vec<FileFault> {
     vec![FileFault { path: path.to_owned(), line, place: String::new(), reason }]
 }
 
-fn state(path: &Path) -> io::Result<State> {
+fn state(path: &Path) -> io::Result<SourceFileStamp> {
     let metadata = std::fs::metadata(path)?;
-    Ok(State {
+    Ok(SourceFileStamp {
         modified: (metadata.mtime(), metadata.mtime_nsec()),
         inode: metadata.ino(),
         size: metadata.size(),

@@ -262,7 +262,7 @@ fn dangling_reference_is_reported_form_unchanged() {
     let (pointer, reason) = ("/labels/a".to_owned(), "$env://A leads nowhere".to_owned());
     view.reference_faults = vec![ConfigFault { key: Some(key.clone()), pointer, reason, kept: false }];
     let verdict = view.verdict(&key).unwrap();
-    assert_eq!((verdict.state, verdict.faults.len()), (super::State::InForce, 1));
+    assert_eq!((verdict.state, verdict.faults.len()), (super::VerdictState::InForce, 1));
     assert_eq!(view.verdicts(Some(ObjectKind::Upstream)), [verdict]);
     assert_eq!(view.verdicts(Some(ObjectKind::Route)), []);
 }

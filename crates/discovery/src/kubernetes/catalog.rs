@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::discovery::ServiceInstance;
 use stdx::address_family::{AddressChoice, AddressFamily};
 
-use super::object::{ObjectName, Page, Port, Slice, State, Subset};
+use super::object::{ObjectName, Page, Port, Slice, AddressState, Subset};
 use crate::parts::shortened;
 
 /// All slices, by service and by the slice's name.
@@ -153,9 +153,9 @@ impl FoundAddresses {
         };
         for address in &subset.addresses {
             let instances = match address.state {
-                State::Ready => &mut self.ready,
-                State::Draining => &mut self.draining,
-                State::Closed => continue,
+                AddressState::Ready => &mut self.ready,
+                AddressState::Draining => &mut self.draining,
+                AddressState::Closed => continue,
             };
             let instance = ServiceInstance {
                 host: address.host.clone(),

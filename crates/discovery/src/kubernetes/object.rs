@@ -40,14 +40,14 @@ pub(super) struct Subset {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) host: Box<str>,
-    pub(super) state: State,
+    pub(super) state: AddressState,
     /// Zone, node and pod.
     pub(super) metadata: Metadata,
 }
 
 /// Whether an address gets traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum AddressState {
     Ready,
     /// It is being stopped and still answers: used where no address is ready.
     Draining,
@@ -259,7 +259,7 @@ impl Slice {
             let read = address.and_then(|address| {
                 let pod = address.target_ref.and_then(|target| target.name);
                 let metadata = facts([("node", address.node_name), ("pod", pod)]);
-                Ok(Address { host: host(&address.ip)?, state: State::Ready, metadata })
+                Ok(Address { host: host(&address.ip)?, state: AddressState::Ready, metadata })
             });
             match read {
                 Ok(address) => addresses.push(address),
@@ -289,12 +289,12 @@ impl Slice {
 
 impl Conditions {
     /// A condition that is missing means ready, as Kubernetes defines it.
-    fn state(&self) -> State {
+    fn state(&self) -> AddressState {
         let is_terminating = self.terminating.unwrap_or(false);
         match self.ready.unwrap_or(true) {
-            true => State::Ready,
-            false if is_terminating && self.serving.unwrap_or(false) => State::Draining,
-            false => State::Closed,
+            true => AddressState::Ready,
+            false if is_terminating && self.serving.unwrap_or(false) => AddressState::Draining,
+            false => AddressState::Closed,
         }
     }
 }

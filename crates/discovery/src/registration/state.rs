@@ -12,11 +12,11 @@ use crate::limits::shortened_to;
 /// The states of all registrations, by registry.
 #[derive(Default)]
 pub(super) struct States {
-    all: Mutex<BTreeMap<&'static str, State>>,
+    all: Mutex<BTreeMap<&'static str, RegistrationState>>,
     changed: Condvar,
 }
 
-struct State {
+struct RegistrationState {
     /// The identity, as views show it.
     identity: Value,
     stage: Stage,
@@ -49,7 +49,7 @@ impl Stage {
 impl States {
     pub(super) fn add(&self, registry: &'static str, identity: Value) {
         let state =
-            State { identity, stage: Stage::Waiting, last_good: None, failures: 0, losses: 0, failure: None };
+            RegistrationState { identity, stage: Stage::Waiting, last_good: None, failures: 0, losses: 0, failure: None };
         self.all.lock().insert(registry, state);
     }
 
@@ -106,14 +106,14 @@ impl States {
     pub(super) fn wait_until_withdrawn(&self, limit: Duration, abandon: &dyn Fn() -> bool) -> bool {
         let deadline = Instant::now() + limit;
         let mut all = self.all.lock();
-        let is_out = |state: &State| state.stage == Stage::Withdrawn;
+        let is_out = |state: &RegistrationState| state.stage == Stage::Withdrawn;
         while !all.values().all(is_out) && Instant::now() < deadline && !abandon() {
             self.changed.wait_for(&mut all, ABANDON_POLL);
         }
         all.values().all(|state| is_out(state) && state.failure.is_none())
     }
 
-    fn change(&self, registry: &'static str, change: impl FnOnce(&mut State)) {
+    fn change(&self, registry: &'static str, change: impl FnOnce(&mut RegistrationState)) {
         if let Some(state) = self.all.lock().get_mut(registry) {
             change(state);
         }
@@ -122,7 +122,7 @@ impl States {
 
     /// See `Registration::shown`.
     pub(super) fn shown(&self) -> Value {
-        let shown = |(registry, state): (&&'static str, &State)| {
+        let shown = |(registry, state): (&&'static str, &RegistrationState)| {
             let mut shown = state.identity.clone();
             shown["state"] = Value::from(state.stage.as_str());
             shown["seconds_since_answer"] = json!(state.last_good.map(|at| at.elapsed().as_secs()));
@@ -137,7 +137,7 @@ impl States {
     /// See `Registration::write_metrics`.
     pub(super) fn write_metrics(&self, text: &mut String) {
         let all = self.all.lock();
-        let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(&State) -> u64| {
+        let mut family = |name: &str, kind: &str, help: &str, value: &dyn Fn(&RegistrationState) -> u64| {
             header(text, name, kind, help);
             for (registry, state) in all.iter() {
                 sample(text, name, &[("registry", registry)], value(state));

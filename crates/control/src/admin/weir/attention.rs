@@ -14,7 +14,7 @@ use crate::admin::live::Attention;
 use crate::certificates::shown_time;
 use crate::serve::list_query::now_ms;
 use crate::source::etcd::{EtcdState, EtcdStatus};
-use crate::verdict::{State, Verdict};
+use crate::verdict::{VerdictState, Verdict};
 use crate::view::{View, WriteFailure};
 
 /// The list as it is now, at most a second old. Blocks for milliseconds with many objects.
@@ -30,11 +30,11 @@ fn find_attention(parts: &AdminParts) -> Attention {
     let (certificates, _) = reports.certificates.certificates(LINES_MAX);
     let mut lines = Vec::new();
     lines.extend(view.write_failure.as_ref().map(writes_fail));
-    lines.extend(objects(&verdicts, &[State::Out, State::Unplaced]));
+    lines.extend(objects(&verdicts, &[VerdictState::Out, VerdictState::Unplaced]));
     lines.extend(unusable.iter().take(LINES_MAX).map(nodes_down));
     lines.extend(workers_behind(&view, &reports.workers.revisions(), now_ms));
     lines.extend(view.etcd.iter().flat_map(etcd));
-    lines.extend(objects(&verdicts, &[State::LastGood]));
+    lines.extend(objects(&verdicts, &[VerdictState::LastGood]));
     lines.extend(traffic.as_ref().and_then(memory));
     let ends = certificates.iter().filter_map(|certificate| certificate_ends(certificate, now_ms));
     lines.extend(ends.take(LINES_MAX));
@@ -81,7 +81,7 @@ fn etcd(etcd: &EtcdStatus) -> impl Iterator<Item = Value> {
 }
 
 /// A line for each object in one of these states.
-fn objects<'v>(verdicts: &'v [Verdict], states: &'v [State]) -> impl Iterator<Item = Value> + 'v {
+fn objects<'v>(verdicts: &'v [Verdict], states: &'v [VerdictState]) -> impl Iterator<Item = Value> + 'v {
     let found = verdicts.iter().filter(|verdict| states.contains(&verdict.state));
     found.take(LINES_MAX).map(|verdict| {
         let key = &verdict.key;
@@ -94,14 +94,14 @@ fn objects<'v>(verdicts: &'v [Verdict], states: &'v [State]) -> impl Iterator<It
         });
         let link = key.path();
         match (verdict.state, verdict.revision_in_force) {
-            (State::LastGood, Some(revision)) => {
+            (VerdictState::LastGood, Some(revision)) => {
                 let title = format!("{object} runs its last good form, of r{revision}.");
                 line("warn", "last_good", title, detail, link)
             }
-            (State::LastGood, None) => {
+            (VerdictState::LastGood, None) => {
                 line("warn", "last_good", format!("{object} runs an earlier good form."), detail, link)
             }
-            (State::Unplaced, _) => {
+            (VerdictState::Unplaced, _) => {
                 let title = format!("{object} is out of force: no request reaches it.");
                 line("err", "objects_out", title, detail, link)
             }
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn faulty_objects_are_named_with_their_effect() {
-        let named = |kind: ObjectKind, state: State| {
+        let named = |kind: ObjectKind, state: VerdictState| {
             let key = model::ObjectKey::new(kind, "a").unwrap();
             let verdict = Verdict {
                 key,
@@ -300,14 +300,14 @@ mod tests {
             let line = objects(&[verdict], &[state]).next().unwrap();
             [line["title"].as_str().unwrap().to_owned(), line["link"].as_str().unwrap().to_owned()]
         };
-        let out = |kind| named(kind, State::Out);
+        let out = |kind| named(kind, VerdictState::Out);
         assert_eq!(
             out(ObjectKind::Route),
             ["Route a is out of force: its requests are answered 503.", "/routes/a"]
         );
         assert_eq!(out(ObjectKind::GlobalRule)[0], "Global rule a is out of force: all requests are answered 503.");
         assert_eq!(out(ObjectKind::Ssl), ["Certificate a is out of force.", "/ssls/a"]);
-        let unplaced = named(ObjectKind::Route, State::Unplaced);
+        let unplaced = named(ObjectKind::Route, VerdictState::Unplaced);
         assert_eq!(unplaced[0], "Route a is out of force: no request reaches it.");
     }
 

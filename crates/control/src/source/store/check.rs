@@ -84,11 +84,11 @@ struct Overlay(Arc<Written>);
 #[derive(Debug)]
 struct Written {
     file: File,
-    state: Mutex<State>,
+    state: Mutex<OverlayState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct OverlayState {
     length: u64,
     /// Bytes of the file that are still visible: it may have been truncated and extended again.
     file_length: u64,
@@ -101,16 +101,16 @@ const BLOCK_BYTES: u64 = 4096;
 impl Overlay {
     fn new(file: File) -> io::Result<Overlay> {
         let length = file.metadata()?.len();
-        let state = State { length, file_length: length, blocks: HashMap::new() };
+        let state = OverlayState { length, file_length: length, blocks: HashMap::new() };
         Ok(Overlay(Arc::new(Written { file, state: Mutex::new(state) })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, OverlayState> {
         self.0.state.lock()
     }
 
     /// The bytes of the file at `offset`; zeros after its end.
-    fn read_file(&self, state: &State, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    fn read_file(&self, state: &OverlayState, offset: u64, out: &mut [u8]) -> io::Result<()> {
         out.fill(0);
         let there = usize::try_from(state.file_length.saturating_sub(offset)).unwrap_or(usize::MAX);
         let count = there.min(out.len());

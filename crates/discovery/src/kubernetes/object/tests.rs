@@ -26,8 +26,8 @@ fn slices_keep_addresses_with_conditions() {
     assert_eq!((page.slices.len(), page.objects), (1, 3));
     let slice = &page.slices[0];
     assert_eq!((&*slice.service, &*slice.name), ("shop/web", "web-1"));
-    let states: Vec<State> = slice.subsets[0].addresses.iter().map(|address| address.state).collect();
-    assert_eq!(states, [State::Ready, State::Ready, State::Draining, State::Closed]);
+    let states: Vec<AddressState> = slice.subsets[0].addresses.iter().map(|address| address.state).collect();
+    assert_eq!(states, [AddressState::Ready, AddressState::Ready, AddressState::Draining, AddressState::Closed]);
     assert_eq!(slice.subsets[0].ports.len(), 1);
     assert!(slice.reason.as_ref().unwrap().contains("is no host"));
 }
