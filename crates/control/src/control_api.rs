@@ -25,7 +25,7 @@ use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::serve::query::{Query, segments};
 use crate::serve::role::Role;
-use crate::serve::{Answer, Handler, Refusal, respond};
+use crate::serve::{ResponseFuture, Handler, Refusal, respond};
 use crate::view::{SharedView, View};
 use crate::{certificates, explain, log_level, upstreams, verdict};
 
@@ -73,7 +73,7 @@ impl Handler for ControlApi {
         MAX_BODY_BYTES
     }
 
-    fn answer(&self, request: Request<Bytes>) -> Answer {
+    fn answer(&self, request: Request<Bytes>) -> ResponseFuture {
         let parts = Arc::clone(&self.parts);
         Box::pin(async move {
             let path = segments(request.uri().path());

@@ -12,7 +12,7 @@ use model::report::MetricsText;
 use stdx::open_metrics;
 
 use crate::acme::Acme;
-use crate::serve::{Answer, Handler, Refusal, respond};
+use crate::serve::{ResponseFuture, Handler, Refusal, respond};
 use crate::source::store;
 use crate::verdict;
 use crate::view::SharedView;
@@ -59,7 +59,7 @@ impl Handler for Metrics {
         0
     }
 
-    fn answer(&self, request: Request<Bytes>) -> Answer {
+    fn answer(&self, request: Request<Bytes>) -> ResponseFuture {
         if !METRICS_PATHS.contains(&request.uri().path()) {
             return Box::pin(std::future::ready(respond::empty(StatusCode::NOT_FOUND)));
         }

@@ -43,7 +43,7 @@ use streamed::AnswerBody;
 use crate::serve::tls::ServerTls;
 
 /// An answer that is not complete yet.
-pub type Answer = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
+pub type ResponseFuture = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
 
 /// An answer that ends a request early; boxed, because it is rare.
 pub type Refusal = Box<Response<Bytes>>;
@@ -85,7 +85,7 @@ pub trait Handler: Send + Sync + 'static {
     fn max_body_bytes(&self, head: &Parts) -> usize;
 
     /// The answer to an admitted request with its whole body.
-    fn answer(&self, request: Request<Bytes>) -> Answer;
+    fn answer(&self, request: Request<Bytes>) -> ResponseFuture;
 }
 
 /// The count of requests of a listener that are expected or being answered.

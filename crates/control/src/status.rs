@@ -11,7 +11,7 @@ use model::report::{Certificates, Readiness};
 use serde_json::json;
 
 use crate::certificates;
-use crate::serve::{Answer, Handler, Refusal, respond};
+use crate::serve::{ResponseFuture, Handler, Refusal, respond};
 use crate::view::SharedView;
 
 /// Answers `/status`, `/status/ready` and `/status/certificates`.
@@ -76,7 +76,7 @@ impl Handler for Status {
         0
     }
 
-    fn answer(&self, request: Request<Bytes>) -> Answer {
+    fn answer(&self, request: Request<Bytes>) -> ResponseFuture {
         let mut response = self.get(request.uri().path());
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         Box::pin(std::future::ready(response))

@@ -32,7 +32,7 @@ pub(super) struct Answers {
 
 /// An answer as the instances share it.
 #[derive(Debug, Serialize, Deserialize)]
-struct Answer {
+struct SharedAnswer {
     domain: String,
     authorization: String,
     /// Over TLS; else over HTTP.
@@ -77,7 +77,7 @@ impl Answers {
             return Err(Failure::new("the token of its challenge is malformed"));
         }
         let path = format!("{FOLDER}{token}");
-        let answer = Answer {
+        let answer = SharedAnswer {
             domain: domain.to_owned(),
             authorization: authorization.to_owned(),
             over_tls: kind == ChallengeKind::TlsAlpn01,
@@ -124,7 +124,7 @@ impl Answers {
         let shared = self.shared.list(FOLDER);
         made.retain(|token, _| shared.iter().any(|(shared, _)| shared == token));
         for (token, text) in shared.into_iter().take(ANSWERS_MAX) {
-            let Ok(answer) = jsonx::read::<Answer>(text.as_bytes(), Bounds::SMALL) else { continue };
+            let Ok(answer) = jsonx::read::<SharedAnswer>(text.as_bytes(), Bounds::SMALL) else { continue };
             if !answer.over_tls {
                 answers.tokens.insert(token.into(), answer.authorization.into());
                 continue;
@@ -177,7 +177,7 @@ async fn run_hook(hook: &Path, action: &str, name: &str, value: &str) -> Result<
 }
 
 /// The certificate of TLS-ALPN-01 (RFC 8737 section 3).
-fn challenge_certificate(answer: &Answer) -> Result<ChallengeCertificate, rcgen::Error> {
+fn challenge_certificate(answer: &SharedAnswer) -> Result<ChallengeCertificate, rcgen::Error> {
     let mut params = CertificateParams::new(vec![answer.domain.clone()])?;
     params.distinguished_name = DistinguishedName::new();
     let proof = digest(&SHA256, answer.authorization.as_bytes());

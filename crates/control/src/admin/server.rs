@@ -19,7 +19,7 @@ use crate::reconcile::Author;
 use crate::serve::query::Query;
 use crate::serve::respond::{self, refused};
 use crate::serve::role::Role;
-use crate::serve::{Answer, Handler, Peer, Refusal};
+use crate::serve::{ResponseFuture, Handler, Peer, Refusal};
 
 /// The Admin API of one listener.
 pub(crate) struct Admin {
@@ -82,7 +82,7 @@ impl Handler for Admin {
         self.parts.headers.add_to(respond::error(StatusCode::SERVICE_UNAVAILABLE, reason))
     }
 
-    fn answer(&self, request: Request<Bytes>) -> Answer {
+    fn answer(&self, request: Request<Bytes>) -> ResponseFuture {
         let parts = Arc::clone(&self.parts);
         if parts.ui && ui::is_ours(request.uri().path()) {
             let (head, _) = request.into_parts();

@@ -54,7 +54,7 @@ pub(super) struct Registered {
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct EurekaAnswer {
     applications: Listed,
 }
 
@@ -107,7 +107,7 @@ struct EurekaEntry {
 /// # Errors
 /// The text is no such answer.
 pub(super) fn applications(text: &[u8]) -> Result<Applications, String> {
-    let answer: Answer =
+    let answer: EurekaAnswer =
         read_answer(text).map_err(|error| format!("the answer is no list of applications: {error}"))?;
     let mut all = Applications {
         hash: answer.applications.hash.filter(|hash| hash.len() <= MAX_HASH_BYTES),

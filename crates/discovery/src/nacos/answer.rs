@@ -27,7 +27,7 @@ struct NacosEntry {
 
 /// The answer of version 1 is a service; versions 2 and 3 put a service or a list into `data`.
 #[derive(Deserialize)]
-struct Answer {
+struct NacosAnswer {
     hosts: Option<Loose<NacosEntry>>,
     code: Option<i64>,
     message: Option<String>,
@@ -79,7 +79,7 @@ pub(super) struct Rules {
 /// # Errors
 /// The text is no such answer, Nacos refuses, or no instance is usable.
 pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
-    let answer: Answer =
+    let answer: NacosAnswer =
         read_answer(text).map_err(|error| format!("the answer is no list of instances: {error}"))?;
     if let Some(code) = answer.code.filter(|code| !matches!(code, 0 | 200)) {
         let message = answer.message.unwrap_or_default();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::parts::{Collected, Loose, host, metadata, read_answer, read_message, shortened, weight};
 
 #[derive(Deserialize)]
-struct Answer {
+struct ServiceCombAnswer {
     instances: Option<Loose<ServiceCombEntry>>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<ServiceInstanc
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err("the answer is no JSON object".to_owned());
     }
-    let answer: Answer =
+    let answer: ServiceCombAnswer =
         read_answer(text).map_err(|error| format!("the answer is no list of instances: {error}"))?;
     let mut collected = Collected::default();
     let Some(instances) = answer.instances else {

@@ -24,7 +24,7 @@ pub(super) async fn follow(asker: Arc<Asker>, services: Services, interval: Dura
 /// The names of the microservices of the application; each version of one is an entry of the answer.
 fn names(body: &[u8], app_id: &str) -> Result<Names, String> {
     #[derive(Deserialize)]
-    struct Answer {
+    struct MicroserviceList {
         services: Vec<Microservice>,
     }
     #[derive(Deserialize)]
@@ -33,7 +33,7 @@ fn names(body: &[u8], app_id: &str) -> Result<Names, String> {
         app_id: Option<String>,
         service_name: Box<str>,
     }
-    let answer: Answer = read_names(body).map_err(|error| format!("no list of microservices: {error}"))?;
+    let answer: MicroserviceList = read_names(body).map_err(|error| format!("no list of microservices: {error}"))?;
     let of_it = answer
         .services
         .into_iter()
