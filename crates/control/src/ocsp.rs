@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 use tokio::sync::Notify;
 
-use cache::{Cache, Wanted};
+use cache::{Cache, WantedChain};
 
 /// The responses of all certificates of objects that ask for stapling.
 #[derive(Default)]
@@ -154,7 +154,7 @@ fn stapling(object: &SnapshotObject) -> Option<&model::resource::Ssl> {
 }
 
 /// The chains of an object that asks for stapling. A reference that is not resolved is left out: the compiler reports it.
-fn wanted(object: &SnapshotObject, secrets: &dyn SecretValues) -> Vec<Wanted> {
+fn wanted(object: &SnapshotObject, secrets: &dyn SecretValues) -> Vec<WantedChain> {
     let Some(ssl) = stapling(object) else { return Vec::new() };
     let resolved = |text: &str| match is_certificate_reference(text) {
         true => secrets.value(text).ok(),
@@ -162,7 +162,7 @@ fn wanted(object: &SnapshotObject, secrets: &dyn SecretValues) -> Vec<Wanted> {
     };
     let chains = ssl.pairs.iter().filter_map(|(chain, _)| resolved(chain));
     chains
-        .map(|chain| Wanted {
+        .map(|chain| WantedChain {
             chain,
             skip_verify: ssl.ocsp_stapling.skip_verify,
             cache_ttl_s: ssl.ocsp_stapling.cache_ttl.into(),

@@ -48,7 +48,7 @@ struct TapState {
 }
 
 /// The requests that a reader asks for.
-pub(crate) struct Wanted {
+pub(crate) struct TapQuery {
     pub(crate) filter: SearchFilter,
     /// Requests a second, at most.
     pub(crate) rate: u32,
@@ -73,7 +73,7 @@ impl TapHub {
     /// Sends requests to `sender` as server-sent events until its receiver is gone or the time of a reader is over. Needs
     /// a runtime. False: there are as many readers as there may be. Viewers leave one place to administrators, because an
     /// incident needs it.
-    pub(crate) fn follow(&self, wanted: Wanted, sender: mpsc::Sender<Bytes>) -> bool {
+    pub(crate) fn follow(&self, wanted: TapQuery, sender: mpsc::Sender<Bytes>) -> bool {
         let mut state = self.shared.state.lock();
         state.readers.retain(Reader::is_there);
         let most = if wanted.hides_queries { READERS_MAX - 1 } else { READERS_MAX };

@@ -33,7 +33,7 @@ use stdx::address_family::AddressChoice;
 use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 
-use self::catalog::Wanted;
+use self::catalog::KubernetesServicePort;
 use self::config::Cluster;
 use self::watch::Watcher;
 use super::http::{HttpClient, HttpSettings};
@@ -101,8 +101,8 @@ impl Registry for Kubernetes {
 
 /// The followed services with a usable name; the others get the reason.
 fn wanted(services: &Services, ids: &[Box<str>], has_clusters: bool) -> Arc<Vec<ServiceKey>> {
-    let is_usable = |key: &ServiceKey| match Wanted::of(&key.service, has_clusters) {
-        Ok(Wanted { cluster: Some(id), .. }) if !ids.iter().any(|known| **known == *id) => {
+    let is_usable = |key: &ServiceKey| match KubernetesServicePort::of(&key.service, has_clusters) {
+        Ok(KubernetesServicePort { cluster: Some(id), .. }) if !ids.iter().any(|known| **known == *id) => {
             services
                 .failed(Some(key), &format!("no cluster has the id `{id}`; there are {}", ids.join(", ")));
             false

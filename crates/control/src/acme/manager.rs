@@ -29,7 +29,7 @@ pub(super) struct Manager {
 
 /// A certificate that is to be kept valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedCertificate {
     pub(super) id: String,
     pub(super) names: Vec<String>,
     pub(super) on_demand: bool,
@@ -41,24 +41,24 @@ pub(super) struct CurrentCache(HashMap<String, (u64, Option<Current>)>);
 
 impl Environment {
     /// Every certificate that is to be kept valid: those of the settings, and those that were asked for and still may be.
-    pub(super) fn wanted(&self) -> Vec<Wanted> {
-        let mut all: Vec<Wanted> = self
+    pub(super) fn wanted(&self) -> Vec<WantedCertificate> {
+        let mut all: Vec<WantedCertificate> = self
             .config
             .certificates
             .iter()
-            .map(|names| Wanted { id: names::id_of(names), names: names.clone(), on_demand: false })
+            .map(|names| WantedCertificate { id: names::id_of(names), names: names.clone(), on_demand: false })
             .collect();
         let Some(rules) = &self.config.on_demand else { return all };
         let on_demand = self.shared.list(RECORDS).into_iter().filter_map(|(id, text)| {
             let record = Record::read(&text).filter(|record| record.on_demand)?;
             let is_allowed = record.names.iter().all(|name| names::is_allowed(&rules.allow, name));
-            (is_allowed && !record.names.is_empty()).then_some(Wanted {
+            (is_allowed && !record.names.is_empty()).then_some(WantedCertificate {
                 id,
                 names: record.names,
                 on_demand: true,
             })
         });
-        let on_demand: Vec<Wanted> = on_demand.take(rules.limit).collect();
+        let on_demand: Vec<WantedCertificate> = on_demand.take(rules.limit).collect();
         all.extend(
             on_demand.into_iter().filter(|wanted| !self.is_of_settings(&wanted.id)).collect::<Vec<_>>(),
         );
@@ -84,7 +84,7 @@ impl CurrentCache {
     }
 
     /// Forgets certificates that are no longer wanted.
-    fn keep(&mut self, wanted: &[Wanted]) {
+    fn keep(&mut self, wanted: &[WantedCertificate]) {
         if self.0.len() > wanted.len() {
             self.0.retain(|id, _| wanted.iter().any(|wanted| wanted.id == *id));
         }
@@ -148,7 +148,7 @@ impl Manager {
         let mut next_ms = u64::MAX;
         let wanted = self.environment.wanted();
         cache.keep(&wanted);
-        for Wanted { id, names, .. } in wanted {
+        for WantedCertificate { id, names, .. } in wanted {
             if self.environment.busy.lock().contains(&id) {
                 continue;
             }

@@ -10,7 +10,7 @@ use stdx::prometheus_text::{header, sample};
 
 use super::attempt::Environment;
 use super::leader;
-use super::manager::{CurrentCache, Wanted};
+use super::manager::{CurrentCache, WantedCertificate};
 use super::plan;
 use crate::view::SharedView;
 
@@ -78,7 +78,7 @@ impl Report {
         wanted.into_iter().map(|wanted| self.line(&mut cache, wanted, now_ms)).collect()
     }
 
-    fn line(&self, cache: &mut CurrentCache, wanted: Wanted, now_ms: u64) -> Line {
+    fn line(&self, cache: &mut CurrentCache, wanted: WantedCertificate, now_ms: u64) -> Line {
         let record = self.environment.record(&wanted.id);
         let current = cache.get(&self.view, &wanted.id);
         let is_valid = current.as_ref().is_some_and(|current| {

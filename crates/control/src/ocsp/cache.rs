@@ -19,7 +19,7 @@ const JITTER_PART: u32 = 5;
 
 /// A chain that an object wants to have stapled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedChain {
     /// The chain, PEM.
     pub(super) chain: String,
     pub(super) skip_verify: bool,
@@ -37,7 +37,7 @@ pub(super) struct Cache {
 type Digest = [u8; 32];
 
 struct OcspEntry {
-    wanted: Wanted,
+    wanted: WantedChain,
     subject: Result<Subject, String>,
     users: BTreeSet<ObjectKey>,
     response: Option<Response>,
@@ -59,7 +59,7 @@ impl Cache {
     }
 
     /// Sets the chains of an object; responses of chains that stay are kept.
-    pub(super) fn set(&mut self, key: &ObjectKey, wanted: Vec<Wanted>) {
+    pub(super) fn set(&mut self, key: &ObjectKey, wanted: Vec<WantedChain>) {
         let before = self.objects.remove(key).unwrap_or_default();
         let mut now = Vec::new();
         for wanted in wanted {
@@ -189,7 +189,7 @@ impl Cache {
 }
 
 impl OcspEntry {
-    fn new(wanted: Wanted) -> OcspEntry {
+    fn new(wanted: WantedChain) -> OcspEntry {
         let subject = Subject::of_chain(&wanted.chain);
         let due = subject.is_ok().then(Instant::now);
         OcspEntry { wanted, subject, users: BTreeSet::new(), response: None, due, failures: 0 }
@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn responses_are_renewed_and_end() {
         let responder = Responder::new();
-        let wanted = Wanted { chain: responder.chain.clone(), skip_verify: false, cache_ttl_s: 3600 };
+        let wanted = WantedChain { chain: responder.chain.clone(), skip_verify: false, cache_ttl_s: 3600 };
         let key = ObjectKey::new(ObjectKind::Ssl, "1").unwrap();
         let mut cache = Cache::default();
         cache.set(&key, vec![wanted.clone()]);
@@ -258,7 +258,7 @@ mod tests {
         let key = ObjectKey::new(ObjectKind::Ssl, "1").unwrap();
         let mut cache = Cache::default();
         let chain = crate::testing::certificate().0.clone();
-        cache.set(&key, vec![Wanted { chain, skip_verify: false, cache_ttl_s: 60 }]);
+        cache.set(&key, vec![WantedChain { chain, skip_verify: false, cache_ttl_s: 60 }]);
         assert!(cache.due(Instant::now(), 8).is_empty());
         assert_eq!(cache.counts(0), (0, 1));
     }

@@ -30,7 +30,7 @@ pub(crate) struct Set {
 
 /// The wanted state.
 #[derive(Debug, Clone)]
-pub(crate) enum Wanted {
+pub(crate) enum DesiredState {
     /// These objects.
     Set(Set),
     /// The objects at an older revision.
@@ -41,7 +41,7 @@ pub(crate) enum Wanted {
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     /// The wanted state.
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: DesiredState,
     /// The revision that must be in force; none: any.
     pub(crate) expect: Option<u64>,
     /// Also applies faulty objects: each keeps its last good form, or stays out.
@@ -181,23 +181,23 @@ impl ControlLoop {
         }
         let view = reconciler.parts.view.load();
         let set = match &order.wanted {
-            Wanted::Set(set) => {
+            DesiredState::Set(set) => {
                 set.revealed(&reconciler.parts.catalog, &view).map_err(WholeRefused::Faulty)?
             }
-            Wanted::Version(_) => Cow::Owned(Set::default()),
+            DesiredState::Version(_) => Cow::Owned(Set::default()),
         };
         let mut differing = match &order.wanted {
-            Wanted::Set(_) => differences(&view, &set),
-            Wanted::Version(version) => source.differences_to(reconciler, *version)?,
+            DesiredState::Set(_) => differences(&view, &set),
+            DesiredState::Version(version) => source.differences_to(reconciler, *version)?,
         };
         let plan = told(&reconciler.parts.catalog, now, &differing);
         let made_by = match &order.wanted {
-            Wanted::Set(_) => {
+            DesiredState::Set(_) => {
                 let now_s = reconciler.parts.clock.unix_ms() / 1000;
                 differing.iter_mut().for_each(|differing| differing.set_times(now_s));
                 VersionSource::Apply
             }
-            Wanted::Version(_) => VersionSource::Rollback,
+            DesiredState::Version(_) => VersionSource::Rollback,
         };
         let expired: Vec<ConfigFault> =
             differing.iter().flat_map(|differing| reconciler.expired(differing)).collect();

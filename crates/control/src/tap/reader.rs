@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use super::searched::Searched;
-use super::{Wanted, json};
+use super::{TapQuery, json};
 
 /// Longest time of one reader, so that a forgotten page does not keep the tap open. The page asks again.
 const OPEN_MAX: Duration = Duration::from_secs(600);
@@ -18,7 +18,7 @@ const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(super) struct Reader {
-    wanted: Wanted,
+    wanted: TapQuery,
     sender: mpsc::Sender<Bytes>,
     opened: Instant,
     counted: Instant,
@@ -44,7 +44,7 @@ struct Tokens {
 }
 
 impl Reader {
-    pub(super) fn new(wanted: Wanted, sender: mpsc::Sender<Bytes>) -> Reader {
+    pub(super) fn new(wanted: TapQuery, sender: mpsc::Sender<Bytes>) -> Reader {
         let now = Instant::now();
         let rate = f64::from(wanted.rate);
         let tokens = Tokens { rate, left: rate, filled: now };

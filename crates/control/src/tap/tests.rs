@@ -89,8 +89,8 @@ fn filter(text: &str) -> SearchFilter {
     SearchFilter::parse(text, &TRAFFIC_FIELDS).unwrap()
 }
 
-fn wanted(text: &str, rate: u32) -> Wanted {
-    Wanted { filter: filter(text), rate, timeline: true, hides_queries: false }
+fn wanted(text: &str, rate: u32) -> TapQuery {
+    TapQuery { filter: filter(text), rate, timeline: true, hides_queries: false }
 }
 
 async fn events(receiver: &mut mpsc::Receiver<Bytes>) -> Vec<(String, Value)> {
@@ -208,7 +208,7 @@ fn viewers_leave_a_place_to_administrators() {
         let hub = TapHub::new(Arc::new(Script::default()));
         let follow = |hides_queries| {
             let (sender, receiver) = mpsc::channel(QUEUE);
-            hub.follow(Wanted { hides_queries, ..wanted("", 5) }, sender).then_some(receiver)
+            hub.follow(TapQuery { hides_queries, ..wanted("", 5) }, sender).then_some(receiver)
         };
         let _receivers: Vec<_> = (1..READERS_MAX).map(|_| follow(true).unwrap()).collect();
         assert!(follow(true).is_none(), "a viewer");

@@ -20,7 +20,7 @@ pub(super) struct Catalog {
 
 /// `NAMESPACE/NAME:PORT` of a service name, with the cluster's id in front of it where there are several clusters.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Wanted<'a> {
+pub(super) struct KubernetesServicePort<'a> {
     pub(super) cluster: Option<&'a str>,
     /// `NAMESPACE/NAME`.
     pub(super) service: &'a str,
@@ -28,12 +28,12 @@ pub(super) struct Wanted<'a> {
     pub(super) port: &'a str,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> KubernetesServicePort<'a> {
     /// Reads a service name.
     ///
     /// # Errors
     /// The name has another form; the message says which one is expected.
-    pub(super) fn of(name: &'a str, has_clusters: bool) -> Result<Wanted<'a>, String> {
+    pub(super) fn of(name: &'a str, has_clusters: bool) -> Result<KubernetesServicePort<'a>, String> {
         let form = if has_clusters { "ID/NAMESPACE/NAME:PORT" } else { "NAMESPACE/NAME:PORT" };
         let fault = || format!("the service name `{}` has not the form {form}", shortened(name));
         let (service, port) = name.rsplit_once(':').ok_or_else(fault)?;
@@ -43,7 +43,7 @@ impl<'a> Wanted<'a> {
         };
         let is_pair = service.split('/').filter(|part| !part.is_empty()).count() == 2;
         match is_pair && service.matches('/').count() == 1 && !port.is_empty() {
-            true => Ok(Wanted { cluster, service, port }),
+            true => Ok(KubernetesServicePort { cluster, service, port }),
             false => Err(fault()),
         }
     }
@@ -281,14 +281,14 @@ mod tests {
 
     #[test]
     fn service_names_have_one_form() {
-        let wanted = Wanted::of("a/b:http", false).unwrap();
-        assert_eq!(wanted, Wanted { cluster: None, service: "a/b", port: "http" });
-        let wanted = Wanted::of("id/a/b:80", true).unwrap();
-        assert_eq!(wanted, Wanted { cluster: Some("id"), service: "a/b", port: "80" });
+        let wanted = KubernetesServicePort::of("a/b:http", false).unwrap();
+        assert_eq!(wanted, KubernetesServicePort { cluster: None, service: "a/b", port: "http" });
+        let wanted = KubernetesServicePort::of("id/a/b:80", true).unwrap();
+        assert_eq!(wanted, KubernetesServicePort { cluster: Some("id"), service: "a/b", port: "80" });
         for name in ["", "b:http", "a/b", "a/b:", "/b:http", "a/b/c:http", "a//b:http"] {
-            assert!(Wanted::of(name, false).is_err(), "{name}");
+            assert!(KubernetesServicePort::of(name, false).is_err(), "{name}");
         }
-        let error = Wanted::of("a/b:http", true).unwrap_err();
+        let error = KubernetesServicePort::of("a/b:http", true).unwrap_err();
         assert_eq!(error, "the service name `a/b:http` has not the form ID/NAMESPACE/NAME:PORT");
     }
 }

@@ -11,7 +11,7 @@ use stdx::address_family::AddressChoice;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, timeout};
 
-use super::catalog::{Catalog, Wanted, of_one_family};
+use super::catalog::{Catalog, KubernetesServicePort, of_one_family};
 use super::config::Cluster;
 use super::event::{Event, event};
 use super::object;
@@ -243,10 +243,10 @@ impl Watcher {
     }
 
     /// Followed services of this cluster.
-    fn own<'a>(&self, wanted: &'a [ServiceKey]) -> impl Iterator<Item = (&'a ServiceKey, Wanted<'a>)> {
+    fn own<'a>(&self, wanted: &'a [ServiceKey]) -> impl Iterator<Item = (&'a ServiceKey, KubernetesServicePort<'a>)> {
         let id = self.cluster.id.clone();
         wanted.iter().filter_map(move |key| {
-            let name = Wanted::of(&key.service, id.is_some()).ok()?;
+            let name = KubernetesServicePort::of(&key.service, id.is_some()).ok()?;
             (name.cluster == id.as_deref()).then_some((key, name))
         })
     }

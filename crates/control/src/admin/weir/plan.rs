@@ -14,7 +14,7 @@ use crate::admin::endpoint::SetCommand;
 use crate::admin::resources::refusal_of_write;
 use crate::plan::Plan;
 use crate::reconcile::Author;
-use crate::reconcile::whole::{Order, Outcome, Set, Wanted, WholeRefused, plan as plan_of};
+use crate::reconcile::whole::{Order, Outcome, Set, DesiredState, WholeRefused, plan as plan_of};
 use crate::serve::Refusal;
 use crate::serve::list_query::whole_number;
 use crate::serve::query::Query;
@@ -71,7 +71,7 @@ async fn apply(
 ) -> Result<Response<Bytes>, Refusal> {
     let (document, set) = read(query, body).await?;
     let order =
-        Order { wanted: Wanted::Set(set), expect: whole_number(query, EXPECT)?, lenient: false, author };
+        Order { wanted: DesiredState::Set(set), expect: whole_number(query, EXPECT)?, lenient: false, author };
     change(parts, order, Some(document)).await
 }
 
@@ -85,7 +85,7 @@ async fn rollback(
         return Err(refused("the argument to is missing: weir/rollback?to=REVISION"));
     };
     let (expect, lenient) = (whole_number(query, EXPECT)?, switch(query, "force")?);
-    change(parts, Order { wanted: Wanted::Version(version), expect, lenient, author }, None).await
+    change(parts, Order { wanted: DesiredState::Version(version), expect, lenient, author }, None).await
 }
 
 async fn change(

@@ -13,7 +13,7 @@ use crate::serve::list_query::{filter, limit, number_to};
 use crate::serve::role::Role;
 use crate::serve::streamed::Streamed;
 use crate::serve::{Refusal, respond};
-use crate::tap::{QUEUE, RATE_MAX, READERS_MAX, TapHub, Wanted};
+use crate::tap::{QUEUE, RATE_MAX, READERS_MAX, TapHub, TapQuery};
 
 /// Follows requests as server-sent events, with the arguments `q`, `rate` and `timeline`.
 pub(super) fn follow(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -23,7 +23,7 @@ pub(super) fn follow(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
 fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusal> {
     let hub = hub(parts)?;
     let rate = number_to(&call.query, "rate", RATE_DEFAULT, RATE_MAX as usize)?;
-    let wanted = Wanted {
+    let wanted = TapQuery {
         filter: filter(&call.query, &TRAFFIC_FIELDS)?,
         rate: u32::try_from(rate).unwrap_or(RATE_MAX),
         timeline: matches!(call.query.get("timeline"), Some("1" | "true" | "")),
