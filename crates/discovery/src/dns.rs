@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 
 use super::each::each_wanted;
 use super::{BuildContext, Registry, RegistryKind, Services};
-use records::{Found, Known, Rules};
+use records::{Found, Known, DnsRules};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "dns", has_ports_by_scheme: false, schema, build };
 
@@ -79,13 +79,13 @@ const fn ttl_max() -> u64 {
 struct Dns {
     block: DnsBlock,
     servers: Vec<SocketAddr>,
-    rules: Rules,
+    rules: DnsRules,
 }
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let block = DnsBlock::deserialize(block).map_err(|error| error.to_string())?;
     let servers = block.servers.iter().map(|text| server_of(text)).collect::<Result<_, _>>()?;
-    let rules = Rules::new(block.order.as_deref(), &context.addresses)?;
+    let rules = DnsRules::new(block.order.as_deref(), &context.addresses)?;
     Ok(Box::new(Dns { block, servers, rules }))
 }
 

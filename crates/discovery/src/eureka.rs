@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use self::catalog::{Catalog, Rules};
+use self::catalog::{Catalog, EurekaRules};
 use super::blocks::{self, Timeouts};
 use super::http::{Call, HttpClient, TlsSettings};
 use super::publish::{Found, Pause, is_secure, publish};
@@ -44,7 +44,7 @@ struct Eureka {
     prefix: String,
     interval: Duration,
     with_delta: bool,
-    rules: Rules,
+    rules: EurekaRules,
 }
 
 #[derive(Deserialize)]
@@ -106,7 +106,7 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
         prefix: path_prefix(&block.prefix),
         interval: Duration::from_secs(block.fetch_interval),
         with_delta: block.delta.unwrap_or(true),
-        rules: Rules { default_weight: block.weight, zone: block.zone, with_starting: block.starting },
+        rules: EurekaRules { default_weight: block.weight, zone: block.zone, with_starting: block.starting },
     }))
 }
 

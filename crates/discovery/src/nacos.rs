@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use self::answer::Rules;
+use self::answer::NacosRules;
 use self::asker::Asker;
 use self::push::Push;
 use super::blocks::{self, Timeouts};
@@ -145,7 +145,7 @@ fn asker_of(block: &Value, context: &BuildContext) -> Result<Asker, String> {
     let client = block.timeout.client(servers, block.tls, Limits::default().answer_bytes, context)?;
     let keys =
         Some((block.access_key, block.secret_key)).filter(|(id, key)| !id.is_empty() && !key.is_empty());
-    let rules = Rules { default_weight: block.weight, is_grpc: false };
+    let rules = NacosRules { default_weight: block.weight, is_grpc: false };
     Ok(Asker::new(client, &block.prefix, user, keys, rules))
 }
 

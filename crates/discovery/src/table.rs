@@ -91,7 +91,7 @@ pub(super) enum Answered {
 
 /// The rules for instances.
 #[derive(Clone, Copy)]
-struct Rules<'a> {
+struct InstanceRules<'a> {
     limits: &'a Limits,
     policy: &'a OutboundPolicy,
 }
@@ -215,7 +215,7 @@ impl Shared {
             return;
         }
         state.heard(registry);
-        state.take(registry, key, answer, Rules { limits, policy: &self.policy });
+        state.take(registry, key, answer, InstanceRules { limits, policy: &self.policy });
         self.changed(state);
     }
 
@@ -239,7 +239,7 @@ impl Shared {
         let Some(state) = table.get_mut(registry) else { return };
         state.heard(registry);
         state.is_complete = true;
-        let rules = Rules { limits, policy: &self.policy };
+        let rules = InstanceRules { limits, policy: &self.policy };
         state.copies.clear();
         let gone: BTreeSet<ServiceKey> =
             state.services.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
@@ -346,7 +346,7 @@ impl RegistryState {
         }
     }
 
-    fn take(&mut self, registry: &'static str, key: &ServiceKey, answer: Answered, rules: Rules<'_>) {
+    fn take(&mut self, registry: &'static str, key: &ServiceKey, answer: Answered, rules: InstanceRules<'_>) {
         let (instances, outcome, partial) = match answer {
             Answered::Instances(instances, reason) => match usable(instances, rules.limits, rules.policy) {
                 Ok((instances, partial)) => (instances, Outcome::Known, partial.or(reason)),

@@ -23,18 +23,18 @@ enum Kind {
 
 /// Which records are asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
+pub(super) struct DnsRules {
     order: Vec<Kind>,
     /// Which of the addresses of a target are used.
     addresses: AddressChoice,
 }
 
-impl Rules {
+impl DnsRules {
     /// The rules of a written `order`; without one, SRV records and then the families of `addresses`.
     ///
     /// # Errors
     /// `order` has no type that names instances.
-    pub(super) fn new(order: Option<&[String]>, addresses: &AddressChoice) -> Result<Rules, String> {
+    pub(super) fn new(order: Option<&[String]>, addresses: &AddressChoice) -> Result<DnsRules, String> {
         let kind = |name: &String| match &**name {
             "SRV" => Some(Kind::Srv),
             "A" => Some(Kind::Address(AddressFamily::V4)),
@@ -57,7 +57,7 @@ impl Rules {
             return Err("`order` needs SRV, A or AAAA".to_owned());
         }
         let families = families(&order).unwrap_or_else(|| addresses.order.clone());
-        Ok(Rules { order, addresses: AddressChoice { order: families, ..addresses.clone() } })
+        Ok(DnsRules { order, addresses: AddressChoice { order: families, ..addresses.clone() } })
     }
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn find(
     resolver: &TokioResolver,
     name: &str,
     port: Option<u16>,
-    rules: &Rules,
+    rules: &DnsRules,
     known: &mut Known,
 ) -> Result<Found, String> {
     let (mut failure, mut without_route) = (None, None);
@@ -260,7 +260,7 @@ async fn of_targets(
     resolver: &TokioResolver,
     name: &str,
     port: Option<u16>,
-    rules: &Rules,
+    rules: &DnsRules,
     known: &mut BTreeMap<String, Vec<IpAddr>>,
 ) -> Result<Instances, String> {
     let (targets, mut ttl) = ask_targets(resolver, name).await?;
@@ -308,7 +308,7 @@ struct TargetAddresses {
     failure: Option<String>,
 }
 
-async fn addresses_of_target(resolver: &TokioResolver, host: &str, rules: &Rules) -> TargetAddresses {
+async fn addresses_of_target(resolver: &TokioResolver, host: &str, rules: &DnsRules) -> TargetAddresses {
     let choice = &rules.addresses;
     let (mut found, mut ttl, mut failure) = (Vec::new(), Duration::MAX, None);
     // The dot at the end keeps search domains away from a name that is whole.

@@ -19,7 +19,7 @@ pub(super) struct Catalog {
 
 /// The rules that choose instances.
 #[derive(Clone, Debug)]
-pub(super) struct Rules {
+pub(super) struct EurekaRules {
     pub(super) default_weight: u32,
     /// The zone with instances that are preferred.
     pub(super) zone: Option<Box<str>>,
@@ -109,7 +109,7 @@ impl Catalog {
         &self,
         application: &str,
         is_secure: bool,
-        rules: &Rules,
+        rules: &EurekaRules,
     ) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
         let name = application.to_ascii_uppercase();
         let registered = self.applications.get(name.as_str()).into_iter().flat_map(BTreeMap::values);
@@ -186,8 +186,8 @@ mod tests {
         applications(text.to_string().as_bytes()).unwrap()
     }
 
-    fn rules() -> Rules {
-        Rules { default_weight: 100, zone: None, with_starting: false }
+    fn rules() -> EurekaRules {
+        EurekaRules { default_weight: 100, zone: None, with_starting: false }
     }
 
     fn three() -> Catalog {
@@ -200,14 +200,14 @@ mod tests {
         let catalog = three();
         let (found, _) = catalog.instances("a", false, &rules()).unwrap();
         assert_eq!(shown(&found), ["10.0.0.1:80 100", "10.0.0.2:80 100"]);
-        let with_starting = Rules { with_starting: true, ..rules() };
+        let with_starting = EurekaRules { with_starting: true, ..rules() };
         assert_eq!(catalog.instances("A", false, &with_starting).unwrap().0.len(), 3);
         assert!(catalog.instances("B", false, &rules()).unwrap().0.is_empty());
     }
 
     #[test]
     fn preferred_zone_falls_back_to_all_zones() {
-        let near = |zone: &str| Rules { zone: Some(zone.into()), ..rules() };
+        let near = |zone: &str| EurekaRules { zone: Some(zone.into()), ..rules() };
         let found = |zone| three().instances("A", true, &near(zone)).unwrap().0;
         assert_eq!(shown(&found("y")), ["10.0.0.2:443 100"]);
         assert_eq!(found("elsewhere").len(), 2);
@@ -218,7 +218,7 @@ mod tests {
         let mut unusable = entry("1", "UP", "x");
         unusable["ipAddr"] = json!("a b");
         let catalog = Catalog::of(answer("", &[unusable, entry("2", "UP", "y")])).unwrap();
-        let near = Rules { zone: Some("x".into()), ..rules() };
+        let near = EurekaRules { zone: Some("x".into()), ..rules() };
         let (found, reason) = catalog.instances("A", false, &near).unwrap();
         assert_eq!(shown(&found), ["10.0.0.2:80 100"]);
         assert!(reason.is_some());
@@ -231,7 +231,7 @@ mod tests {
         let mut catalog = Catalog::of(answer("", &[overridden, entry("2", "UP", "x")])).unwrap();
         assert_eq!(catalog.hash(), "STARTING_1_UP_1_");
         assert!(catalog.apply(answer("STARTING_1_UP_1_", &[])).is_ok());
-        let with_starting = Rules { with_starting: true, ..rules() };
+        let with_starting = EurekaRules { with_starting: true, ..rules() };
         assert_eq!(shown(&catalog.instances("A", false, &with_starting).unwrap().0), ["10.0.0.2:80 100"]);
     }
 

@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for DataVisitor {
 
 /// The rules that make an instance of an entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct NacosRules {
     /// Weight of an instance without one.
     pub(super) default_weight: u32,
     /// Whether the port of gRPC in the metadata is used.
@@ -78,7 +78,7 @@ pub(super) struct Rules {
 ///
 /// # Errors
 /// The text is no such answer, Nacos refuses, or no instance is usable.
-pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
+pub(super) fn instances(text: &[u8], rules: NacosRules) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     let answer: NacosAnswer =
         read_answer(text).map_err(|error| format!("the answer is no list of instances: {error}"))?;
     if let Some(code) = answer.code.filter(|code| !matches!(code, 0 | 200)) {
@@ -136,7 +136,7 @@ fn has_fraction(weight: Option<&Value>) -> bool {
     weight.and_then(Value::as_f64).is_some_and(|weight| weight.fract() != 0.0)
 }
 
-fn instance(entry: NacosEntry, rules: Rules, scale: f64) -> Result<Option<ServiceInstance>, String> {
+fn instance(entry: NacosEntry, rules: NacosRules, scale: f64) -> Result<Option<ServiceInstance>, String> {
     if entry.healthy == Some(false) || entry.enabled == Some(false) {
         return Ok(None);
     }
@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::parts::shown;
 
-    const RULES: Rules = Rules { default_weight: 100, is_grpc: false };
+    const RULES: NacosRules = NacosRules { default_weight: 100, is_grpc: false };
 
     fn read(answer: &Value) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
         instances(answer.to_string().as_bytes(), RULES)
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn port_of_grpc_is_used_for_grpc() {
         let answer = json!({"hosts": [{"ip": "10.0.0.1", "port": 80, "metadata": {"gRPC_port": "9000"}}]});
-        let rules = Rules { is_grpc: true, ..RULES };
+        let rules = NacosRules { is_grpc: true, ..RULES };
         let (found, _) = instances(answer.to_string().as_bytes(), rules).unwrap();
         assert_eq!(shown(&found), ["10.0.0.1:9000 100"]);
         assert_eq!(shown(&read(&answer).unwrap().0), ["10.0.0.1:80 100"]);

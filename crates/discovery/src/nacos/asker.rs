@@ -11,7 +11,7 @@ use model::discovery::ServiceKey;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::answer::{self, Rules};
+use super::answer::{self, NacosRules};
 use crate::http::{Call, HttpClient, Reply};
 use crate::parts::encoded;
 use crate::poll::{Asked, Failure, PollAnswer};
@@ -26,7 +26,7 @@ pub(super) struct Asker {
     third: String,
     user: Option<(String, String)>,
     keys: Option<(String, String)>,
-    rules: Rules,
+    rules: NacosRules,
     /// Whether the server has removed the first API.
     is_third: AtomicBool,
     session: Mutex<Session>,
@@ -54,7 +54,7 @@ impl Asker {
         prefix: &str,
         user: Option<(String, String)>,
         keys: Option<(String, String)>,
-        rules: Rules,
+        rules: NacosRules,
     ) -> Asker {
         let prefix = format!("/{}/", prefix.trim_matches('/'));
         let third = format!("{}v3/", prefix.strip_suffix("v1/").unwrap_or("/nacos/"));
@@ -74,7 +74,7 @@ impl Asker {
             (502..=504, _) => return Err(Failure::Registry(refusal(&reply))),
             _ => reply.ok().map_err(Failure::Service)?,
         };
-        let rules = Rules { is_grpc: is_grpc(key), ..self.rules };
+        let rules = NacosRules { is_grpc: is_grpc(key), ..self.rules };
         let (instances, reason) = answer::instances(body, rules).map_err(Failure::Service)?;
         Ok(PollAnswer::Whole(Found::Instances(instances, reason), None))
     }

@@ -28,7 +28,7 @@ struct ServiceCombEntry {
 
 /// The rules that make an instance of an entry.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
+pub(super) struct ServiceCombRules {
     /// Whether the endpoint with TLS is wanted.
     pub(super) is_secure: bool,
     pub(super) default_weight: u32,
@@ -38,7 +38,7 @@ pub(super) struct Rules {
 ///
 /// # Errors
 /// The text is no such answer, or no instance is usable.
-pub(super) fn instances(text: &[u8], rules: Rules) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
+pub(super) fn instances(text: &[u8], rules: ServiceCombRules) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     // An array would be read as an object without fields, which is the answer for an empty service.
     if !text.trim_ascii_start().starts_with(b"{") {
         return Err("the answer is no JSON object".to_owned());
@@ -66,7 +66,7 @@ fn is_empty(text: &[u8]) -> bool {
     fields.is_ok_and(|fields| fields.is_empty() || fields.contains_key("instances"))
 }
 
-fn instance(entry: ServiceCombEntry, rules: Rules) -> Result<Option<ServiceInstance>, String> {
+fn instance(entry: ServiceCombEntry, rules: ServiceCombRules) -> Result<Option<ServiceInstance>, String> {
     if entry.status.is_some_and(|status| status != "UP") {
         return Ok(None);
     }
@@ -155,7 +155,7 @@ mod tests {
     use crate::parts::shown;
 
     fn read(answer: &Value, is_secure: bool) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
-        instances(answer.to_string().as_bytes(), Rules { is_secure, default_weight: 100 })
+        instances(answer.to_string().as_bytes(), ServiceCombRules { is_secure, default_weight: 100 })
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         for text in ["", "x", "[]", "{\"instances\":[{", "{\"error\":\"no backend\"}", "{\"Instances\":null}"]
         {
             assert!(
-                instances(text.as_bytes(), Rules { is_secure: false, default_weight: 1 }).is_err(),
+                instances(text.as_bytes(), ServiceCombRules { is_secure: false, default_weight: 1 }).is_err(),
                 "{text}"
             );
         }

@@ -6,7 +6,7 @@ use model::discovery::ServiceKey;
 use serde_json::json;
 use tokio::sync::Mutex;
 
-use super::answer::{self, Rules};
+use super::answer::{self, ServiceCombRules};
 use crate::http::{Call, HttpClient, Reply};
 use crate::parts::encoded;
 use crate::poll::{Asked, Failure, PollAnswer, Question};
@@ -56,7 +56,7 @@ impl Asker {
                 };
             }
         }
-        let rules = Rules { is_secure: is_secure(key), default_weight: self.weight };
+        let rules = ServiceCombRules { is_secure: is_secure(key), default_weight: self.weight };
         let (instances, reason) = answer::instances(&reply.body, rules).map_err(Failure::Service)?;
         let revision = reply.field("x-resource-revision");
         let revision = revision.filter(|revision| revision.len() <= MAX_REVISION_BYTES).map(str::to_owned);

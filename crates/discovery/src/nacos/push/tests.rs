@@ -4,7 +4,7 @@ use super::*;
 use crate::BuildContext;
 use crate::blocks::Timeouts;
 use crate::http::TlsSettings;
-use crate::nacos::answer::Rules;
+use crate::nacos::answer::NacosRules;
 
 /// A push connection to these servers that follows these services, with the sender of further ones and the receiver of
 /// changes.
@@ -15,7 +15,7 @@ pub(super) fn pushing(
     let http = vec!["http://127.0.0.1:1".to_owned()];
     let client =
         Timeouts::default().client(http, TlsSettings::default(), 1024, &BuildContext::default()).unwrap();
-    let rules = Rules { default_weight: 1, is_grpc: false };
+    let rules = NacosRules { default_weight: 1, is_grpc: false };
     let asker = Arc::new(Asker::new(client, "/nacos/v1/", None, None, rules));
     let (changes, receiver) = mpsc::channel(8);
     let (sender, wanted) = watch::channel(wanted);
