@@ -30,7 +30,7 @@ use serde_json::Value;
 use crate::clock::Clock;
 use crate::reconcile::Reconcile;
 use crate::sealing::Sealer;
-use crate::shared_state::Shared;
+use crate::shared_state::SharedState;
 use crate::view::SharedView;
 use account::Accounts;
 use answers::Answers;
@@ -46,7 +46,7 @@ use report::Report;
 /// The parts that managed certificates need.
 pub(crate) struct AcmeParts {
     pub(crate) config: AcmeConfig,
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedState,
     pub(crate) reconcile: Reconcile,
     pub(crate) view: SharedView,
     pub(crate) sealer: Sealer,
@@ -154,7 +154,7 @@ impl Drop for Acme {
 }
 
 /// The certificates that an instance with a resource file has ordered before.
-pub(crate) fn beside_file(shared: &Shared, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
+pub(crate) fn beside_file(shared: &SharedState, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
     objects::beside_file(shared, sealer)
 }
 

@@ -26,13 +26,13 @@ use cache::{Cache, WantedChain};
 /// The responses of all certificates of objects that ask for stapling.
 #[derive(Default)]
 pub struct Ocsp {
-    shared: Arc<Shared>,
+    shared: Arc<OcspShared>,
     thread: Mutex<Option<BackgroundThread>>,
 }
 
 /// State that the thread shares with the users of responses.
 #[derive(Default)]
-struct Shared {
+struct OcspShared {
     policy: OutboundPolicy,
     cache: Mutex<Cache>,
     /// Objects with responses that have changed since [`Ocsp::take_changed`].
@@ -45,7 +45,7 @@ struct Shared {
 impl Ocsp {
     /// A cache without responses; responders are reached under this policy.
     pub fn new(policy: OutboundPolicy) -> Ocsp {
-        Ocsp { shared: Arc::new(Shared { policy, ..Shared::default() }), thread: Mutex::default() }
+        Ocsp { shared: Arc::new(OcspShared { policy, ..OcspShared::default() }), thread: Mutex::default() }
     }
 
     /// Sets the function that is called whenever [`Ocsp::take_changed`] has something to return.
@@ -131,7 +131,7 @@ impl std::fmt::Debug for Ocsp {
     }
 }
 
-impl Shared {
+impl OcspShared {
     fn tell(&self, changed: BTreeSet<ObjectKey>) {
         if changed.is_empty() {
             return;

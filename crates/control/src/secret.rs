@@ -25,11 +25,11 @@ pub use environment::Environment;
 pub use files::FilePolicy;
 use files::Files;
 pub use shared::SecretOptions;
-use shared::Shared;
+use shared::SecretShared;
 
 /// The values of all references, shared by the reconciling thread and the compiler.
 pub struct Secrets {
-    shared: Arc<Shared>,
+    shared: Arc<SecretShared>,
     files: Mutex<Files>,
     thread: Mutex<Option<BackgroundThread>>,
 }
@@ -39,7 +39,7 @@ impl Secrets {
     pub fn new(options: SecretOptions, environment: Environment) -> Secrets {
         Secrets {
             files: Mutex::new(Files::new(options.files.clone())),
-            shared: Arc::new(Shared::new(options, environment)),
+            shared: Arc::new(SecretShared::new(options, environment)),
             thread: Mutex::default(),
         }
     }

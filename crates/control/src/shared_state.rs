@@ -21,7 +21,7 @@ use local::Folder;
 
 /// See the module; cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     documents: Arc<Documents>,
     medium: Medium,
 }
@@ -46,23 +46,23 @@ pub(crate) struct Document {
     pub(crate) revision: u64,
 }
 
-impl Shared {
+impl SharedState {
     /// The state of an instance that is alone, in this folder, which is made when the first text is kept.
     ///
     /// # Errors
     /// The folder is there and cannot be read.
-    pub(crate) fn alone(folder: PathBuf) -> std::io::Result<Shared> {
+    pub(crate) fn alone(folder: PathBuf) -> std::io::Result<SharedState> {
         let folder = Folder::new(folder);
         let documents = Documents::default();
         *documents.known.write() = folder.load()?;
-        Ok(Shared { documents: Arc::new(documents), medium: Medium::Folder(Arc::new(folder)) })
+        Ok(SharedState { documents: Arc::new(documents), medium: Medium::Folder(Arc::new(folder)) })
     }
 
     /// The state of a cluster in this folder of Weir's own keys, which is followed from now on.
-    pub(crate) fn cluster(etcd: SharedEtcd, prefix: &str, folder: &str, handle: &Handle) -> Shared {
+    pub(crate) fn cluster(etcd: SharedEtcd, prefix: &str, folder: &str, handle: &Handle) -> SharedState {
         let documents = Arc::new(Documents::default());
         let cluster = Cluster::follow(etcd, (prefix.to_owned(), folder.to_owned()), &documents, handle);
-        Shared { documents, medium: Medium::Cluster(Arc::new(cluster)) }
+        SharedState { documents, medium: Medium::Cluster(Arc::new(cluster)) }
     }
 
     /// Whether other instances see this state.
@@ -153,7 +153,7 @@ impl Documents {
     }
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SharedState {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Shared").field("is_cluster", &self.is_cluster()).finish_non_exhaustive()
     }
@@ -171,7 +171,7 @@ mod tests {
     fn texts_survive_a_restart_where_they_must() {
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path().join("acme");
-        let shared = Shared::alone(folder.clone()).unwrap();
+        let shared = SharedState::alone(folder.clone()).unwrap();
         assert!(shared.is_read() && !shared.is_cluster() && !folder.exists());
         block_on(async {
             assert_eq!(shared.put("certificates/acme-a.example", "{}", None).await, Ok(true));
@@ -183,7 +183,7 @@ mod tests {
         });
         assert_eq!(shared.list("certificates/"), [("acme-a.example".to_owned(), "{}".into())]);
         assert_eq!(shared.list("challenges/").len(), 1);
-        let again = Shared::alone(folder).unwrap();
+        let again = SharedState::alone(folder).unwrap();
         assert_eq!(again.list("certificates/"), [("acme-a.example".to_owned(), "{}".into())]);
         assert_eq!(again.get("accounts/00ff").map(|document| document.text), Some("1".into()));
         assert!(again.list("challenges/").is_empty(), "a challenge ends with its process");

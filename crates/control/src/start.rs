@@ -20,7 +20,7 @@ use crate::reconcile::{HandOver, Parts, Reconcile, WriteGate};
 use crate::serve::tls::ServerTls;
 use crate::serve::{Busy, serve};
 use crate::server_info::ServerInfoReport;
-use crate::shared_state::Shared;
+use crate::shared_state::SharedState;
 use crate::status::Status;
 use crate::ticket_keys::{self, TicketSharing};
 use crate::view::SharedView;
@@ -71,7 +71,7 @@ impl Control {
         };
         let ticket_sharing = config.ticket_keys.zip(source.cluster()).map(|(keys, access)| {
             let handle = access.runtime;
-            let shared = Shared::cluster(access.etcd, &access.prefix, ticket_keys::FOLDER, &handle);
+            let shared = SharedState::cluster(access.etcd, &access.prefix, ticket_keys::FOLDER, &handle);
             TicketSharing::start(shared, sealer.clone(), Arc::clone(&config.clock), keys, &handle)
         });
         let server_info = config.server_info_ttl_s.zip(source.cluster()).map(|(ttl_s, access)| {
@@ -274,12 +274,12 @@ impl Drop for Control {
 }
 
 /// Where the state of certificates is shared: in etcd, else in the data folder.
-fn shared_state(source: &dyn Source, data: Option<&Path>) -> Result<Shared, StartError> {
+fn shared_state(source: &dyn Source, data: Option<&Path>) -> Result<SharedState, StartError> {
     match source.cluster() {
-        Some(access) => Ok(Shared::cluster(access.etcd, &access.prefix, ACME_FOLDER, &access.runtime)),
+        Some(access) => Ok(SharedState::cluster(access.etcd, &access.prefix, ACME_FOLDER, &access.runtime)),
         None => {
             let folder = data.unwrap_or(Path::new(".")).join(ACME_FOLDER);
-            Shared::alone(folder.clone())
+            SharedState::alone(folder.clone())
                 .map_err(|fault| StartError::Acme(format!("{}: {fault}", folder.display())))
         }
     }

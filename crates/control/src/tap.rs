@@ -32,10 +32,10 @@ const PERIOD: Duration = Duration::from_millis(20);
 /// The tap of an instance, shared by its readers; see the module.
 #[derive(Clone)]
 pub struct TapHub {
-    shared: Arc<Shared>,
+    shared: Arc<TapShared>,
 }
 
-struct Shared {
+struct TapShared {
     tap: Arc<dyn Tap>,
     state: Mutex<TapState>,
 }
@@ -67,7 +67,7 @@ impl std::fmt::Debug for TapHub {
 impl TapHub {
     /// A hub over the records of a gateway.
     pub fn new(tap: Arc<dyn Tap>) -> TapHub {
-        TapHub { shared: Arc::new(Shared { tap, state: Mutex::default() }) }
+        TapHub { shared: Arc::new(TapShared { tap, state: Mutex::default() }) }
     }
 
     /// Sends requests to `sender` as server-sent events until its receiver is gone or the time of a reader is over. Needs
@@ -105,7 +105,7 @@ impl TapState {
 }
 
 /// Closes the tap when the task that reads it panics: otherwise workers would record for readers that are gone.
-struct Closing<'a>(&'a Shared);
+struct Closing<'a>(&'a TapShared);
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
@@ -118,7 +118,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-impl Shared {
+impl TapShared {
     /// Reads the rings until no reader is left.
     async fn run(self: Arc<Self>) {
         let _closing = Closing(&self);

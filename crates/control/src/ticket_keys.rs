@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
 use crate::sealing::Sealer;
-use crate::shared_state::Shared;
+use crate::shared_state::SharedState;
 use ring::Ring;
 
 /// The folder of the shared state.
@@ -32,7 +32,7 @@ pub(crate) struct TicketSharing(JoinHandle<()>);
 impl TicketSharing {
     /// Shares the keys from now on.
     pub(crate) fn start(
-        shared: Shared,
+        shared: SharedState,
         sealer: Sealer,
         clock: Arc<dyn Clock>,
         keys: Arc<dyn SharedTicketKeys>,
@@ -50,7 +50,7 @@ impl Drop for TicketSharing {
 }
 
 struct Task {
-    shared: Shared,
+    shared: SharedState,
     sealer: Sealer,
     clock: Arc<dyn Clock>,
     keys: Arc<dyn SharedTicketKeys>,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::auto_routes::Names;
 use super::limits::{Limits, usable};
-use super::table::{Outcome, RegistryState, Shared};
+use super::table::{Outcome, RegistryState, DiscoveryShared};
 
 /// The content of a file.
 #[derive(Default, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ impl Copies {
     }
 }
 
-impl Shared {
+impl DiscoveryShared {
     /// Reads the copies of all registries. A file that cannot be read is reported and skipped.
     pub(super) fn load_copies(&self) {
         let mut table = self.table.lock();
@@ -249,9 +249,9 @@ mod tests {
     }
 
     /// A table that keeps its copies in this folder, with one answer that is not saved yet.
-    fn answered(folder: PathBuf) -> Arc<Shared> {
+    fn answered(folder: PathBuf) -> Arc<DiscoveryShared> {
         let blocks = [("file", Value::Null)].into_iter();
-        let shared = Arc::new(Shared::new(blocks, Some(folder), OutboundPolicy::default()));
+        let shared = Arc::new(DiscoveryShared::new(blocks, Some(folder), OutboundPolicy::default()));
         let key = ServiceKey::new("file", "web");
         shared.follow(&key, Box::new(|_| {}));
         Services::new(Arc::clone(&shared), "file").answer(&key, instances(1).to_vec());

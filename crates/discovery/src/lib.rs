@@ -49,7 +49,7 @@ use stdx::address_family::AddressChoice;
 pub use auto_routes::AutoRoutes;
 pub use check::{BlockFault, check};
 pub(crate) use services::Services;
-use table::{Shared, Unfollow};
+use table::{DiscoveryShared, Unfollow};
 
 /// All kinds of registries, by name.
 pub(crate) const ALL: &[RegistryKind] = &[
@@ -115,7 +115,7 @@ pub struct DiscoveryConfig {
 
 /// The running registries. Dropping it ends the thread.
 pub struct Discovery {
-    shared: Arc<Shared>,
+    shared: Arc<DiscoveryShared>,
     thread: Mutex<Option<BackgroundThread>>,
     settle: Duration,
 }
@@ -136,7 +136,7 @@ impl Discovery {
             .map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
         let blocks = kinds.iter().map(|(kind, block)| (kind.name, show::masked(block.clone())));
         let shared =
-            Shared::new(blocks, config.directory, config.policy.clone()).with_auto_routes(auto_routes);
+            DiscoveryShared::new(blocks, config.directory, config.policy.clone()).with_auto_routes(auto_routes);
         let shared = Arc::new(shared);
         shared.load_copies();
         let context = BuildContext { policy: config.policy, addresses: config.addresses };

@@ -11,12 +11,12 @@ use tokio::sync::Notify;
 use super::auto_routes::Names;
 use super::limits::Limits;
 use super::publish::Pause;
-use super::table::{Answered, Outcome, ServiceState, Shared};
+use super::table::{Answered, Outcome, ServiceState, DiscoveryShared};
 
 /// The handle of one registry; cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Services {
-    shared: Arc<Shared>,
+    shared: Arc<DiscoveryShared>,
     registry: &'static str,
     wanted_changed: Arc<Notify>,
     limits: Limits,
@@ -24,7 +24,7 @@ pub(crate) struct Services {
 
 impl Services {
     /// The handle of the registry of that kind.
-    pub(super) fn new(shared: Arc<Shared>, registry: &'static str) -> Services {
+    pub(super) fn new(shared: Arc<DiscoveryShared>, registry: &'static str) -> Services {
         let wanted_changed = shared.wanted_changed(registry);
         Services { shared, registry, wanted_changed, limits: Limits::default() }
     }

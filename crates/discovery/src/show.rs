@@ -8,7 +8,7 @@ use model::discovery::{ServiceInstance, ServiceKey};
 use serde_json::{Map, Value, json};
 use stdx::prometheus_text::{header, sample};
 
-use super::table::{RegistryState, ServiceState, Shared, shown_name};
+use super::table::{RegistryState, ServiceState, DiscoveryShared, shown_name};
 
 /// The block of a registry without its secrets.
 pub(super) fn masked(mut block: Value) -> Value {
@@ -47,7 +47,7 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// See `Discovery::dump`; the shape is APISIX's, with namespace and group before the name of a service.
-pub(super) fn dump(shared: &Shared, registry: &str) -> Option<Value> {
+pub(super) fn dump(shared: &DiscoveryShared, registry: &str) -> Option<Value> {
     let table = shared.table.lock();
     let state = table.get(registry)?;
     let mut services: BTreeMap<String, Vec<Value>> = BTreeMap::new();
@@ -78,7 +78,7 @@ fn shown(instance: &ServiceInstance) -> Value {
 }
 
 /// See `Discovery::states`.
-pub(super) fn states(shared: &Shared) -> Value {
+pub(super) fn states(shared: &DiscoveryShared) -> Value {
     let table = shared.table.lock();
     let state = |(name, state): (&&'static str, &RegistryState)| {
         let notes = texts(state, &|key, _| state.nodes(key).note);
@@ -120,7 +120,7 @@ fn age_s(state: &RegistryState) -> Option<u64> {
 }
 
 /// See `Discovery::write_metrics`.
-pub(super) fn write_metrics(shared: &Shared, text: &mut String) {
+pub(super) fn write_metrics(shared: &DiscoveryShared, text: &mut String) {
     let table = shared.table.lock();
     if table.is_empty() {
         return;

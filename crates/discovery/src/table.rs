@@ -17,7 +17,7 @@ use super::copy::Copies;
 use super::limits::{Limits, REASON_MAX_CHARS, shortened_to, usable};
 
 /// State that the thread of the registries, the compiler and the control API share.
-pub(super) struct Shared {
+pub(super) struct DiscoveryShared {
     pub(super) table: Mutex<BTreeMap<&'static str, RegistryState>>,
     /// Notified when a followed service has its first outcome.
     settled: Condvar,
@@ -98,7 +98,7 @@ struct InstanceRules<'a> {
 
 /// Ends a following when it is dropped.
 pub(super) struct Unfollow {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<DiscoveryShared>,
     pub(super) key: ServiceKey,
     pub(super) number: u64,
 }
@@ -109,14 +109,14 @@ impl Drop for Unfollow {
     }
 }
 
-impl Shared {
+impl DiscoveryShared {
     pub(super) fn new(
         blocks: impl Iterator<Item = (&'static str, Value)>,
         directory: Option<PathBuf>,
         policy: OutboundPolicy,
-    ) -> Shared {
+    ) -> DiscoveryShared {
         let state = |(name, block)| (name, RegistryState { block, ..RegistryState::default() });
-        Shared {
+        DiscoveryShared {
             table: Mutex::new(blocks.map(state).collect()),
             settled: Condvar::new(),
             directory,
@@ -127,8 +127,8 @@ impl Shared {
         }
     }
 
-    pub(super) fn with_auto_routes(self, auto_routes: Option<Arc<AutoRoutes>>) -> Shared {
-        Shared { auto_routes, ..self }
+    pub(super) fn with_auto_routes(self, auto_routes: Option<Arc<AutoRoutes>>) -> DiscoveryShared {
+        DiscoveryShared { auto_routes, ..self }
     }
 
     /// The services that a registry lists now.

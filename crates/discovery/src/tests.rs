@@ -9,7 +9,7 @@ use model::discovery::{ServiceInstance, ServiceDirectory, ServiceKey, ServiceNod
 use model::outbound::OutboundPolicy;
 use serde_json::{Value, json};
 
-use super::table::Shared;
+use super::table::DiscoveryShared;
 use super::{ALL, Discovery, DiscoveryConfig, Services, check};
 
 /// Modules of the folder that are no registry.
@@ -33,15 +33,15 @@ const OTHERS: [&str; 17] = [
     "thread",
 ];
 
-fn shared() -> Arc<Shared> {
-    Arc::new(Shared::new([("file", Value::Null)].into_iter(), None, OutboundPolicy::default()))
+fn shared() -> Arc<DiscoveryShared> {
+    Arc::new(DiscoveryShared::new([("file", Value::Null)].into_iter(), None, OutboundPolicy::default()))
 }
 
 fn instance(host: &str) -> ServiceInstance {
     ServiceInstance { host: host.into(), port: 80, weight: 1, ..ServiceInstance::default() }
 }
 
-fn seen(shared: &Arc<Shared>, key: &ServiceKey) -> (u64, Receiver<ServiceNodes>) {
+fn seen(shared: &Arc<DiscoveryShared>, key: &ServiceKey) -> (u64, Receiver<ServiceNodes>) {
     let (sender, receiver) = channel();
     let sender = parking_lot::Mutex::new(sender);
     let follow = move |nodes: &ServiceNodes| drop(sender.lock().send(nodes.clone()));

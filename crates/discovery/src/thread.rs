@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::services::Services;
-use super::table::Shared;
+use super::table::DiscoveryShared;
 use super::{BuildContext, RegistryKind};
 
 /// Starts the thread with these registries. When it is stopped, answers that are not saved yet are saved.
@@ -19,7 +19,7 @@ use super::{BuildContext, RegistryKind};
 /// # Errors
 /// As [`BackgroundThread::start`].
 pub(super) fn start(
-    shared: Arc<Shared>,
+    shared: Arc<DiscoveryShared>,
     kinds: Vec<(&'static RegistryKind, Value)>,
     context: BuildContext,
 ) -> io::Result<BackgroundThread> {
@@ -29,7 +29,7 @@ pub(super) fn start(
 }
 
 async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<DiscoveryShared>,
     kinds: Vec<(&'static RegistryKind, Value)>,
     context: BuildContext,
     mut stopping: watch::Receiver<bool>,
@@ -57,7 +57,7 @@ async fn run(
 }
 
 /// Runs one registry for ever.
-async fn keep_running(kind: &'static RegistryKind, block: Value, context: BuildContext, shared: Arc<Shared>) {
+async fn keep_running(kind: &'static RegistryKind, block: Value, context: BuildContext, shared: Arc<DiscoveryShared>) {
     let mut pause = RESTART_AFTER;
     loop {
         let started = Instant::now();
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn panic_while_building_is_a_failure() {
         let blocks = [("panicking", Value::Null)].into_iter();
-        let shared = Arc::new(Shared::new(blocks, None, OutboundPolicy::default()));
+        let shared = Arc::new(DiscoveryShared::new(blocks, None, OutboundPolicy::default()));
         let kinds = vec![(&PANICKING, Value::Null)];
         let thread = start(Arc::clone(&shared), kinds, BuildContext::default()).unwrap();
         wait_until("the panic is reported", || {

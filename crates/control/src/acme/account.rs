@@ -10,12 +10,12 @@ use super::config::Authority;
 use super::failure::Failure;
 use super::http::{LastAnswer, Transport};
 use crate::sealing::Sealer;
-use crate::shared_state::Shared;
+use crate::shared_state::SharedState;
 
 /// The accounts that the instances share.
 #[derive(Clone)]
 pub(super) struct Accounts {
-    pub(super) shared: Shared,
+    pub(super) shared: SharedState,
     /// Encrypts the keys of accounts where they are kept.
     pub(super) sealer: Sealer,
     pub(super) email: Option<String>,

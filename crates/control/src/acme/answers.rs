@@ -18,11 +18,11 @@ use tokio::process::Command;
 
 use super::config::ChallengeKind;
 use super::failure::{Failure, cleaned};
-use crate::shared_state::Shared;
+use crate::shared_state::SharedState;
 
 /// The answers of the instances, and their way to the data plane.
 pub(super) struct Answers {
-    shared: Shared,
+    shared: SharedState,
     challenges: Arc<Challenges>,
     dns_hook: Option<PathBuf>,
     dns_wait: Duration,
@@ -48,7 +48,7 @@ pub(super) struct Given {
 
 impl Answers {
     pub(super) fn new(
-        shared: Shared,
+        shared: SharedState,
         challenges: Arc<Challenges>,
         dns_hook: Option<PathBuf>,
         dns_wait: Duration,

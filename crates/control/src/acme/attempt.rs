@@ -19,12 +19,12 @@ use super::order::{Issued, Request, Run};
 use super::record::{Issue, OpenOrder, Record};
 use super::schedule::Advice;
 use crate::clock::Clock;
-use crate::shared_state::Shared;
+use crate::shared_state::SharedState;
 
 /// The parts that attempts share; one for the process.
 pub(super) struct Environment {
     pub(super) config: AcmeConfig,
-    pub(super) shared: Shared,
+    pub(super) shared: SharedState,
     pub(super) accounts: Accounts,
     pub(super) answers: Answers,
     pub(super) objects: Objects,

@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::shared_state::Shared;
+use crate::shared_state::SharedState;
 
 /// This instance's claim to lead.
 pub(super) struct Leader {
-    shared: Shared,
+    shared: SharedState,
     /// The name of this instance among the others.
     name: String,
     held_until: Option<Instant>,
@@ -15,7 +15,7 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    pub(super) fn new(shared: Shared, name: String) -> Leader {
+    pub(super) fn new(shared: SharedState, name: String) -> Leader {
         Leader { shared, name, held_until: None, renew_at: Instant::now() }
     }
 

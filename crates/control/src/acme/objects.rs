@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 use super::order::Issued;
 use crate::reconcile::{Reconcile, Refused, Write};
 use crate::sealing::Sealer;
-use crate::shared_state::Shared;
+use crate::shared_state::SharedState;
 
 /// The way to the objects in force.
 #[derive(Clone)]
 pub(super) struct Objects {
     pub(super) reconcile: Reconcile,
-    pub(super) shared: Shared,
+    pub(super) shared: SharedState,
     pub(super) sealer: Sealer,
     /// The configuration is a file: objects are kept beside it.
     pub(super) beside_file: bool,
@@ -74,7 +74,7 @@ impl Objects {
 }
 
 /// The objects that are kept beside a file. One that cannot be read is reported and left out.
-pub(super) fn beside_file(shared: &Shared, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
+pub(super) fn beside_file(shared: &SharedState, sealer: &Sealer) -> Vec<(ObjectKey, Arc<str>)> {
     let object = |(id, text): (String, Arc<str>)| {
         let opened = sealer.open_text(&text);
         let opened = opened.inspect_err(|fault| tracing::error!(id, %fault, "a certificate cannot be read"));

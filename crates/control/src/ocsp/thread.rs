@@ -11,17 +11,17 @@ use tokio::task::JoinSet;
 
 use super::cache::Task;
 use super::message::{self, Response};
-use super::{Shared, now_s};
+use super::{OcspShared, now_s};
 
 /// Starts the thread. When it is stopped, unfinished requests are dropped.
 ///
 /// # Errors
 /// As [`BackgroundThread::start`].
-pub(super) fn start(shared: Arc<Shared>) -> io::Result<BackgroundThread> {
+pub(super) fn start(shared: Arc<OcspShared>) -> io::Result<BackgroundThread> {
     BackgroundThread::start("ocsp", MAX_LOOKUPS, move |stopping| run(Arc::clone(&shared), stopping))
 }
 
-async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
+async fn run(shared: Arc<OcspShared>, mut stopping: watch::Receiver<bool>) {
     // Requests of a run that has panicked ended with it.
     shared.cache.lock().ask_again(Instant::now());
     let mut asking: JoinSet<([u8; 32], Result<Response, String>)> = JoinSet::new();
@@ -63,7 +63,7 @@ async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
     }
 }
 
-async fn ask(task: &Task, shared: &Shared) -> Result<Response, String> {
+async fn ask(task: &Task, shared: &OcspShared) -> Result<Response, String> {
     let subject = &task.subject;
     let request = BoundedRequest {
         base: subject.url.clone(),

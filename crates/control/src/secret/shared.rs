@@ -32,7 +32,7 @@ pub struct SecretOptions {
 }
 
 /// State of the thread and of the users of the values.
-pub(super) struct Shared {
+pub(super) struct SecretShared {
     pub(super) options: SecretOptions,
     pub(super) environment: Environment,
     /// For managers with TLS; made at the first request.
@@ -48,11 +48,11 @@ pub(super) struct Shared {
     pub(super) wake: Notify,
 }
 
-impl Shared {
+impl SecretShared {
     /// State without references.
-    pub(super) fn new(options: SecretOptions, environment: Environment) -> Shared {
+    pub(super) fn new(options: SecretOptions, environment: Environment) -> SecretShared {
         let cache = Cache::new(options.refresh, options.stale, options.timeout);
-        Shared {
+        SecretShared {
             options,
             environment,
             tls: OnceLock::new(),

@@ -12,17 +12,17 @@ use tokio::task::JoinSet;
 
 use super::cache::{Failure, Fields, Task};
 use super::managers;
-use super::shared::Shared;
+use super::shared::SecretShared;
 
 /// Starts the thread. When it is stopped, unfinished requests are dropped.
 ///
 /// # Errors
 /// As [`BackgroundThread::start`].
-pub(super) fn start(shared: Arc<Shared>) -> io::Result<BackgroundThread> {
+pub(super) fn start(shared: Arc<SecretShared>) -> io::Result<BackgroundThread> {
     BackgroundThread::start("secrets", MAX_LOOKUPS, move |stopping| run(Arc::clone(&shared), stopping))
 }
 
-async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
+async fn run(shared: Arc<SecretShared>, mut stopping: watch::Receiver<bool>) {
     let mut asking: JoinSet<(Task, Result<Fields, Failure>)> = JoinSet::new();
     loop {
         let now = Instant::now();
@@ -59,7 +59,7 @@ async fn run(shared: Arc<Shared>, mut stopping: watch::Receiver<bool>) {
     }
 }
 
-async fn ask(task: &Task, shared: &Shared) -> Result<Fields, Failure> {
+async fn ask(task: &Task, shared: &SecretShared) -> Result<Fields, Failure> {
     let manager = task.id.manager.split('/').next().unwrap_or_default();
     let manager = managers::named(manager).map_err(|reason| Failure { reason, gone: true })?;
     let request = manager.request(&task.manager, &task.id.path, shared.environment)?;

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::followed::Followed;
-use crate::table::Shared;
+use crate::table::DiscoveryShared;
 
 fn listed() -> Reply {
     Reply::ok(&json!({"hosts": [{"ip": "10.0.0.1", "port": 80}]}).to_string())
@@ -72,7 +72,7 @@ fn silent_registry_is_one_failure() {
 
 #[tokio::test]
 async fn changes_during_a_round_are_asked_for_once() {
-    let shared = Shared::new([("nacos", Value::Null)].into_iter(), None, OutboundPolicy::default());
+    let shared = DiscoveryShared::new([("nacos", Value::Null)].into_iter(), None, OutboundPolicy::default());
     let (shared, key) = (Arc::new(shared), ServiceKey::new("nacos", "a"));
     shared.follow(&key, Box::new(|_| ()));
     let (changes, changed) = mpsc::channel(16);
