@@ -99,7 +99,7 @@ pub struct RegistrationConfig {
 pub struct Registration {
     states: Arc<States>,
     phase: watch::Sender<Phase>,
-    waiting: Mutex<Option<Vec<keep::Kept>>>,
+    waiting: Mutex<Option<Vec<keep::KeptRegistration>>>,
     thread: Mutex<Option<BackgroundThread>>,
 }
 
@@ -119,7 +119,7 @@ impl Registration {
             let registrar = (kind.build)(&block, identity, &context)
                 .map_err(|reason| format!("registration.{name}: {reason}"))?;
             states.add(kind.registry.name, shown);
-            waiting.push(keep::Kept { name: kind.registry.name, registrar: Arc::from(registrar) });
+            waiting.push(keep::KeptRegistration { name: kind.registry.name, registrar: Arc::from(registrar) });
         }
         let (phase, _) = watch::channel(Phase::Registered);
         Ok(Registration { states, phase, waiting: Mutex::new(Some(waiting)), thread: Mutex::default() })

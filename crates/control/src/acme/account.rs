@@ -24,7 +24,7 @@ pub(super) struct Accounts {
 
 /// An account as it is kept.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredAccount {
     /// The address that the authority has.
     email: Option<String>,
     credentials: AccountCredentials,
@@ -48,7 +48,7 @@ impl Accounts {
         removed.map(drop).map_err(|reason| Failure::new(format!("the account cannot be removed: {reason}")))
     }
 
-    fn kept(&self, authority: &Authority) -> Result<Option<Kept>, Failure> {
+    fn kept(&self, authority: &Authority) -> Result<Option<StoredAccount>, Failure> {
         let Some(document) = self.shared.get(&path(authority)) else { return Ok(None) };
         let text = self
             .sealer
@@ -58,7 +58,7 @@ impl Accounts {
         kept.map(Some).map_err(|fault| Failure::new(format!("the account cannot be read: {fault}")))
     }
 
-    async fn restore(&self, authority: &Authority, kept: Kept) -> Result<(Account, LastAnswer), Failure> {
+    async fn restore(&self, authority: &Authority, kept: StoredAccount) -> Result<(Account, LastAnswer), Failure> {
         let (client, last) = self.transport.client(&authority.directory);
         let builder = Account::builder_with_http(client);
         // The library gives credentials back only when it makes them, so that they are written down once more first.
@@ -71,7 +71,7 @@ impl Accounts {
             let contact: Vec<&str> = contact.as_deref().into_iter().collect();
             account.update_contacts(&contact).await.map_err(|fault| Failure::of(&fault, &last))?;
             let credentials = serde_json::from_str(&text).map_err(|fault| Failure::new(fault.to_string()))?;
-            self.keep(authority, &Kept { email: self.email.clone(), credentials }).await?;
+            self.keep(authority, &StoredAccount { email: self.email.clone(), credentials }).await?;
         }
         Ok((account, last))
     }
@@ -87,12 +87,12 @@ impl Accounts {
         let made =
             Account::builder_with_http(client).create(&new, authority.directory.clone(), bound.as_ref());
         let (account, credentials) = made.await.map_err(|fault| Failure::of(&fault, &last))?;
-        self.keep(authority, &Kept { email: self.email.clone(), credentials }).await?;
+        self.keep(authority, &StoredAccount { email: self.email.clone(), credentials }).await?;
         tracing::info!(authority = %authority.directory, "made an account at a certificate authority");
         Ok((account, last))
     }
 
-    async fn keep(&self, authority: &Authority, kept: &Kept) -> Result<(), Failure> {
+    async fn keep(&self, authority: &Authority, kept: &StoredAccount) -> Result<(), Failure> {
         let text = serde_json::to_string(kept).map_err(|fault| Failure::new(fault.to_string()))?;
         let written = self.shared.put(&path(authority), &self.sealer.seal_text(&text), None).await;
         match written {

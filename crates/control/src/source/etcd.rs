@@ -24,7 +24,7 @@ pub(crate) use follow::follow;
 pub use follow::{Follower, Update};
 pub use history::Note;
 pub(crate) use history::note;
-pub use last_good::{Kept, LastGood};
+pub use last_good::{EtcdCopy, LastGood};
 pub(crate) use lease::LeasedKey;
 pub use source::{EtcdSource, EtcdSourceError};
 pub use space::{KeySpace, Stray};

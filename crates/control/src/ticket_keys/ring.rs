@@ -19,7 +19,7 @@ pub(super) struct Ring {
 
 /// A key as it is kept.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredTicketKey {
     name: String,
     secret: String,
     from_s: u64,
@@ -33,9 +33,9 @@ impl Ring {
 
     /// Reads what [`Ring::text`] has written.
     pub(super) fn parse(text: &str) -> Result<Ring, String> {
-        let kept: Vec<Kept> =
+        let kept: Vec<StoredTicketKey> =
             jsonx::read(text.as_bytes(), Bounds::SMALL).map_err(|fault| fault.to_string())?;
-        let key = |kept: Kept| {
+        let key = |kept: StoredTicketKey| {
             let bytes = |text: &str| BASE64.decode(text.as_bytes()).ok();
             let name = bytes(&kept.name)?.try_into().ok()?;
             let secret = bytes(&kept.secret)?.try_into().ok()?;
@@ -47,12 +47,12 @@ impl Ring {
     }
 
     pub(super) fn text(&self) -> String {
-        let kept = |key: &TicketKey| Kept {
+        let kept = |key: &TicketKey| StoredTicketKey {
             name: BASE64.encode(&key.name),
             secret: BASE64.encode(&key.secret),
             from_s: key.from_s,
         };
-        let kept: Vec<Kept> = self.keys.iter().map(kept).collect();
+        let kept: Vec<StoredTicketKey> = self.keys.iter().map(kept).collect();
         serde_json::to_string(&kept).unwrap_or_default()
     }
 

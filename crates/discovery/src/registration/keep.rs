@@ -20,14 +20,14 @@ pub(super) enum Phase {
 
 /// A registration that is kept.
 #[derive(Clone)]
-pub(super) struct Kept {
+pub(super) struct KeptRegistration {
     pub(super) name: &'static str,
     pub(super) registrar: Arc<dyn Registrar>,
 }
 
 /// Keeps all registrations until the thread is stopped.
 pub(super) async fn run(
-    all: Vec<Kept>,
+    all: Vec<KeptRegistration>,
     states: Arc<States>,
     is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
     phase: watch::Receiver<Phase>,
@@ -43,7 +43,7 @@ pub(super) async fn run(
 
 /// Keeps one registration; begins again after a panic, which is a fault of the gateway.
 async fn restarting(
-    kept: Kept,
+    kept: KeptRegistration,
     states: Arc<States>,
     is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
     phase: watch::Receiver<Phase>,
@@ -64,7 +64,7 @@ async fn restarting(
 
 /// Keeps one registration until it is withdrawn.
 async fn keep(
-    kept: Kept,
+    kept: KeptRegistration,
     states: Arc<States>,
     is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
     mut phase: watch::Receiver<Phase>,
@@ -120,7 +120,7 @@ enum Reached {
 }
 
 /// Takes the instance out, by several attempts.
-async fn withdraw(kept: &Kept) -> Result<(), String> {
+async fn withdraw(kept: &KeptRegistration) -> Result<(), String> {
     let mut pause = Pause::default();
     let mut outcome = Ok(());
     for _ in 0..WITHDRAW_ATTEMPTS {

@@ -29,7 +29,7 @@ struct Origin {
 
 /// The content of the copy on disk.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct EtcdCopy {
     /// The revision of etcd; 0 where the copy is empty.
     pub revision: u64,
     pub entries: Vec<EtcdEntry>,
@@ -46,7 +46,7 @@ impl LastGood {
     ///
     /// # Errors
     /// The directory cannot be written.
-    pub fn open(lock: &DirectoryLock, prefix: &str) -> Result<(LastGood, Kept), StoreError> {
+    pub fn open(lock: &DirectoryLock, prefix: &str) -> Result<(LastGood, EtcdCopy), StoreError> {
         match LastGood::open_existing(lock, prefix) {
             Ok(opened) => Ok(opened),
             Err(fault @ StoreError::Unusable { .. }) => {
@@ -57,12 +57,12 @@ impl LastGood {
         }
     }
 
-    fn open_existing(lock: &DirectoryLock, prefix: &str) -> Result<(LastGood, Kept), StoreError> {
+    fn open_existing(lock: &DirectoryLock, prefix: &str) -> Result<(LastGood, EtcdCopy), StoreError> {
         let mut store = Store::open_file(lock.try_clone().map_err(failed)?, FILE)?;
         let entries = store.load()?;
         let origin = store.origin()?.as_deref().and_then(Origin::parse);
         let is_ours = origin.as_ref().is_some_and(|origin| origin.prefix == prefix);
-        let kept = if is_ours { Kept { revision: store.revision(), entries } } else { Kept::default() };
+        let kept = if is_ours { EtcdCopy { revision: store.revision(), entries } } else { EtcdCopy::default() };
         let cluster_id = origin.filter(|_| is_ours).map_or(0, |origin| origin.cluster_id);
         let origin = Origin { prefix: prefix.to_owned(), cluster_id };
         let lock = Some(lock.try_clone().map_err(failed)?);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{Etcd, EtcdConfig, EtcdError, Follower, Kept, KeySpace, LastGood, SharedEtcd, Update, follow};
+use super::{Etcd, EtcdConfig, EtcdError, Follower, EtcdCopy, KeySpace, LastGood, SharedEtcd, Update, follow};
 use crate::source::etcd::{EtcdState, EtcdStatus};
 use crate::source::store::{DirectoryLock, StoreError};
 
@@ -30,7 +30,7 @@ pub struct EtcdSource {
     /// The state for readers.
     pub(crate) status: EtcdStatus,
     /// The content of the copy on disk at the start, until it is taken.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<EtcdCopy>,
     /// Notes that this instance has written since it last checked their count.
     pub(crate) notes_written: usize,
     /// Most operations that etcd takes in one transaction.
