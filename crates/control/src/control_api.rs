@@ -25,7 +25,7 @@ use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::serve::query::{Query, segments};
 use crate::serve::role::Role;
-use crate::serve::{ResponseFuture, Handler, Refusal, respond};
+use crate::serve::{ResponseFuture, Handler, RefusalResponse, respond};
 use crate::view::{SharedView, View};
 use crate::{certificates, explain, log_level, upstreams, verdict};
 
@@ -60,7 +60,7 @@ impl ControlApi {
 }
 
 impl Handler for ControlApi {
-    fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), Refusal> {
+    fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), RefusalResponse> {
         let known = matches!(head.method, Method::GET | Method::PUT | Method::POST);
         if known || self.parts.is_loaded(head) { Ok(()) } else { Err(Box::new(respond::not_found())) }
     }

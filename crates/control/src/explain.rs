@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::hidden::places::HIDDEN;
 use crate::serve::role::Role;
-use crate::serve::{Refusal, respond};
+use crate::serve::{RefusalResponse, respond};
 use crate::view::View;
 use crate::{hidden, stored_key};
 
@@ -99,7 +99,7 @@ fn record(
     catalog: &PluginCatalog,
     question: &ExplainQuestion,
     role: Role,
-) -> Result<Value, Refusal> {
+) -> Result<Value, RefusalResponse> {
     let applied = question.with.as_ref().map(|with| laid_over(view, catalog, with)).transpose()?;
     let mut record = explain.explain(question, applied.as_ref()).map_err(respond::refused)?;
     let faults = applied.as_ref().map_or(&view.snapshot, |applied| &applied.snapshot).faults();
@@ -151,7 +151,7 @@ fn hide_fields(fields: &mut Value, asked: &[(String, String)]) {
 }
 
 /// The configuration in force with the object of the question over it.
-fn laid_over(view: &View, catalog: &PluginCatalog, with: &ExplainWith) -> Result<Applied, Refusal> {
+fn laid_over(view: &View, catalog: &PluginCatalog, with: &ExplainWith) -> Result<Applied, RefusalResponse> {
     let key = stored_key::parse(&with.key)
         .ok_or_else(|| respond::refused(format!("with: `{}` is not a key such as routes/1", with.key)))?;
     let before = view.written(&key);

@@ -12,7 +12,7 @@ use model::report::MetricsText;
 use stdx::open_metrics;
 
 use crate::acme::Acme;
-use crate::serve::{ResponseFuture, Handler, Refusal, respond};
+use crate::serve::{ResponseFuture, Handler, RefusalResponse, respond};
 use crate::source::store;
 use crate::verdict;
 use crate::view::SharedView;
@@ -46,7 +46,7 @@ impl MetricsText for Metrics {
 }
 
 impl Handler for Metrics {
-    fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), Refusal> {
+    fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), RefusalResponse> {
         let readable = matches!(head.method, Method::GET | Method::HEAD);
         if readable { Ok(()) } else { Err(Box::new(respond::empty(StatusCode::METHOD_NOT_ALLOWED))) }
     }

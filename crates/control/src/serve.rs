@@ -46,7 +46,7 @@ use crate::serve::tls::ServerTls;
 pub type ResponseFuture = Pin<Box<dyn Future<Output = Response<Bytes>> + Send>>;
 
 /// An answer that ends a request early; boxed, because it is rare.
-pub type Refusal = Box<Response<Bytes>>;
+pub type RefusalResponse = Box<Response<Bytes>>;
 
 /// The address of the peer; every request that is answered carries it.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +76,7 @@ pub trait Handler: Send + Sync + 'static {
     ///
     /// # Errors
     /// The answer to a client that may not send this request.
-    fn admit(&self, head: &mut Parts, peer: SocketAddr) -> Result<(), Refusal>;
+    fn admit(&self, head: &mut Parts, peer: SocketAddr) -> Result<(), RefusalResponse>;
 
     /// The answer for a body over `limit`, [`Handler::max_body_bytes`]. `size` is the declared length, if there is one.
     fn too_large(&self, size: Option<u64>, limit: usize) -> Response<Bytes>;

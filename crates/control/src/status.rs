@@ -11,7 +11,7 @@ use model::report::{Certificates, Readiness};
 use serde_json::json;
 
 use crate::certificates;
-use crate::serve::{ResponseFuture, Handler, Refusal, respond};
+use crate::serve::{ResponseFuture, Handler, RefusalResponse, respond};
 use crate::view::SharedView;
 
 /// Answers `/status`, `/status/ready` and `/status/certificates`.
@@ -59,7 +59,7 @@ impl Status {
 }
 
 impl Handler for Status {
-    fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), Refusal> {
+    fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), RefusalResponse> {
         if matches!(head.method, Method::GET | Method::HEAD) {
             return Ok(());
         }

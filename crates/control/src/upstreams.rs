@@ -11,7 +11,7 @@ use crate::certificates::shown_time;
 use crate::report::Reports;
 use crate::serve::list_query::{filter, limit};
 use crate::serve::query::Query;
-use crate::serve::{Refusal, respond};
+use crate::serve::{RefusalResponse, respond};
 use crate::summary::{EndpointRates, rates};
 
 /// Upstreams in one answer, the first by name.
@@ -44,7 +44,7 @@ fn answer_now(reports: &Reports, path: &[String], query: &Query) -> Response<Byt
     }
 }
 
-fn list(reports: &Reports, query: &Query) -> Result<Response<Bytes>, Refusal> {
+fn list(reports: &Reports, query: &Query) -> Result<Response<Bytes>, RefusalResponse> {
     let filter = filter(query, &OBJECT_FIELDS)?;
     let limit = limit(query, MAX_LISTED, MAX_LISTED)?;
     let endpoints = EndpointRates::of(reports.traffic.as_deref());

@@ -11,13 +11,13 @@ use super::call::AdminParts;
 use crate::hidden::places::with_hidden_secrets;
 use crate::reconcile::versions::VersionFilter;
 use crate::reconcile::{Condition, Revisions};
-use crate::serve::{Refusal, respond};
+use crate::serve::{RefusalResponse, respond};
 
 /// The condition that the header of a request states.
 ///
 /// # Errors
 /// The 400 for a field that is no list of entity tags, or a longer one than [`MAX_TAGS`].
-pub(super) fn read(headers: &HeaderMap) -> Result<Condition, Refusal> {
+pub(super) fn read(headers: &HeaderMap) -> Result<Condition, RefusalResponse> {
     // RFC 9110 section 13.1.1: a weak tag never meets `If-Match`.
     let is_at = revisions(headers, &header::IF_MATCH, false)?;
     let is_not_at = revisions(headers, &header::IF_NONE_MATCH, true)?;
@@ -86,7 +86,7 @@ fn shown(key: &ObjectKey) -> String {
 }
 
 /// The revisions in the tags of a field; none if the field is missing.
-fn revisions(headers: &HeaderMap, name: &HeaderName, is_weak: bool) -> Result<Option<Revisions>, Refusal> {
+fn revisions(headers: &HeaderMap, name: &HeaderName, is_weak: bool) -> Result<Option<Revisions>, RefusalResponse> {
     let mut listed = Vec::new();
     let mut is_there = false;
     for value in headers.get_all(name) {
@@ -115,7 +115,7 @@ fn revisions(headers: &HeaderMap, name: &HeaderName, is_weak: bool) -> Result<Op
     Ok(is_there.then(|| Revisions::These(listed.into_iter().flatten().collect())))
 }
 
-fn refused(name: &HeaderName, reason: &str) -> Refusal {
+fn refused(name: &HeaderName, reason: &str) -> RefusalResponse {
     let name = if *name == header::IF_MATCH { "If-Match" } else { "If-None-Match" };
     respond::refused(format!("the header {name} {reason}"))
 }

@@ -17,7 +17,7 @@ use super::weir::plan::refusal;
 use crate::hidden::places::hide_secrets;
 use crate::reconcile::Author;
 use crate::reconcile::configs::{Collection, Item, Put};
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 use crate::serve::respond::{self, refused};
 use crate::serve::role::Role;
 use crate::source::file::compose::{collection_of, set, yaml};
@@ -41,7 +41,7 @@ pub(super) async fn answer(
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Result<Response<Bytes>, Refusal> {
+async fn get(parts: &Arc<AdminParts>, head: &Parts, role: Role) -> Result<Response<Bytes>, RefusalResponse> {
     let view = parts.view.load();
     let mut response = if head.method == Method::HEAD {
         respond::empty(StatusCode::OK)
@@ -106,7 +106,7 @@ async fn put(
     head: &Parts,
     body: &Bytes,
     author: Author,
-) -> Result<Response<Bytes>, Refusal> {
+) -> Result<Response<Bytes>, RefusalResponse> {
     let digest = digest(&head.headers)?;
     if body.is_empty() {
         return Err(refused("invalid request body: empty request body"));
@@ -142,7 +142,7 @@ async fn put(
 }
 
 /// The name of the set, which the caller chooses.
-fn digest(headers: &HeaderMap) -> Result<String, Refusal> {
+fn digest(headers: &HeaderMap) -> Result<String, RefusalResponse> {
     match headers.get(DIGEST).map(HeaderValue::to_str) {
         Some(Ok(digest)) if !digest.is_empty() && digest.len() <= MAX_DIGEST_BYTES => Ok(digest.to_owned()),
         Some(Ok("")) | None => Err(refused("missing digest header")),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::call::{AdminParts, Call};
 use crate::serve::query::Query;
-use crate::serve::{Refusal, respond};
+use crate::serve::{RefusalResponse, respond};
 
 /// Answers one request for `plugins` or `plugins/NAME`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, name: Option<&str>, call: &Call) -> Response<Bytes> {
@@ -100,7 +100,7 @@ fn list(catalog: &PluginCatalog, query: &Query) -> Response<Bytes> {
     }
 }
 
-fn subsystem(query: &Query) -> Result<Subsystem, Refusal> {
+fn subsystem(query: &Query) -> Result<Subsystem, RefusalResponse> {
     match query.get("subsystem") {
         None | Some("http") => Ok(Subsystem::Http),
         Some("stream") => Ok(Subsystem::Stream),

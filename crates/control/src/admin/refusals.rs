@@ -24,13 +24,13 @@ pub(super) struct Refusals(Arc<Mutex<Table>>);
 struct Table {
     /// Origin of the times in `throttle`.
     start: Instant,
-    throttle: Throttle<(&'static str, IpAddr), Refusal>,
+    throttle: Throttle<(&'static str, IpAddr), RefusalLine>,
     /// Whether the task that logs delayed lines runs.
     is_watched: bool,
 }
 
 /// The content of a line.
-struct Refusal {
+struct RefusalLine {
     peer: SocketAddr,
     message: &'static str,
     description: Option<&'static str>,
@@ -50,7 +50,7 @@ impl Refusals {
         let mut table = self.0.lock();
         let key = (description.unwrap_or(message), peer.ip().to_canonical());
         let now_ms = table.now_ms();
-        let line = table.throttle.note(&key, now_ms, || Refusal { peer, message, description });
+        let line = table.throttle.note(&key, now_ms, || RefusalLine { peer, message, description });
         let needs_watch = !std::mem::replace(&mut table.is_watched, true);
         drop(table);
         if let Some(line) = line {
@@ -92,8 +92,8 @@ impl Table {
     }
 }
 
-fn warn(line: &Line<Refusal>) {
-    let (Refusal { peer, message, description }, count) = (&line.about, line.count);
+fn warn(line: &Line<RefusalLine>) {
+    let (RefusalLine { peer, message, description }, count) = (&line.about, line.count);
     match (line.is_of_several, description) {
         (true, _) => tracing::warn!(%peer, count, "{message}; the count is of several addresses"),
         (false, Some(description)) => tracing::warn!(%peer, description, count, "{message}"),

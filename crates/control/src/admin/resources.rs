@@ -13,7 +13,7 @@ use super::listing::{self, ListingEntry, shown_key};
 use super::{conditions, kinds};
 use crate::object_path::ObjectPath;
 use crate::reconcile::{Author, Condition, Done, Part, Refused, Write};
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 use crate::serve::respond::{self, bad, refused};
 use crate::serve::role::Role;
 
@@ -82,7 +82,7 @@ async fn get(
 }
 
 /// The write of a PUT. Faults are looked for in APISIX's order: body, id, content.
-fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
+fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     let kind = target.kind;
     let ttl_s = call.query.number("ttl");
     let mut body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
@@ -109,7 +109,7 @@ fn put(parts: &AdminParts, target: &ObjectPath, call: Call) -> Result<Write, Ref
 }
 
 /// The id from the path, otherwise from the body. An id from the path is written into the body.
-fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, Refusal> {
+fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, RefusalResponse> {
     let given = body.get("id").map(|id| match id {
         Value::String(id) => id.clone(),
         other => other.to_string(),
@@ -130,7 +130,7 @@ fn own_id(target: &ObjectPath, body: &mut Map<String, Value>) -> Result<String, 
     }
 }
 
-fn post(target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
+fn post(target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     let ttl_s = call.query.number("ttl");
     let body = object(call.body.ok_or_else(|| refused("missing configurations"))?)?;
     if target.id.is_some() || body.contains_key("id") {
@@ -139,7 +139,7 @@ fn post(target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
     Ok(Write::Create { kind: target.kind, body, ttl_s })
 }
 
-fn patch(target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
+fn patch(target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     if target.kind == ObjectKind::Secret && target.id.is_none() {
         return Err(refused("no secret id"));
     }
@@ -155,7 +155,7 @@ fn patch(target: &ObjectPath, call: Call) -> Result<Write, Refusal> {
     Ok(Write::Patch { key, part, ttl_s })
 }
 
-fn delete(target: &ObjectPath, call: &Call) -> Result<Write, Refusal> {
+fn delete(target: &ObjectPath, call: &Call) -> Result<Write, RefusalResponse> {
     let id = target.key_id().ok_or_else(|| missing_id(target.kind))?;
     let key = ObjectKey::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
     Ok(Write::Delete { key, force: call.query.get("force") == Some("true") })
@@ -214,7 +214,7 @@ pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
 }
 
 /// The first fault of the content of a body without a usable key, or `otherwise` if the content has no fault.
-fn content_refusal(parts: &AdminParts, kind: ObjectKind, body: Map<String, Value>, otherwise: &str) -> Refusal {
+fn content_refusal(parts: &AdminParts, kind: ObjectKind, body: Map<String, Value>, otherwise: &str) -> RefusalResponse {
     match check::value(&parts.catalog(), kind, &Value::Object(body)) {
         Err(refusal) => refused(refusal.contract_message()),
         Ok(()) => refused(format!("invalid configuration: {otherwise}")),
@@ -235,7 +235,7 @@ fn stamped(mut response: Response<Bytes>, revision: u64) -> Response<Bytes> {
     response
 }
 
-fn object(body: Value) -> Result<Map<String, Value>, Refusal> {
+fn object(body: Value) -> Result<Map<String, Value>, RefusalResponse> {
     let found = match body {
         Value::Object(body) => return Ok(body),
         Value::Array(_) => "array",
@@ -247,6 +247,6 @@ fn object(body: Value) -> Result<Map<String, Value>, Refusal> {
     Err(refused(format!("invalid configuration: wrong type: expected object, got {found}")))
 }
 
-fn missing_id(kind: ObjectKind) -> Refusal {
+fn missing_id(kind: ObjectKind) -> RefusalResponse {
     refused(format!("missing {} id", kind.in_words()))
 }

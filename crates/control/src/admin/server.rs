@@ -19,7 +19,7 @@ use crate::reconcile::Author;
 use crate::serve::query::Query;
 use crate::serve::respond::{self, refused};
 use crate::serve::role::Role;
-use crate::serve::{ResponseFuture, Handler, Peer, Refusal};
+use crate::serve::{ResponseFuture, Handler, Peer, RefusalResponse};
 
 /// The Admin API of one listener.
 pub(crate) struct Admin {
@@ -40,7 +40,7 @@ impl Handler for Admin {
         self.parts.gate.allows(peer)
     }
 
-    fn admit(&self, head: &mut Parts, peer: SocketAddr) -> Result<(), Refusal> {
+    fn admit(&self, head: &mut Parts, peer: SocketAddr) -> Result<(), RefusalResponse> {
         let endpoint = AdminEndpoint::parse(&head.method, head.uri.path());
         let is_open = head.method == Method::OPTIONS || endpoint.is_open();
         let access = endpoint.access(&head.method);
@@ -170,7 +170,7 @@ pub(crate) fn max_set_bytes(memory_limit_bytes: u64) -> usize {
 }
 
 /// Reads body and arguments. Faults are looked for in APISIX's order: body, then `ttl`.
-fn read_call(endpoint: &JsonEndpoint, role: Role, head: Parts, body: &Bytes) -> Result<Call, Refusal> {
+fn read_call(endpoint: &JsonEndpoint, role: Role, head: Parts, body: &Bytes) -> Result<Call, RefusalResponse> {
     let body = read_body(endpoint, &head.headers, body)?;
     let query = query(&head);
     match (query.get("ttl"), query.number("ttl")) {
@@ -182,7 +182,7 @@ fn read_call(endpoint: &JsonEndpoint, role: Role, head: Parts, body: &Bytes) -> 
     Ok(Call { method: head.method, query, headers: head.headers, body, author, role })
 }
 
-fn read_body(endpoint: &JsonEndpoint, headers: &HeaderMap, body: &Bytes) -> Result<Option<Value>, Refusal> {
+fn read_body(endpoint: &JsonEndpoint, headers: &HeaderMap, body: &Bytes) -> Result<Option<Value>, RefusalResponse> {
     if matches!(endpoint, JsonEndpoint::ExtensionAction { .. })
         && let Some(raw) = extensions::raw_version(headers, body)
     {

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::clock::{Clock, SystemClock};
 use crate::object_path::ObjectPath;
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 use crate::serve::query::Query;
 use crate::serve::respond::{self, refused};
 
@@ -18,7 +18,7 @@ use crate::serve::respond::{self, refused};
 ///
 /// # Errors
 /// 400 `{"error_msg", "at", "expected"}`; `at` counts characters.
-pub(crate) fn filter(query: &Query, fields: &FilterFields) -> Result<SearchFilter, Refusal> {
+pub(crate) fn filter(query: &Query, fields: &FilterFields) -> Result<SearchFilter, RefusalResponse> {
     SearchFilter::parse(query.get("q").unwrap_or_default(), fields).map_err(|fault| {
         let body = json!({ "error_msg": fault.reason, "at": fault.at, "expected": fault.expected });
         Box::new(respond::json(StatusCode::BAD_REQUEST, &body))
@@ -29,7 +29,7 @@ pub(crate) fn filter(query: &Query, fields: &FilterFields) -> Result<SearchFilte
 ///
 /// # Errors
 /// 400 for any other value.
-pub(crate) fn limit(query: &Query, default: usize, most: usize) -> Result<usize, Refusal> {
+pub(crate) fn limit(query: &Query, default: usize, most: usize) -> Result<usize, RefusalResponse> {
     number_to(query, "limit", default, most)
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn limit(query: &Query, default: usize, most: usize) -> Result<usize,
 ///
 /// # Errors
 /// 400 for any other value.
-pub(crate) fn number_to(query: &Query, name: &str, default: usize, most: usize) -> Result<usize, Refusal> {
+pub(crate) fn number_to(query: &Query, name: &str, default: usize, most: usize) -> Result<usize, RefusalResponse> {
     let Some(found) = whole_number(query, name)? else { return Ok(default) };
     let found = usize::try_from(found).unwrap_or(usize::MAX);
     if (1..=most).contains(&found) {
@@ -51,7 +51,7 @@ pub(crate) fn number_to(query: &Query, name: &str, default: usize, most: usize) 
 ///
 /// # Errors
 /// 400 for any other value.
-pub(crate) fn whole_number(query: &Query, name: &str) -> Result<Option<u64>, Refusal> {
+pub(crate) fn whole_number(query: &Query, name: &str) -> Result<Option<u64>, RefusalResponse> {
     let parse = |text: &str| {
         text.parse::<u64>().map_err(|_| refused(format!("the argument {name} must be a whole number from 0")))
     };
@@ -63,7 +63,7 @@ pub(crate) fn whole_number(query: &Query, name: &str) -> Result<Option<u64>, Ref
 ///
 /// # Errors
 /// 404 with the collections that there are.
-pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>>), Refusal> {
+pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>>), RefusalResponse> {
     let target = ObjectPath::parse(path).filter(|target| target.id.is_none() && target.sub_path.is_empty());
     match target {
         // Secrets are one list, whatever their manager is.
@@ -77,7 +77,7 @@ pub(crate) fn collection(path: &[String]) -> Result<(ObjectKind, Option<Arc<str>
 ///
 /// # Errors
 /// 404 for a path that names no object.
-pub(crate) fn object(path: &[String]) -> Result<model::ObjectKey, Refusal> {
+pub(crate) fn object(path: &[String]) -> Result<model::ObjectKey, RefusalResponse> {
     let target = ObjectPath::parse(path).filter(|target| target.sub_path.is_empty());
     let key = target.and_then(|target| model::ObjectKey::new(target.kind, &target.key_id()?).ok());
     key.ok_or_else(|| {

@@ -7,7 +7,7 @@ use model::{ObjectKey, Snapshot, Warning};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 
 /// Headers of every answer of one server (contract 2.1).
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ pub(crate) fn bad(message: impl AsRef<str>) -> Response<Bytes> {
 }
 
 /// As [`bad`], for handlers that give up with `?`.
-pub(crate) fn refused(message: impl AsRef<str>) -> Refusal {
+pub(crate) fn refused(message: impl AsRef<str>) -> RefusalResponse {
     Box::new(bad(message))
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn not_found() -> Response<Bytes> {
 }
 
 /// 503 because the queue of writes is full.
-pub(crate) fn busy() -> Refusal {
+pub(crate) fn busy() -> RefusalResponse {
     Box::new(error(StatusCode::SERVICE_UNAVAILABLE, "too many writes are waiting"))
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn busy() -> Refusal {
 /// would wait for. A panic in it is answered 500.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, RefusalResponse> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Box::new(empty(StatusCode::INTERNAL_SERVER_ERROR)))
 }
 

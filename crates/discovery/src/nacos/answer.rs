@@ -102,11 +102,11 @@ pub(super) fn instances(text: &[u8], rules: NacosRules) -> Result<(Vec<ServiceIn
 /// Whether an answer says that the service does not exist, which servers of version 3 say with status 404.
 pub(super) fn is_unknown(text: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Refusal {
+    struct NacosRefusal {
         code: i64,
     }
     text.len() <= MAX_REFUSAL_BYTES
-        && read_message::<Refusal>(text).is_ok_and(|refusal| refusal.code == SERVICE_NOT_EXIST)
+        && read_message::<NacosRefusal>(text).is_ok_and(|refusal| refusal.code == SERVICE_NOT_EXIST)
 }
 
 /// The answer to a registration, a heartbeat or a withdrawal: the text `ok`, or an object with a code.

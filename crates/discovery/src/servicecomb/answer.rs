@@ -110,12 +110,12 @@ fn endpoint(endpoints: &[String], is_secure: bool) -> Result<(String, u16), Stri
 pub(super) fn refusal(status: u16, text: &[u8]) -> (bool, String) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Refusal {
+    struct ServiceCombRefusal {
         error_code: Value,
         #[serde(default)]
         error_message: String,
     }
-    match read_message::<Refusal>(text) {
+    match read_message::<ServiceCombRefusal>(text) {
         Ok(refusal) => {
             let code =
                 refusal.error_code.as_str().map_or_else(|| refusal.error_code.to_string(), str::to_owned);

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::list_query::{filter, limit, now_ms};
-use crate::serve::{Refusal, respond};
+use crate::serve::{RefusalResponse, respond};
 use crate::summary::{ListState, Summary};
 
 use routes::RouteHosts;
@@ -57,7 +57,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         let list: Vec<Value> = matched.iter().take(limit).map(|entry| entry.describe()).collect();
         Ok(respond::json(StatusCode::OK, &json!({ "list": list, "total": matched.len() })))
     };
-    let listed: Result<Response<Bytes>, Refusal> = listed.await;
+    let listed: Result<Response<Bytes>, RefusalResponse> = listed.await;
     listed.unwrap_or_else(|refusal| *refusal)
 }
 

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::list_query::{collection, filter, limit, now_ms, whole_number};
 use crate::serve::query::Query;
-use crate::serve::{Refusal, respond};
+use crate::serve::{RefusalResponse, respond};
 use crate::summary::{Rates, Row};
 
 use describe::Details;
@@ -49,7 +49,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call
     }
 }
 
-fn question(path: &[String], query: &Query) -> Result<Question, Refusal> {
+fn question(path: &[String], query: &Query) -> Result<Question, RefusalResponse> {
     let (kind, consumer) = collection(path)?;
     let offset = whole_number(query, "offset")?.unwrap_or_default();
     Ok(Question {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::attention::attention_now;
 use super::marks::revision_marks;
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 use crate::serve::list_query::{now_ms, whole_number};
 use crate::serve::respond::{self, refused};
 
@@ -19,7 +19,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     overview(parts, call).await.unwrap_or_else(|refusal| *refusal)
 }
 
-async fn overview(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, Refusal> {
+async fn overview(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, RefusalResponse> {
     let minutes = whole_number(&call.query, "minutes")?.unwrap_or(MINUTES_MAX);
     if !(MINUTES_MIN..=MINUTES_MAX).contains(&minutes) {
         return Err(refused(format!("the argument minutes must be {MINUTES_MIN} to {MINUTES_MAX}")));

@@ -15,7 +15,7 @@ use crate::admin::resources::refusal_of_write;
 use crate::plan::Plan;
 use crate::reconcile::Author;
 use crate::reconcile::whole::{Order, Outcome, Set, DesiredState, WholeRefused, plan as plan_of};
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 use crate::serve::list_query::whole_number;
 use crate::serve::query::Query;
 use crate::serve::respond::{self, refused};
@@ -42,7 +42,7 @@ pub(in crate::admin) async fn answer(
 }
 
 /// The plan for the set in the body, for a rollback to the revision `to`, or from the revision `from` to `to`.
-async fn plan(parts: &Arc<AdminParts>, query: &Query, body: &Bytes) -> Result<Response<Bytes>, Refusal> {
+async fn plan(parts: &Arc<AdminParts>, query: &Query, body: &Bytes) -> Result<Response<Bytes>, RefusalResponse> {
     let plan = if let Some(from) = whole_number(query, FROM)? {
         let Some(to) = whole_number(query, TO)? else {
             return Err(refused("the argument to is missing: weir/plan?from=REVISION&to=REVISION"));
@@ -68,7 +68,7 @@ async fn apply(
     query: &Query,
     body: &Bytes,
     author: Author,
-) -> Result<Response<Bytes>, Refusal> {
+) -> Result<Response<Bytes>, RefusalResponse> {
     let (document, set) = read(query, body).await?;
     let order =
         Order { wanted: DesiredState::Set(set), expect: whole_number(query, EXPECT)?, lenient: false, author };
@@ -80,7 +80,7 @@ async fn rollback(
     parts: &Arc<AdminParts>,
     query: &Query,
     author: Author,
-) -> Result<Response<Bytes>, Refusal> {
+) -> Result<Response<Bytes>, RefusalResponse> {
     let Some(version) = whole_number(query, TO)? else {
         return Err(refused("the argument to is missing: weir/rollback?to=REVISION"));
     };
@@ -92,7 +92,7 @@ async fn change(
     parts: &Arc<AdminParts>,
     order: Order,
     document: Option<Document>,
-) -> Result<Response<Bytes>, Refusal> {
+) -> Result<Response<Bytes>, RefusalResponse> {
     let taken = parts.reconcile.change(move |reconciler| reconciler.take_whole(&order)).await;
     match taken.ok_or_else(respond::busy)? {
         Ok(outcome) => {
@@ -118,7 +118,7 @@ fn done_response(outcome: &Outcome) -> Response<Bytes> {
 }
 
 /// The set in the body, JSON or YAML; the text itself shows which.
-async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), Refusal> {
+async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), RefusalResponse> {
     let keep_others = switch(query, "keep_others")?;
     let body = body.clone();
     let parsed = respond::blocking(move || {
@@ -189,7 +189,7 @@ fn refused_whole(faults: Vec<Value>, count: usize) -> Response<Bytes> {
     respond::json(StatusCode::BAD_REQUEST, &body)
 }
 
-fn switch(query: &Query, name: &str) -> Result<bool, Refusal> {
+fn switch(query: &Query, name: &str) -> Result<bool, RefusalResponse> {
     match query.get(name) {
         None | Some("false") => Ok(false),
         Some("true" | "") => Ok(true),

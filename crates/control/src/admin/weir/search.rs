@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::list_query::{filter, limit, now_ms};
-use crate::serve::{Refusal, respond};
+use crate::serve::{RefusalResponse, respond};
 use crate::summary::{Row, Summary};
 
 /// Answers `weir/search?q=&limit=`.
@@ -23,7 +23,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         let parts = Arc::clone(parts);
         respond::blocking(move || find(&parts, &filter, &text, limit)).await
     };
-    let found: Result<Value, Refusal> = found.await;
+    let found: Result<Value, RefusalResponse> = found.await;
     match found {
         Ok(body) => respond::json(StatusCode::OK, &body),
         Err(refusal) => *refusal,

@@ -12,7 +12,7 @@ use crate::admin::call::{AdminParts, Call};
 use crate::serve::list_query::{filter, limit, number_to};
 use crate::serve::role::Role;
 use crate::serve::streamed::Streamed;
-use crate::serve::{Refusal, respond};
+use crate::serve::{RefusalResponse, respond};
 use crate::tap::{QUEUE, RATE_MAX, READERS_MAX, TapHub, TapQuery};
 
 /// Follows requests as server-sent events, with the arguments `q`, `rate` and `timeline`.
@@ -20,7 +20,7 @@ pub(super) fn follow(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
     try_follow(parts, call).unwrap_or_else(|refusal| *refusal)
 }
 
-fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, Refusal> {
+fn try_follow(parts: &AdminParts, call: &Call) -> Result<Response<Bytes>, RefusalResponse> {
     let hub = hub(parts)?;
     let rate = number_to(&call.query, "rate", RATE_DEFAULT, RATE_MAX as usize)?;
     let wanted = TapQuery {
@@ -50,10 +50,10 @@ pub(super) fn failures(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> 
         let (list, lost) = hub.failures(&filter, hides_queries(call), limit);
         Ok(respond::json(StatusCode::OK, &json!({ "list": list, "lost": lost })))
     };
-    answered().unwrap_or_else(|refusal: Refusal| *refusal)
+    answered().unwrap_or_else(|refusal: RefusalResponse| *refusal)
 }
 
-fn hub(parts: &AdminParts) -> Result<&TapHub, Refusal> {
+fn hub(parts: &AdminParts) -> Result<&TapHub, RefusalResponse> {
     parts.reports.tap.as_ref().ok_or_else(|| Box::new(respond::not_found()))
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::attention::object_path;
 use super::overview::rounded;
 use crate::admin::call::{AdminParts, Call};
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
 use crate::serve::respond::{self, refused};
 use crate::view::View;
@@ -73,7 +73,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(call: &Call) -> Result<Asked, Refusal> {
+    fn read(call: &Call) -> Result<Asked, RefusalResponse> {
         let by = call.query.get("by").unwrap_or("routes");
         let Some((_, by)) = By::NAMES.into_iter().find(|(name, _)| *name == by) else {
             let names = By::NAMES.map(|(name, _)| name).join(", ");

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::admin::call::{AdminParts, Call};
 use crate::references;
 use crate::route_target::{self, Target};
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, object};
 use crate::serve::query::segments;
 use crate::serve::respond::{self, refused};
@@ -32,7 +32,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
         let parts = Arc::clone(parts);
         respond::blocking(move || draw(&parts, &focus, limit)).await
     };
-    let found: Result<Option<Value>, Refusal> = found.await;
+    let found: Result<Option<Value>, RefusalResponse> = found.await;
     match found {
         Ok(Some(body)) => respond::json(StatusCode::OK, &body),
         Ok(None) => respond::key_not_found(),
@@ -40,7 +40,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Byt
     }
 }
 
-fn focus(text: &str) -> Result<ObjectKey, Refusal> {
+fn focus(text: &str) -> Result<ObjectKey, RefusalResponse> {
     let key = object(&segments(text)).ok();
     key.filter(|key| matches!(key.kind, ObjectKind::Route | ObjectKind::Service | ObjectKind::Upstream))
         .ok_or_else(|| refused("the argument focus must be routes/ID, services/ID or upstreams/ID"))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::admin::call::{AdminParts, Call};
 use crate::references::{self, Named};
 use crate::serve::list_query::{limit, object};
-use crate::serve::{Refusal, respond};
+use crate::serve::{RefusalResponse, respond};
 use crate::view::View;
 
 /// Answers `weir/usage/KIND/ID?limit=`.
@@ -22,7 +22,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call
         let view = parts.view.load();
         respond::blocking(move || usage(&view, &key, limit)).await
     };
-    let found: Result<Option<Value>, Refusal> = found.await;
+    let found: Result<Option<Value>, RefusalResponse> = found.await;
     match found {
         Ok(Some(body)) => respond::json(StatusCode::OK, &body),
         Ok(None) => respond::key_not_found(),

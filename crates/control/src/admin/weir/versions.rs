@@ -13,7 +13,7 @@ use crate::hidden::places::with_hidden_secrets;
 use crate::object_path::ObjectPath;
 use crate::plan::{ObjectChange, Plan};
 use crate::reconcile::versions::{VersionFilter, VersionList};
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
 use crate::serve::respond::{self, refused};
 use crate::source::store::Version;
@@ -32,7 +32,7 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call
     answered.unwrap_or_else(|refusal| *refusal)
 }
 
-async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, Refusal> {
+async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, RefusalResponse> {
     let limit = limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)?;
     let below = whole_number(&call.query, "before")?.unwrap_or(u64::MAX);
     let filter = filter(call)?;
@@ -42,7 +42,7 @@ async fn list(parts: &Arc<AdminParts>, call: &Call) -> Result<Response<Bytes>, R
 }
 
 /// The filter of a list: `key=routes/shop`, `by=ana`, `since=MILLISECONDS`.
-fn filter(call: &Call) -> Result<VersionFilter, Refusal> {
+fn filter(call: &Call) -> Result<VersionFilter, RefusalResponse> {
     let key = |text: &str| {
         let key = stored_key::parse(text.trim_start_matches('/'));
         key.ok_or_else(|| refused("the argument key must be the key of an object, such as routes/1"))
@@ -53,7 +53,7 @@ fn filter(call: &Call) -> Result<VersionFilter, Refusal> {
 }
 
 /// One revision. Without `limit` all its changes are answered, as `weir history` reads them.
-async fn one(parts: &Arc<AdminParts>, call: &Call, version: &str) -> Result<Response<Bytes>, Refusal> {
+async fn one(parts: &Arc<AdminParts>, call: &Call, version: &str) -> Result<Response<Bytes>, RefusalResponse> {
     let version = revision(version)?;
     let limit = limit(&call.query, usize::MAX, CHANGES_MAX)?;
     let offset = whole_number(&call.query, "offset")?.unwrap_or_default();
@@ -63,7 +63,7 @@ async fn one(parts: &Arc<AdminParts>, call: &Call, version: &str) -> Result<Resp
 }
 
 /// An object as it was at a revision, its secrets hidden; `value` is null if it did not exist.
-async fn object(parts: &Arc<AdminParts>, version: &str, path: &[String]) -> Result<Response<Bytes>, Refusal> {
+async fn object(parts: &Arc<AdminParts>, version: &str, path: &[String]) -> Result<Response<Bytes>, RefusalResponse> {
     let version = revision(version)?;
     let key = object_key(path).ok_or_else(|| Box::new(respond::not_found()))?;
     let wanted = key.clone();
@@ -78,11 +78,11 @@ fn object_key(path: &[String]) -> Option<ObjectKey> {
     ObjectKey::new(path.kind, &path.key_id()?).ok()
 }
 
-fn revision(text: &str) -> Result<u64, Refusal> {
+fn revision(text: &str) -> Result<u64, RefusalResponse> {
     text.parse().map_err(|_| refused("the segment after versions must be a revision, a whole number"))
 }
 
-fn answered<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> Result<T, Refusal> {
+fn answered<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>) -> Result<T, RefusalResponse> {
     match answer {
         Some(Ok(found)) => Ok(found),
         Some(Err(refused)) => Err(Box::new(refusal(refused, None))),

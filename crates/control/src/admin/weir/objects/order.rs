@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::describe::Details;
-use crate::serve::Refusal;
+use crate::serve::RefusalResponse;
 use crate::serve::respond::refused;
 use crate::summary::Row;
 
@@ -26,7 +26,7 @@ impl Order {
     ///
     /// # Errors
     /// 400 with the columns that there are.
-    pub(super) fn parse(text: &str) -> Result<Order, Refusal> {
+    pub(super) fn parse(text: &str) -> Result<Order, RefusalResponse> {
         let (is_descending, name) = match text.strip_prefix('-') {
             Some(name) => (true, name),
             None => (false, text),
