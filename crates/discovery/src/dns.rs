@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 
 use super::each::each_wanted;
 use super::{BuildContext, Registry, RegistryKind, Services};
-use records::{Found, Known, DnsRules};
+use records::{DnsLookup, Known, DnsRules};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "dns", has_ports_by_scheme: false, schema, build };
 
@@ -176,15 +176,15 @@ async fn follow(
             Err(_) => return,
         };
         let pause = match found {
-            Ok(Found::Instances(instances, ttl)) => {
+            Ok(DnsLookup::Instances(instances, ttl)) => {
                 services.answer(&key, instances);
                 dns.bounded(ttl).saturating_sub(started.elapsed())
             }
-            Ok(Found::Part(instances, ttl, reason)) => {
+            Ok(DnsLookup::Part(instances, ttl, reason)) => {
                 services.answer_in_part(&key, instances, reason);
                 dns.bounded(ttl).min(PART_HOLDS_MAX).saturating_sub(started.elapsed())
             }
-            Ok(Found::Unknown) => {
+            Ok(DnsLookup::Unknown) => {
                 services.unknown(&key);
                 RETRY_AFTER
             }

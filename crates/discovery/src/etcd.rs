@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, MAX_VALUE_BYTES};
-use super::publish::{Found, Pause, is_secure, publish};
+use super::publish::{ServiceLookup, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 /// The registry `etcd`.
@@ -201,13 +201,13 @@ impl EtcdRegistry {
 
     fn tell(&self, services: &Services, catalog: &Catalog, key: &ServiceKey) {
         let found = match catalog.services.get(&*key.service) {
-            None => Ok(Found::Unknown),
+            None => Ok(ServiceLookup::Unknown),
             Some(values) => {
                 let mut collected = Collected::default();
                 for value in values.values() {
                     collected.take(value::instance(value, is_secure(key), self.weight));
                 }
-                collected.finish().map(|(instances, reason)| Found::Instances(instances, reason))
+                collected.finish().map(|(instances, reason)| ServiceLookup::Instances(instances, reason))
             }
         };
         publish(services, key, found);

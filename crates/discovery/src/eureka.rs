@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep_until};
 use self::catalog::{Catalog, EurekaRules};
 use super::blocks::{self, Timeouts};
 use super::http::{Call, HttpClient, TlsSettings};
-use super::publish::{Found, Pause, is_secure, publish};
+use super::publish::{ServiceLookup, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 pub(super) use register::REGISTRAR;
@@ -197,10 +197,10 @@ impl Eureka {
 
     fn tell(&self, services: &Services, catalog: &Catalog, key: &ServiceKey) {
         let found = match catalog.has(&key.service) {
-            false => Ok(Found::Unknown),
+            false => Ok(ServiceLookup::Unknown),
             true => catalog
                 .instances(&key.service, is_secure(key), &self.rules)
-                .map(|(instances, reason)| Found::Instances(instances, reason)),
+                .map(|(instances, reason)| ServiceLookup::Instances(instances, reason)),
         };
         publish(services, key, found);
     }

@@ -62,7 +62,7 @@ fn build(block: &Value, _: &BuildContext) -> Result<Box<dyn Registry>, String> {
 }
 
 /// The services of one file.
-type Found = BTreeMap<Box<str>, Vec<ServiceInstance>>;
+type FileServices = BTreeMap<Box<str>, Vec<ServiceInstance>>;
 
 struct Targets {
     block: FileRegistryBlock,
@@ -73,7 +73,7 @@ struct Targets {
 #[derive(Default)]
 struct Known {
     stamp: Stamp,
-    found: Found,
+    found: FileServices,
 }
 
 /// Tells whether a file has changed: device, inode, size, and seconds and nanoseconds of its modification.
@@ -211,7 +211,7 @@ fn stamp(path: &Path) -> Result<Stamp, String> {
     Ok((metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
-fn read(path: &Path, weight: u32) -> Result<Found, String> {
+fn read(path: &Path, weight: u32) -> Result<FileServices, String> {
     let text =
         outbound::regular_file::read_to_string(path, FILE_MAX_BYTES).map_err(|error| error.to_string())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use self::round::round;
 use self::schedule::Schedule;
 use super::Services;
-use super::publish::{Found, Pause};
+use super::publish::{ServiceLookup, Pause};
 
 /// A call that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) enum PollAnswer {
     /// The service still has the revision of the question.
     Unchanged,
     /// The state of the service, with its revision where the registry has such.
-    Whole(Found, Option<String>),
+    Whole(ServiceLookup, Option<String>),
 }
 
 /// The reason why a service is not known.

@@ -10,7 +10,7 @@ use super::Services;
 
 /// The state of a service in its registry.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ServiceLookup {
     /// The registry does not know it.
     Unknown,
     /// Its instances, and the reason why others are left out.
@@ -18,10 +18,10 @@ pub(super) enum Found {
 }
 
 /// Passes on the state of a service, or the reason why it cannot be known.
-pub(super) fn publish(services: &Services, key: &ServiceKey, found: Result<Found, String>) {
+pub(super) fn publish(services: &Services, key: &ServiceKey, found: Result<ServiceLookup, String>) {
     let (instances, reason) = match found {
-        Ok(Found::Instances(instances, reason)) => (instances, reason),
-        Ok(Found::Unknown) => return services.unknown(key),
+        Ok(ServiceLookup::Instances(instances, reason)) => (instances, reason),
+        Ok(ServiceLookup::Unknown) => return services.unknown(key),
         Err(reason) => return services.failed(Some(key), &reason),
     };
     match filter(key) {

@@ -34,7 +34,7 @@ use self::wire::Frame;
 use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, shortened};
-use super::publish::{Found, Pause, is_secure, publish};
+use super::publish::{ServiceLookup, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 /// The registry `zookeeper`.
@@ -289,9 +289,9 @@ impl Config {
                     for data in nodes {
                         collected.take(node::instance(data, is_secure(key), self.weight));
                     }
-                    collected.finish().map(|(instances, reason)| Found::Instances(instances, reason))
+                    collected.finish().map(|(instances, reason)| ServiceLookup::Instances(instances, reason))
                 }
-                Ok(None) => Ok(Found::Unknown),
+                Ok(None) => Ok(ServiceLookup::Unknown),
                 Err(reason) => Err(reason.clone()),
             };
             publish(services, key, found);

@@ -72,7 +72,7 @@ pub(super) struct Known {
 
 /// A good answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum DnsLookup {
     /// The instances, and how long they hold.
     Instances(Vec<ServiceInstance>, Duration),
     /// As `Instances`, with the reason why a part of the answer is missing.
@@ -109,7 +109,7 @@ pub(super) async fn find(
     port: Option<u16>,
     rules: &DnsRules,
     known: &mut Known,
-) -> Result<Found, String> {
+) -> Result<DnsLookup, String> {
     let (mut failure, mut without_route) = (None, None);
     for kind in &rules.order {
         let found = match kind {
@@ -137,17 +137,17 @@ pub(super) async fn find(
         (None, Some(reason)) => Err(reason),
         (None, None) => {
             *known = Known::default();
-            Ok(Found::Unknown)
+            Ok(DnsLookup::Unknown)
         }
     }
 }
 
 /// The answer for instances that come into force.
-fn taken(found: Instances, kind: Kind, before: Option<String>, known: &mut Known) -> Found {
+fn taken(found: Instances, kind: Kind, before: Option<String>, known: &mut Known) -> DnsLookup {
     known.kind = Some(kind);
     match before.or(found.failure) {
-        None => Found::Instances(found.instances, found.ttl),
-        Some(reason) => Found::Part(found.instances, found.ttl, reason),
+        None => DnsLookup::Instances(found.instances, found.ttl),
+        Some(reason) => DnsLookup::Part(found.instances, found.ttl, reason),
     }
 }
 

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use model::discovery::ServiceInstance;
 use serde_json::Value;
 
-use super::Found;
+use super::FileServices;
 
 /// The services in `text`; `name` is the service of groups without the label `service`.
 ///
 /// # Errors
 /// The line and the reason: a text that is not a list of groups.
-pub(super) fn read(text: &str, name: &str, weight: u32) -> Result<Found, String> {
+pub(super) fn read(text: &str, name: &str, weight: u32) -> Result<FileServices, String> {
     let marked = yaml::parse(text).map_err(|fault| format!("line {}: {}", fault.line, fault.reason))?;
-    let mut found = Found::new();
+    let mut found = FileServices::new();
     let groups = match &marked.value {
         Value::Null => return Ok(found),
         Value::Array(groups) => groups,

@@ -18,7 +18,7 @@ use super::object;
 use crate::Services;
 use crate::http::{Call, HttpClient, Lines, Reply};
 use crate::parts::encoded;
-use crate::publish::{Found, Pause, publish};
+use crate::publish::{ServiceLookup, Pause, publish};
 
 /// The task that follows one cluster.
 pub(super) struct Watcher {
@@ -232,11 +232,11 @@ impl Watcher {
                 continue;
             }
             let found = match self.catalog.has(name.service) {
-                false => Ok(Found::Unknown),
+                false => Ok(ServiceLookup::Unknown),
                 true => self
                     .catalog
                     .instances(name.service, name.port, self.cluster.weight)
-                    .map(|(all, reason)| Found::Instances(of_one_family(all, &self.addresses), reason)),
+                    .map(|(all, reason)| ServiceLookup::Instances(of_one_family(all, &self.addresses), reason)),
             };
             publish(&self.services, key, found);
         }

@@ -15,7 +15,7 @@ use super::answer::{self, NacosRules};
 use crate::http::{Call, HttpClient, Reply};
 use crate::parts::encoded;
 use crate::poll::{Asked, Failure, PollAnswer};
-use crate::publish::{Found, is_grpc};
+use crate::publish::{ServiceLookup, is_grpc};
 
 /// A client of one cluster of Nacos.
 pub(super) struct Asker {
@@ -68,7 +68,7 @@ impl Asker {
         let reply =
             self.send(Service { group, name: &key.service }, &|is_third| self.list(is_third, key)).await?;
         let body = match (reply.status, answer::is_unknown(&reply.body)) {
-            (_, true) => return Ok(PollAnswer::Whole(Found::Unknown, None)),
+            (_, true) => return Ok(PollAnswer::Whole(ServiceLookup::Unknown, None)),
             // Rights belong to a namespace, so that a refusal concerns this service only.
             (401 | 403 | 404 | 410, _) => return Err(Failure::Service(refusal(&reply))),
             (502..=504, _) => return Err(Failure::Registry(refusal(&reply))),
@@ -76,7 +76,7 @@ impl Asker {
         };
         let rules = NacosRules { is_grpc: is_grpc(key), ..self.rules };
         let (instances, reason) = answer::instances(body, rules).map_err(Failure::Service)?;
-        Ok(PollAnswer::Whole(Found::Instances(instances, reason), None))
+        Ok(PollAnswer::Whole(ServiceLookup::Instances(instances, reason), None))
     }
 
     /// Sends the call that `call` makes for the first API (false) or the third (true); once more with another token if

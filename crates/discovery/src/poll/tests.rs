@@ -91,7 +91,7 @@ async fn changes_during_a_round_are_asked_for_once() {
     for _ in 0..5 {
         changes.send(key.clone()).await.unwrap();
     }
-    let found = Found::Instances(Vec::new(), None);
+    let found = ServiceLookup::Instances(Vec::new(), None);
     answer.send(Ok(PollAnswer::Whole(found, Some("r1".to_owned())))).unwrap();
     let (second, _answer) = timeout(WAIT_LIMIT, calls.recv()).await.unwrap().unwrap();
     assert_eq!(second, Question { key, revision: Some("r1".to_owned()) });

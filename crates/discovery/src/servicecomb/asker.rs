@@ -10,7 +10,7 @@ use super::answer::{self, ServiceCombRules};
 use crate::http::{Call, HttpClient, Reply};
 use crate::parts::encoded;
 use crate::poll::{Asked, Failure, PollAnswer, Question};
-use crate::publish::{Found, is_secure};
+use crate::publish::{ServiceLookup, is_secure};
 
 /// The place of services that name none.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Asker {
             status => {
                 let (is_unknown, reason) = answer::refusal(status, &reply.body);
                 return match is_unknown {
-                    true => Ok(PollAnswer::Whole(Found::Unknown, None)),
+                    true => Ok(PollAnswer::Whole(ServiceLookup::Unknown, None)),
                     false => Err(Failure::Service(reason)),
                 };
             }
@@ -60,7 +60,7 @@ impl Asker {
         let (instances, reason) = answer::instances(&reply.body, rules).map_err(Failure::Service)?;
         let revision = reply.field("x-resource-revision");
         let revision = revision.filter(|revision| revision.len() <= MAX_REVISION_BYTES).map(str::to_owned);
-        Ok(PollAnswer::Whole(Found::Instances(instances, reason), revision))
+        Ok(PollAnswer::Whole(ServiceLookup::Instances(instances, reason), revision))
     }
 
     /// Asks for all microservices, whatever their application.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use outbound::etcd::message::{KeyValue, RangeRequest, RangeResponse};
 use outbound::etcd::range::{RANGE, RangePosition, load_range};
 
-use super::space::Found;
+use super::space::KeyContent;
 use super::{EtcdEntry, Etcd, EtcdError, KeySpace, Stray};
 
 /// Everything below the prefix at one revision.
@@ -60,9 +60,9 @@ impl Set {
             self.leased.extend(space.path(&kv.key));
         }
         match space.read(kv) {
-            Found::Record(path, record) => self.entries.push((path, record)),
-            Found::Stray(stray) => self.strays.push(stray),
-            Found::Other => {}
+            KeyContent::Record(path, record) => self.entries.push((path, record)),
+            KeyContent::Stray(stray) => self.strays.push(stray),
+            KeyContent::Other => {}
         }
     }
 }

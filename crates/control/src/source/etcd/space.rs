@@ -26,7 +26,7 @@ pub struct Stray {
 
 /// The meaning of a key and its value.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum KeyContent {
     /// The text of an object.
     Record(String, Record),
     /// A value of APISIX that is no object: directory markers, counters, reports of data planes.
@@ -64,8 +64,8 @@ impl KeySpace {
     /// The object of a key; none for other values.
     pub(super) fn record(&self, kv: KeyValue) -> Option<Record> {
         match self.read(kv) {
-            Found::Record(_, record) => Some(record),
-            Found::Other | Found::Stray(_) => None,
+            KeyContent::Record(_, record) => Some(record),
+            KeyContent::Other | KeyContent::Stray(_) => None,
         }
     }
 
@@ -74,18 +74,18 @@ impl KeySpace {
         std::str::from_utf8(key).ok()?.strip_prefix(&self.prefix).map(str::to_owned)
     }
 
-    pub(super) fn read(&self, kv: KeyValue) -> Found {
+    pub(super) fn read(&self, kv: KeyValue) -> KeyContent {
         let Some(path) = self.path(&kv.key) else {
             let path = String::from_utf8_lossy(&kv.key).into_owned();
-            return Found::Stray(Stray { path, reason: "its key is no text".to_owned() });
+            return KeyContent::Stray(Stray { path, reason: "its key is no text".to_owned() });
         };
         if is_other(&path) || kv.value == MARKER {
-            return Found::Other;
+            return KeyContent::Other;
         }
         if kv.value.len() > MAX_OBJECT_BYTES {
             let reason =
                 format!("its {} bytes are more than the {MAX_OBJECT_BYTES} of an object", kv.value.len());
-            return Found::Stray(Stray { path, reason });
+            return KeyContent::Stray(Stray { path, reason });
         }
         // Values come from any client of etcd; those of an escaped text are read everywhere.
         let value = match lenient_json::escape_controls(&kv.value) {
@@ -93,10 +93,10 @@ impl KeySpace {
             Cow::Borrowed(_) => kv.value,
         };
         if let Err(fault) = jsonx::measure(&value, jsonx::Bounds::DEFAULT) {
-            return Found::Stray(Stray { path, reason: format!("its value has {fault}") });
+            return KeyContent::Stray(Stray { path, reason: format!("its value has {fault}") });
         }
         let Ok(text) = String::from_utf8(value) else {
-            return Found::Stray(Stray { path, reason: "its value is no text".to_owned() });
+            return KeyContent::Stray(Stray { path, reason: "its value is no text".to_owned() });
         };
         let record = Record {
             text,
@@ -104,7 +104,7 @@ impl KeySpace {
             modified_index: kv.mod_revision.unsigned_abs(),
             expires_at_ms: None,
         };
-        Found::Record(path, record)
+        KeyContent::Record(path, record)
     }
 }
 
@@ -150,12 +150,12 @@ mod tests {
         let check = |key: &str, value: &[u8], expected: Result<Option<&str>, &str>| {
             let found = KeySpace::new("/apisix").read(kv(key, value));
             match (found, expected) {
-                (Found::Record(path, record), Ok(Some(expected))) => {
+                (KeyContent::Record(path, record), Ok(Some(expected))) => {
                     assert_eq!(path, expected);
                     assert_eq!((record.created_index, record.modified_index), (3, 7));
                 }
-                (Found::Other, Ok(None)) => {}
-                (Found::Stray(stray), Err(part)) => assert!(stray.reason.contains(part), "{stray:?}"),
+                (KeyContent::Other, Ok(None)) => {}
+                (KeyContent::Stray(stray), Err(part)) => assert!(stray.reason.contains(part), "{stray:?}"),
                 (found, _) => panic!("{key}: {found:?}"),
             }
         };

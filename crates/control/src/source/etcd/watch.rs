@@ -10,7 +10,7 @@ use outbound::etcd::message::{Event, EventType, WatchCreateRequest, WatchRequest
 use tokio_stream::Stream;
 use tonic::Streaming;
 
-use super::space::Found;
+use super::space::KeyContent;
 use super::{Etcd, EtcdError, KeySpace, Stray};
 use crate::source::store::Record;
 
@@ -104,9 +104,9 @@ impl Watch {
                 continue;
             }
             match space.read(kv) {
-                Found::Record(path, record) => all.changes.push((path, Ok(Some(record)))),
-                Found::Stray(stray) => all.changes.push((stray.path.clone(), Err(stray))),
-                Found::Other => {}
+                KeyContent::Record(path, record) => all.changes.push((path, Ok(Some(record)))),
+                KeyContent::Stray(stray) => all.changes.push((stray.path.clone(), Err(stray))),
+                KeyContent::Other => {}
             }
         }
     }
