@@ -85,20 +85,20 @@ async fn follow(parts: FolderParts, mut stopping: watch::Receiver<bool>) {
 }
 
 /// The time and the length of a file, by which a change shows.
-type Stamp = (Option<SystemTime>, u64);
+type ExtensionFileStamp = (Option<SystemTime>, u64);
 
 /// A file of an extension.
 struct File {
     name: String,
     language: &'static str,
     path: PathBuf,
-    stamp: Stamp,
+    stamp: ExtensionFileStamp,
 }
 
 struct Folder {
     parts: FolderParts,
     /// The files as they were when they were read.
-    seen: HashMap<PathBuf, Stamp>,
+    seen: HashMap<PathBuf, ExtensionFileStamp>,
     /// Faults that were logged and hold on.
     told: HashSet<String>,
 }

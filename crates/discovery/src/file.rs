@@ -72,12 +72,12 @@ struct Targets {
 /// A file that was seen.
 #[derive(Default)]
 struct Known {
-    stamp: Stamp,
+    stamp: TargetFileStamp,
     found: FileServices,
 }
 
 /// Tells whether a file has changed: device, inode, size, and seconds and nanoseconds of its modification.
-type Stamp = (u64, u64, u64, i64, i64);
+type TargetFileStamp = (u64, u64, u64, i64, i64);
 
 impl Registry for Targets {
     fn run(mut self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -206,7 +206,7 @@ fn expand(pattern: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-fn stamp(path: &Path) -> Result<Stamp, String> {
+fn stamp(path: &Path) -> Result<TargetFileStamp, String> {
     let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
     Ok((metadata.dev(), metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }

@@ -35,14 +35,14 @@ pub(super) struct Files {
 
 #[derive(Debug)]
 struct KnownFile {
-    stamp: Option<Stamp>,
+    stamp: Option<SecretFileStamp>,
     content: Result<Arc<str>, String>,
 }
 
 /// Facts of a file that change with its content. An equal stamp means an unchanged file, unless the file was changed again within
 /// the resolution of its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct SecretFileStamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -150,7 +150,7 @@ impl KnownFile {
             return KnownFile { stamp: None, content: Err(reason) };
         }
         // The stamp is taken first, so that a change during the reading is seen by the next check.
-        let stamp = std::fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
+        let stamp = std::fs::metadata(path).ok().map(|metadata| SecretFileStamp::of(&metadata));
         let content = regular_file::read_to_string(Path::new(path), MAX_FILE_BYTES);
         let content = content.map(Into::into).map_err(|fault| format!("{path}: {fault}"));
         KnownFile { stamp: stamp.filter(|stamp| !stamp.is_recent()), content }
@@ -159,7 +159,7 @@ impl KnownFile {
     /// Reads the file again if its stamp has changed; whether its content did.
     fn refresh(&mut self, reference: &str, policy: &FilePolicy) -> bool {
         let path = file_path(reference).unwrap_or_default();
-        let stamp = std::fs::metadata(path).ok().map(|metadata| Stamp::of(&metadata));
+        let stamp = std::fs::metadata(path).ok().map(|metadata| SecretFileStamp::of(&metadata));
         if stamp.is_some() && stamp == self.stamp {
             return false;
         }
@@ -170,10 +170,10 @@ impl KnownFile {
     }
 }
 
-impl Stamp {
-    fn of(metadata: &Metadata) -> Stamp {
+impl SecretFileStamp {
+    fn of(metadata: &Metadata) -> SecretFileStamp {
         let ns = |seconds: i64, part: i64| i128::from(seconds) * 1_000_000_000 + i128::from(part);
-        Stamp {
+        SecretFileStamp {
             device: metadata.dev(),
             inode: metadata.ino(),
             size: metadata.size(),

@@ -34,12 +34,12 @@ pub(crate) struct ServerTls {
 #[derive(Debug)]
 struct Loaded {
     config: Arc<ServerConfig>,
-    stamps: Vec<Stamp>,
+    stamps: Vec<TlsFileStamp>,
     checked: Instant,
 }
 
 /// The state of a file by which a change is noticed: time of modification and length; none if it cannot be read.
-type Stamp = Option<(SystemTime, u64)>;
+type TlsFileStamp = Option<(SystemTime, u64)>;
 
 impl ServerTls {
     /// Reads the files.
@@ -106,7 +106,7 @@ fn config(files: &TlsFiles) -> Result<ServerConfig, String> {
     Ok(config)
 }
 
-fn stamps(files: &TlsFiles) -> Vec<Stamp> {
+fn stamps(files: &TlsFiles) -> Vec<TlsFileStamp> {
     let stamp = |path: &PathBuf| {
         let metadata = std::fs::metadata(path).ok()?;
         Some((metadata.modified().ok()?, metadata.len()))
