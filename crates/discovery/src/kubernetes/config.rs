@@ -92,7 +92,7 @@ impl Namespaces {
 struct Written {
     id: Option<Box<str>>,
     #[serde(default)]
-    service: Service,
+    service: KubernetesServiceBlock,
     #[serde(default)]
     client: Client,
     #[serde(default)]
@@ -104,7 +104,7 @@ struct Written {
 }
 
 #[derive(Default, Deserialize)]
-struct Service {
+struct KubernetesServiceBlock {
     schema: Option<String>,
     host: Option<String>,
     port: Option<String>,

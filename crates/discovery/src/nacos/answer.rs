@@ -58,10 +58,10 @@ impl<'de> Visitor<'de> for DataVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Data, A::Error> {
         #[derive(Deserialize)]
-        struct Service {
+        struct NacosHosts {
             hosts: Loose<NacosEntry>,
         }
-        Service::deserialize(MapAccessDeserializer::new(map)).map(|service| Data(service.hosts))
+        NacosHosts::deserialize(MapAccessDeserializer::new(map)).map(|service| Data(service.hosts))
     }
 }
 

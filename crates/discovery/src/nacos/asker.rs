@@ -34,7 +34,7 @@ pub(super) struct Asker {
 
 /// The service that a call is about; signatures hold both names.
 #[derive(Clone, Copy)]
-pub(super) struct Service<'a> {
+pub(super) struct NacosService<'a> {
     pub(super) group: &'a str,
     pub(super) name: &'a str,
 }
@@ -66,7 +66,7 @@ impl Asker {
     pub(super) async fn ask(&self, key: &ServiceKey) -> Asked {
         let group = if key.group.is_empty() { "DEFAULT_GROUP" } else { &key.group };
         let reply =
-            self.send(Service { group, name: &key.service }, &|is_third| self.list(is_third, key)).await?;
+            self.send(NacosService { group, name: &key.service }, &|is_third| self.list(is_third, key)).await?;
         let body = match (reply.status, answer::is_unknown(&reply.body)) {
             (_, true) => return Ok(PollAnswer::Whole(ServiceLookup::Unknown, None)),
             // Rights belong to a namespace, so that a refusal concerns this service only.
@@ -83,7 +83,7 @@ impl Asker {
     /// the server refuses the first one and [`Asker::token`] has another one. The target of the call has a query.
     pub(super) async fn send(
         &self,
-        service: Service<'_>,
+        service: NacosService<'_>,
         call: &(dyn Fn(bool) -> Call + Send + Sync),
     ) -> Result<Reply, Failure> {
         let token = self.token(None).await?;
@@ -100,7 +100,7 @@ impl Asker {
     /// Sends the call by the API that answered last, and by the other one if the server does not have that.
     async fn by_either(
         &self,
-        service: Service<'_>,
+        service: NacosService<'_>,
         call: &(dyn Fn(bool) -> Call + Send + Sync),
         token: Option<&str>,
     ) -> Result<Reply, Failure> {
@@ -117,7 +117,7 @@ impl Asker {
         Ok(other)
     }
 
-    async fn by(&self, mut call: Call, service: Service<'_>, token: Option<&str>) -> Result<Reply, Failure> {
+    async fn by(&self, mut call: Call, service: NacosService<'_>, token: Option<&str>) -> Result<Reply, Failure> {
         if let Some(token) = token {
             call.target.push_str(&format!("&accessToken={}", encoded(token)));
         }

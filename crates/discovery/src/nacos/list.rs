@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::asker::{Asker, Service};
+use super::asker::{Asker, NacosService};
 use crate::Services;
 use crate::auto_routes::Names;
 use crate::http::Call;
@@ -33,7 +33,7 @@ async fn all(asker: &Asker, namespace: &str, group: &str) -> Result<Names, Strin
         // Version 3 calls the group by another name, and finds parts of it.
         let query = format!("{query}&groupNameParam={}", encoded(group));
         let call = |is_third: bool| Call::get(format!("{}?{query}", asker.list_path(is_third)));
-        let reply = asker.send(Service { group, name: "" }, &call).await?;
+        let reply = asker.send(NacosService { group, name: "" }, &call).await?;
         let page = names_of(reply.success()?, group)?;
         let count = page.len();
         names.extend(page.into_iter().flatten());

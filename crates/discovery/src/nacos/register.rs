@@ -6,7 +6,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asker::{Asker, Service};
+use super::asker::{Asker, NacosService};
 use super::{KIND, answer, asker_of};
 use crate::BuildContext;
 use crate::http::{Call, Reply};
@@ -95,7 +95,7 @@ impl NacosRegistrar {
     }
 
     async fn send(&self, call: impl Fn(bool) -> Call + Send + Sync) -> Result<Reply, String> {
-        let service = Service { group: &self.own.group_name, name: &self.identity.service };
+        let service = NacosService { group: &self.own.group_name, name: &self.identity.service };
         self.asker.send(service, &call).await.map_err(Into::into)
     }
 

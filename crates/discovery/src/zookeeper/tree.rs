@@ -7,7 +7,7 @@ use super::wire::{NO_NODE, Request, children, data, refusal};
 
 /// The nodes of one service.
 #[derive(Debug, Default)]
-struct Service {
+struct ZooKeeperService {
     /// Data by name; none: a request for it has no reply yet.
     nodes: BTreeMap<String, Option<Vec<u8>>>,
     /// Whether a request for the list of names has no reply yet. A watch that fires meanwhile adds none, because the server
@@ -31,7 +31,7 @@ pub(super) struct Known {
 /// All followed services.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    services: HashMap<String, Service>,
+    services: HashMap<String, ZooKeeperService>,
     /// Requests to be sent.
     waiting: VecDeque<Request>,
     /// Sent requests, oldest first, which is the order of the replies.
@@ -47,7 +47,7 @@ impl Tree {
         self.services.retain(|path, _| wanted.contains(path));
         for path in paths {
             if !self.services.contains_key(path) {
-                self.services.insert(path.clone(), Service::default());
+                self.services.insert(path.clone(), ZooKeeperService::default());
                 self.list(path);
             }
         }
@@ -197,7 +197,7 @@ impl Tree {
     }
 }
 
-impl Service {
+impl ZooKeeperService {
     fn known(&self, path: String) -> Option<Known> {
         if let Some(reason) = &self.refused {
             return Some(Known { path, nodes: Err(reason.clone()) });
