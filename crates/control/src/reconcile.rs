@@ -133,14 +133,14 @@ enum Command {
     /// Values of secrets, or OCSP responses, have changed.
     Secrets,
     Release(release::Release),
-    Task(Task),
+    Task(ReconcileTask),
     Stop,
 }
 
 /// A closure that runs on the thread; it sends its result itself.
-struct Task(Box<dyn FnOnce(&mut ControlLoop) + Send>);
+struct ReconcileTask(Box<dyn FnOnce(&mut ControlLoop) + Send>);
 
-impl std::fmt::Debug for Task {
+impl std::fmt::Debug for ReconcileTask {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Task")
     }
@@ -240,7 +240,7 @@ impl Reconcile {
     ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         // The caller may have dropped its future, so a failed send is ignored.
-        let task = Task(Box::new(move |control| drop(reply.send(task(control)))));
+        let task = ReconcileTask(Box::new(move |control| drop(reply.send(task(control)))));
         self.commands.try_send(Command::Task(task)).ok()?;
         answer.await.ok()
     }

@@ -38,7 +38,7 @@ impl TicketSharing {
         keys: Arc<dyn SharedTicketKeys>,
         handle: &Handle,
     ) -> TicketSharing {
-        let task = Task { shared, sealer, clock, keys, last: None, was_unreadable: false };
+        let task = TicketKeyTask { shared, sealer, clock, keys, last: None, was_unreadable: false };
         TicketSharing(handle.spawn(task.run()))
     }
 }
@@ -49,7 +49,7 @@ impl Drop for TicketSharing {
     }
 }
 
-struct Task {
+struct TicketKeyTask {
     shared: SharedState,
     sealer: Sealer,
     clock: Arc<dyn Clock>,
@@ -60,7 +60,7 @@ struct Task {
     was_unreadable: bool,
 }
 
-impl Task {
+impl TicketKeyTask {
     async fn run(mut self) {
         loop {
             let wait = if self.shared.is_read() { self.turn().await } else { CHECK_EVERY };

@@ -47,7 +47,7 @@ struct OcspEntry {
 }
 
 /// A request that is to be made.
-pub(super) struct Task {
+pub(super) struct OcspTask {
     pub(super) digest: Digest,
     pub(super) subject: Subject,
     pub(super) skip_verify: bool,
@@ -122,11 +122,11 @@ impl Cache {
     }
 
     /// At most `most` requests that are due.
-    pub(super) fn due(&mut self, now: Instant, most: usize) -> Vec<Task> {
+    pub(super) fn due(&mut self, now: Instant, most: usize) -> Vec<OcspTask> {
         let due = |(digest, entry): (&Digest, &mut OcspEntry)| {
             let subject = entry.subject.as_ref().ok()?;
             entry.due.take_if(|due| *due <= now)?;
-            Some(Task { digest: *digest, subject: subject.clone(), skip_verify: entry.wanted.skip_verify })
+            Some(OcspTask { digest: *digest, subject: subject.clone(), skip_verify: entry.wanted.skip_verify })
         };
         self.known.iter_mut().filter_map(due).take(most).collect()
     }

@@ -9,7 +9,7 @@ use outbound::bounded_request::{BoundedRequest, send_bounded};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::cache::Task;
+use super::cache::OcspTask;
 use super::message::{self, Response};
 use super::{OcspShared, now_s};
 
@@ -63,7 +63,7 @@ async fn run(shared: Arc<OcspShared>, mut stopping: watch::Receiver<bool>) {
     }
 }
 
-async fn ask(task: &Task, shared: &OcspShared) -> Result<Response, String> {
+async fn ask(task: &OcspTask, shared: &OcspShared) -> Result<Response, String> {
     let subject = &task.subject;
     let request = BoundedRequest {
         base: subject.url.clone(),

@@ -40,7 +40,7 @@ pub(super) struct DocumentId {
 
 /// A document to request.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct SecretTask {
     pub(super) id: DocumentId,
     /// The manager object as written.
     pub(super) manager: Arc<Value>,
@@ -182,7 +182,7 @@ impl Cache {
     }
 
     /// The documents to request now, at most `room` of them.
-    pub(super) fn due(&mut self, now: Instant, room: usize) -> Vec<Task> {
+    pub(super) fn due(&mut self, now: Instant, room: usize) -> Vec<SecretTask> {
         let mut tasks = Vec::new();
         for (id, document) in &mut self.documents {
             if tasks.len() >= room {
@@ -194,7 +194,7 @@ impl Cache {
             if let Some(manager) = self.managers.get(&id.manager) {
                 document.asked_until = Some(now + 2 * self.timeout);
                 let (id, manager) = (id.clone(), Arc::clone(manager));
-                tasks.push(Task { id, manager, version: document.version });
+                tasks.push(SecretTask { id, manager, version: document.version });
             }
         }
         tasks
@@ -203,7 +203,7 @@ impl Cache {
     /// Takes up an answer. Returns the references with a changed value.
     pub(super) fn answered(
         &mut self,
-        task: &Task,
+        task: &SecretTask,
         answer: Result<Fields, Failure>,
         now: Instant,
     ) -> Vec<Arc<str>> {

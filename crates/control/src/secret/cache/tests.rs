@@ -31,7 +31,7 @@ impl Stage {
     }
 
     /// The documents that are requested now.
-    fn asked(&mut self) -> Vec<Task> {
+    fn asked(&mut self) -> Vec<SecretTask> {
         self.cache.due(self.now, 100)
     }
 
@@ -41,7 +41,7 @@ impl Stage {
         self.answer_to(&task, answer)
     }
 
-    fn answer_to(&mut self, task: &Task, answer: Result<&[(&str, &str)], Failure>) -> usize {
+    fn answer_to(&mut self, task: &SecretTask, answer: Result<&[(&str, &str)], Failure>) -> usize {
         let fields = |fields: &[(&str, &str)]| {
             fields.iter().map(|(name, value)| ((*name).into(), (*value).to_owned())).collect()
         };
