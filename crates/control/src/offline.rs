@@ -67,7 +67,7 @@ pub fn from_file(path: &Path) -> Result<Vec<SnapshotChange>, String> {
 pub fn plan(
     catalog: &PluginCatalog,
     objects: &[SnapshotChange],
-    document: &file::Document,
+    document: &file::ConfigDocument,
     keep_others: bool,
 ) -> Result<Plan, Vec<ConfigFault>> {
     let of = |change: &SnapshotChange| change.written.as_ref().map_or(0, |written| written.modified_index);

@@ -35,13 +35,13 @@ enum Medium {
 /// The documents as this instance knows them.
 #[derive(Default)]
 struct Documents {
-    known: RwLock<BTreeMap<String, Document>>,
+    known: RwLock<BTreeMap<String, SharedDocument>>,
     changed: Notify,
 }
 
 /// A text and the revision that wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Document {
+pub(crate) struct SharedDocument {
     pub(crate) text: Arc<str>,
     pub(crate) revision: u64,
 }
@@ -79,7 +79,7 @@ impl SharedState {
     }
 
     /// The text at `path`.
-    pub(crate) fn get(&self, path: &str) -> Option<Document> {
+    pub(crate) fn get(&self, path: &str) -> Option<SharedDocument> {
         self.documents.known.read().get(path).cloned()
     }
 
@@ -106,7 +106,7 @@ impl SharedState {
             Medium::Cluster(cluster) => cluster.put(path, Some(text), before, ttl).await?,
         };
         let Some(revision) = revision else { return Ok(false) };
-        self.documents.set(path, Some(Document { text: text.into(), revision }), revision);
+        self.documents.set(path, Some(SharedDocument { text: text.into(), revision }), revision);
         Ok(true)
     }
 
@@ -136,7 +136,7 @@ impl SharedState {
 
 impl Documents {
     /// Takes over what is at `path` since `revision`; an older state is ignored.
-    fn set(&self, path: &str, document: Option<Document>, revision: u64) {
+    fn set(&self, path: &str, document: Option<SharedDocument>, revision: u64) {
         let mut known = self.known.write();
         if known.get(path).is_some_and(|known| known.revision > revision) {
             return;
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn older_states_are_ignored() {
         let documents = Documents::default();
-        let document = |text: &str, revision| Some(Document { text: text.into(), revision });
+        let document = |text: &str, revision| Some(SharedDocument { text: text.into(), revision });
         let text = || documents.known.read().get("a").map(|document| document.text.to_string());
         documents.set("a", document("new", 7), 7);
         documents.set("a", document("old", 6), 6);

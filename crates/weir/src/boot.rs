@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use control::plan::Plan;
-use control::source::file::Document;
+use control::source::file::ConfigDocument;
 use control::{
     AdminKey, EtcdConfig, EtcdTls, FilePolicy, Role, Sealer, SecretOptions, Secrets, SourceConfig,
 };
@@ -152,7 +152,7 @@ fn instance(settings: &Settings) -> InstanceInfo {
 /// The configuration cannot be read. The inner error: the objects of the set that could not be used.
 pub(crate) fn plan_offline(
     settings: &Settings,
-    document: &Document,
+    document: &ConfigDocument,
     keep_others: bool,
 ) -> anyhow::Result<Result<Plan, Vec<model::ConfigFault>>> {
     let catalog = Arc::new(catalog_for(settings));

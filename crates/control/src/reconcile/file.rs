@@ -9,7 +9,7 @@ use model::{SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Sna
 
 use super::source::{Source, SourceFacts, Wake};
 use super::{ControlLoop, LoadError, Reconciler, Refused};
-use crate::source::file::{Document, FileFault, FileSource};
+use crate::source::file::{ConfigDocument, FileFault, FileSource};
 
 /// A declarative file; the Admin API only reads.
 pub(crate) struct DeclarativeFile {
@@ -71,7 +71,7 @@ impl Source for DeclarativeFile {
 }
 
 impl Reconciler {
-    fn take_over(&mut self, path: &Path, document: &Document, strict: bool) -> Vec<String> {
+    fn take_over(&mut self, path: &Path, document: &ConfigDocument, strict: bool) -> Vec<String> {
         if strict && !document.faults.is_empty() {
             return lines(document.faults.clone());
         }
@@ -101,7 +101,7 @@ impl Reconciler {
     }
 
     /// The faults of the file and of its objects, each as a line, in the file's order.
-    fn faults_of(document: &Document, of_objects: &[ConfigFault]) -> Vec<String> {
+    fn faults_of(document: &ConfigDocument, of_objects: &[ConfigFault]) -> Vec<String> {
         let mut faults = document.faults.clone();
         // An object that is kept although the file has no item for it is not in the document; its fault is already
         // among the document's faults.
@@ -113,7 +113,7 @@ impl Reconciler {
     }
 
     /// The objects that are new or differ, and those that are removed.
-    fn changes(&self, document: &Document, revision: u64) -> Vec<SnapshotChange> {
+    fn changes(&self, document: &ConfigDocument, revision: u64) -> Vec<SnapshotChange> {
         let mut changes = Vec::new();
         let mut present: HashSet<&ObjectKey> = HashSet::with_capacity(document.objects.len());
         let of_file = document.objects.iter().chain(&document.stand_ins);
@@ -156,7 +156,7 @@ fn announce(path: &Path, revision: u64, changes: usize) {
 }
 
 /// Logs the parts without effect in objects that are new or differ.
-fn warn(document: &Document, snapshot: &Snapshot, changes: &[SnapshotChange]) {
+fn warn(document: &ConfigDocument, snapshot: &Snapshot, changes: &[SnapshotChange]) {
     let lines = changes.iter().flat_map(|change| {
         let warnings = snapshot.warnings_at(&change.key).into_iter();
         warnings.filter_map(move |warning| document.warning(&change.key, &warning.pointer, &warning.reason))

@@ -44,7 +44,7 @@ struct Form {
 
 /// The whole file.
 #[derive(Serialize, Deserialize)]
-struct Document {
+struct GoodFormsFile {
     /// The name of the source of the objects.
     source: String,
     objects: BTreeMap<String, Form>,
@@ -159,7 +159,7 @@ fn read(path: &Path, source: &str) -> io::Result<BTreeMap<String, Form>> {
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(fault) => return Err(fault),
     };
-    let document: Document = serde_json::from_slice(&text)?;
+    let document: GoodFormsFile = serde_json::from_slice(&text)?;
     Ok(if document.source == source { document.objects } else { BTreeMap::new() })
 }
 
@@ -175,7 +175,7 @@ fn replace(path: &Path, source: &str, forms: &BTreeMap<String, Form>) -> io::Res
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     // The name has the process id, because instances that share the directory write at the same time.
     let beside = path.with_extension(format!("json.{}", std::process::id()));
-    let document = Document { source: source.to_owned(), objects: forms.clone() };
+    let document = GoodFormsFile { source: source.to_owned(), objects: forms.clone() };
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
     file.write_all(&serde_json::to_vec_pretty(&document)?)?;
     file.sync_all()?;

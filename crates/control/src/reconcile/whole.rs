@@ -13,7 +13,7 @@ use super::{ControlLoop, Reconciler};
 use crate::hidden::places::HIDDEN;
 use crate::hidden::{self, NothingStored};
 use crate::plan::{self, Plan};
-use crate::source::file::Document;
+use crate::source::file::ConfigDocument;
 use crate::source::store::{StoreError, VersionSource};
 use crate::view::View;
 
@@ -84,7 +84,7 @@ pub(crate) enum WholeRefused {
 
 impl Set {
     /// The set of a document: all objects that are to exist, or with `keep_others` only the named ones.
-    pub(crate) fn of(document: &Document, keep_others: bool) -> Set {
+    pub(crate) fn of(document: &ConfigDocument, keep_others: bool) -> Set {
         let objects =
             document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
         let deletes = document.deletes.iter().map(|(key, _)| key.clone()).collect();

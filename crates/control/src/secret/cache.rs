@@ -62,13 +62,13 @@ pub(super) struct Cache {
     stale: Duration,
     timeout: Duration,
     managers: HashMap<Arc<str>, Arc<Value>>,
-    documents: HashMap<DocumentId, Document>,
+    documents: HashMap<DocumentId, CachedDocument>,
     /// Counts changes of managers, so that an answer to a request from before a change is ignored.
     version: u64,
 }
 
 #[derive(Debug)]
-struct Document {
+struct CachedDocument {
     /// The last good answer.
     fields: Option<Fields>,
     /// The time until which that answer is valid, even if the manager fails.
@@ -85,7 +85,7 @@ struct Document {
     wanted: HashMap<Arc<str>, Box<str>>,
 }
 
-impl Document {
+impl CachedDocument {
     fn value(&self, key: &str) -> Result<String, String> {
         match (&self.fields, &self.fault) {
             (Some(fields), _) => match fields.get(key) {
@@ -125,7 +125,7 @@ impl Cache {
             return;
         }
         let (version, known) = (self.version, self.managers.contains_key(&id.manager));
-        let document = self.documents.entry(id).or_insert_with(|| Document {
+        let document = self.documents.entry(id).or_insert_with(|| CachedDocument {
             fields: None,
             good_until: now,
             fault: (!known).then(|| NO_MANAGER.to_owned()),
@@ -245,7 +245,7 @@ impl Cache {
 
     /// Drops expired values. Returns the references with a changed value.
     pub(super) fn expire(&mut self, now: Instant) -> Vec<Arc<str>> {
-        let over = |document: &&mut Document| document.fields.is_some() && document.good_until <= now;
+        let over = |document: &&mut CachedDocument| document.fields.is_some() && document.good_until <= now;
         let expired = self.documents.values_mut().filter(over);
         expired.flat_map(|document| replace(document, |document| document.fields = None)).collect()
     }
@@ -293,7 +293,7 @@ impl Cache {
 }
 
 /// Changes a document. Returns the references with a changed value, or with another reason for having none.
-fn replace(document: &mut Document, change: impl FnOnce(&mut Document)) -> Vec<Arc<str>> {
+fn replace(document: &mut CachedDocument, change: impl FnOnce(&mut CachedDocument)) -> Vec<Arc<str>> {
     let before = document.values();
     change(document);
     let after: HashMap<Arc<str>, Result<String, String>> = document.values().into_iter().collect();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::{Document, Documents};
+use super::{SharedDocument, Documents};
 use crate::source::etcd::{Expected, Follower, KeySpace, Operation, Place, SharedEtcd, Update, follow};
 use crate::source::store::Record;
 
@@ -118,5 +118,5 @@ fn take(documents: &Weak<Documents>, is_read: &AtomicBool, follower: &Follower, 
 
 fn set(documents: &Documents, path: &str, record: Record) {
     let revision = record.modified_index;
-    documents.set(path, Some(Document { text: record.text.into(), revision }), revision);
+    documents.set(path, Some(SharedDocument { text: record.text.into(), revision }), revision);
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::Document;
+use super::SharedDocument;
 
 /// See the module.
 pub(super) struct Folder {
@@ -22,7 +22,7 @@ impl Folder {
     }
 
     /// The texts that are kept; none if there is no folder. A file that cannot be read is skipped and reported.
-    pub(super) fn load(&self) -> io::Result<BTreeMap<String, Document>> {
+    pub(super) fn load(&self) -> io::Result<BTreeMap<String, SharedDocument>> {
         let mut documents = BTreeMap::new();
         for collection in KEPT {
             let files = match fs::read_dir(self.path.join(collection)) {
@@ -37,7 +37,7 @@ impl Folder {
                 };
                 match outbound::regular_file::read_to_string(&path, TEXT_MAX_BYTES) {
                     Ok(text) => {
-                        let document = Document { text: text.into(), revision: 1 };
+                        let document = SharedDocument { text: text.into(), revision: 1 };
                         documents.insert(format!("{collection}/{name}"), document);
                     }
                     Err(fault) => {

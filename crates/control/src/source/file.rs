@@ -16,7 +16,7 @@ use outbound::regular_file;
 
 pub use compose::set as compose;
 pub(crate) use document::object;
-pub use document::{Document, FileObject, dotted};
+pub use document::{ConfigDocument, FileObject, dotted};
 pub use expand::{Expanded, Unset, expand};
 
 /// A fault with its place in the file.
@@ -88,7 +88,7 @@ impl FileSource {
     ///
     /// # Errors
     /// The faults because of which the text is no document; nothing of it is applied then.
-    pub fn read(&mut self) -> Result<Document, Vec<FileFault>> {
+    pub fn read(&mut self) -> Result<ConfigDocument, Vec<FileFault>> {
         // Taken before reading, so that a write in between is seen as a change later.
         self.seen = state(&self.path).ok();
         let text = text(&self.path, regular_file::open_regular(&self.path))?;
@@ -148,7 +148,7 @@ pub fn check(path: &Path, catalog: &PluginCatalog) -> FileCheck {
 }
 
 /// The warnings of a document, in the order of lines.
-pub(crate) fn warnings(document: &Document, snapshot: &Snapshot) -> Vec<FileFault> {
+pub(crate) fn warnings(document: &ConfigDocument, snapshot: &Snapshot) -> Vec<FileFault> {
     let of_objects = document.objects.iter().flat_map(|object| {
         let warnings = snapshot.warnings_at(&object.key).into_iter();
         warnings.filter_map(move |warning| document.warning(&object.key, &warning.pointer, &warning.reason))
@@ -180,7 +180,7 @@ pub(crate) fn parse_value(text: &str) -> Result<serde_json::Value, String> {
 }
 
 /// Reads and splits the file at `path`. Errors: as for [`FileSource::read`].
-pub fn read(path: &Path) -> Result<Document, Vec<FileFault>> {
+pub fn read(path: &Path) -> Result<ConfigDocument, Vec<FileFault>> {
     parse(path, &text(path, regular_file::open_regular(path))?)
 }
 
@@ -189,7 +189,7 @@ pub fn read(path: &Path) -> Result<Document, Vec<FileFault>> {
 ///
 /// # Errors
 /// Every fault.
-pub fn read_whole(path: &Path) -> Result<Document, Vec<FileFault>> {
+pub fn read_whole(path: &Path) -> Result<ConfigDocument, Vec<FileFault>> {
     let text = text(path, File::open(path))?;
     if is_blank(&text) && Ending::of(&text) == Ending::Open {
         let reason = format!("the file is empty; for no objects, write `routes: []` or {END_MARK}");
@@ -199,8 +199,8 @@ pub fn read_whole(path: &Path) -> Result<Document, Vec<FileFault>> {
     if document.faults.is_empty() { Ok(document) } else { Err(document.faults) }
 }
 
-fn parse(path: &Path, text: &str) -> Result<Document, Vec<FileFault>> {
-    Document::parse(path, text, &|name| std::env::var(name).ok())
+fn parse(path: &Path, text: &str) -> Result<ConfigDocument, Vec<FileFault>> {
+    ConfigDocument::parse(path, text, &|name| std::env::var(name).ok())
 }
 
 /// The text of an opened file within [`MAX_FILE_BYTES`].

@@ -19,7 +19,7 @@ use crate::serve::RefusalResponse;
 use crate::serve::list_query::whole_number;
 use crate::serve::query::Query;
 use crate::serve::respond::{self, refused};
-use crate::source::file::{Document, FileFault};
+use crate::source::file::{ConfigDocument, FileFault};
 
 /// Answers one command. It reads the body as it was sent, which may be YAML.
 pub(in crate::admin) async fn answer(
@@ -91,7 +91,7 @@ async fn rollback(
 async fn change(
     parts: &Arc<AdminParts>,
     order: Order,
-    document: Option<Document>,
+    document: Option<ConfigDocument>,
 ) -> Result<Response<Bytes>, RefusalResponse> {
     let taken = parts.reconcile.change(move |reconciler| reconciler.take_whole(&order)).await;
     match taken.ok_or_else(respond::busy)? {
@@ -118,7 +118,7 @@ fn done_response(outcome: &Outcome) -> Response<Bytes> {
 }
 
 /// The set in the body, JSON or YAML; the text itself shows which.
-async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), RefusalResponse> {
+async fn read(query: &Query, body: &Bytes) -> Result<(ConfigDocument, Set), RefusalResponse> {
     let keep_others = switch(query, "keep_others")?;
     let body = body.clone();
     let parsed = respond::blocking(move || {
@@ -130,7 +130,7 @@ async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), RefusalRes
         if text.trim().is_empty() {
             return Err(whole("is empty; for no objects, write {}"));
         }
-        let mut document = Document::parse_set(Path::new(BODY), text)?;
+        let mut document = ConfigDocument::parse_set(Path::new(BODY), text)?;
         if !keep_others {
             document.refuse_deletes(DELETES_ALL);
         }
@@ -142,7 +142,7 @@ async fn read(query: &Query, body: &Bytes) -> Result<(Document, Set), RefusalRes
 }
 
 /// The answer to a refused change.
-pub(in crate::admin) fn refusal(refused: WholeRefused, document: Option<&Document>) -> Response<Bytes> {
+pub(in crate::admin) fn refusal(refused: WholeRefused, document: Option<&ConfigDocument>) -> Response<Bytes> {
     match refused {
         WholeRefused::Write(refused) => refusal_of_write(refused),
         WholeRefused::Faulty(faults) => faulty(&faults, document),
@@ -162,7 +162,7 @@ pub(in crate::admin) fn refusal(refused: WholeRefused, document: Option<&Documen
 }
 
 /// Faulty objects, each with its place in the text if the object is in it.
-fn faulty(faults: &[ConfigFault], document: Option<&Document>) -> Response<Bytes> {
+fn faulty(faults: &[ConfigFault], document: Option<&ConfigDocument>) -> Response<Bytes> {
     let describe = |fault: &ConfigFault| {
         let place = document.and_then(|document| document.place(fault));
         let (key, pointer) = (fault.key.as_ref().map(model::ObjectKey::path), &fault.pointer);

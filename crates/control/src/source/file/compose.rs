@@ -126,7 +126,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::source::file::{Document, parse_value};
+    use crate::source::file::{ConfigDocument, parse_value};
 
     #[test]
     fn composed_document_is_readable_yaml() {
@@ -157,7 +157,7 @@ mod tests {
         ];
         let set = set(objects.iter().map(|(key, text)| (key, *text)));
         for text in [Value::Object(set.clone()).to_string(), yaml(&Value::Object(set))] {
-            let document = Document::parse(Path::new("x"), &text, &|_| None).unwrap();
+            let document = ConfigDocument::parse(Path::new("x"), &text, &|_| None).unwrap();
             assert!(document.faults.is_empty(), "{:?}", document.faults);
             let mut found: Vec<(ObjectKey, String)> =
                 document.objects.iter().map(|object| (object.key.clone(), object.text.to_string())).collect();

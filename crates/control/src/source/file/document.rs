@@ -28,7 +28,7 @@ pub struct FileObject {
 
 /// A file that could be read, with the faults of its outer shape.
 #[derive(Debug)]
-pub struct Document {
+pub struct ConfigDocument {
     /// The objects, in the file's order.
     pub objects: Vec<FileObject>,
     /// Faulty objects for routes and global rules that cannot be objects under a key of their own; they answer the
@@ -61,7 +61,7 @@ impl FileObject {
     }
 }
 
-impl Document {
+impl ConfigDocument {
     /// Splits `text`, the content of `path`; replaces variables by the values that `lookup` returns.
     ///
     /// # Errors
@@ -70,7 +70,7 @@ impl Document {
         path: &Path,
         text: &str,
         lookup: &dyn Fn(&str) -> Option<String>,
-    ) -> Result<Document, Vec<FileFault>> {
+    ) -> Result<ConfigDocument, Vec<FileFault>> {
         let expanded = expand(text, lookup).map_err(|unset| {
             let fault = |unset: Unset| FileFault {
                 path: path.to_owned(),
@@ -80,24 +80,24 @@ impl Document {
             };
             unset.into_iter().map(fault).collect::<Vec<_>>()
         })?;
-        Document::split(path, text, expanded, Form::File)
+        ConfigDocument::split(path, text, expanded, Form::File)
     }
 
     /// Splits `text` without replacing variables, because a text from elsewhere must not read this process's
     /// environment.
     ///
     /// # Errors
-    /// As [`Document::parse`].
-    pub fn parse_plain(path: &Path, text: &str) -> Result<Document, Vec<FileFault>> {
-        Document::split(path, text, Expanded::plain(text), Form::File)
+    /// As [`ConfigDocument::parse`].
+    pub fn parse_plain(path: &Path, text: &str) -> Result<ConfigDocument, Vec<FileFault>> {
+        ConfigDocument::split(path, text, Expanded::plain(text), Form::File)
     }
 
-    /// As [`Document::parse_plain`], for a set in a request, which may also list keys to `delete`.
+    /// As [`ConfigDocument::parse_plain`], for a set in a request, which may also list keys to `delete`.
     ///
     /// # Errors
-    /// As [`Document::parse`].
-    pub(crate) fn parse_set(path: &Path, text: &str) -> Result<Document, Vec<FileFault>> {
-        Document::split(path, text, Expanded::plain(text), Form::Set)
+    /// As [`ConfigDocument::parse`].
+    pub(crate) fn parse_set(path: &Path, text: &str) -> Result<ConfigDocument, Vec<FileFault>> {
+        ConfigDocument::split(path, text, Expanded::plain(text), Form::Set)
     }
 
     /// Reports the list of keys to delete as a fault, if there is one.
@@ -108,7 +108,7 @@ impl Document {
         }
     }
 
-    fn split(path: &Path, text: &str, expanded: Expanded, form: Form) -> Result<Document, Vec<FileFault>> {
+    fn split(path: &Path, text: &str, expanded: Expanded, form: Form) -> Result<ConfigDocument, Vec<FileFault>> {
         let general = |line, reason| FileFault { path: path.to_owned(), line, place: String::new(), reason };
         let last_line = text.lines().count().max(1);
         let mut marked = yaml::parse(&expanded.text).map_err(|fault| {
@@ -125,7 +125,7 @@ impl Document {
                 )]);
             }
         };
-        let mut document = Document {
+        let mut document = ConfigDocument {
             objects: Vec::new(),
             stand_ins: Vec::new(),
             faults: Vec::new(),
@@ -408,9 +408,9 @@ pub fn dotted(pointer: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Document, Vec<FileFault>> {
+    fn parse(text: &str) -> Result<ConfigDocument, Vec<FileFault>> {
         let lookup = |name: &str| (name == "PORT").then(|| "8080".to_owned());
-        Document::parse(Path::new("weir.yaml"), text, &lookup)
+        ConfigDocument::parse(Path::new("weir.yaml"), text, &lookup)
     }
 
     fn check(text: &str, objects: &[(&str, &str)], faults: &[&str]) {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use control::plan::Plan;
-use control::source::file::{self, Document};
+use control::source::file::{self, ConfigDocument};
 use model::ConfigFault;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::ask::InstanceResponse;
 /// The objects of a resource file.
 #[derive(Debug)]
 pub(in crate::cli) struct WholeSet {
-    pub(in crate::cli) document: Document,
+    pub(in crate::cli) document: ConfigDocument,
     /// The objects as JSON for the instance, with variables replaced.
     pub(in crate::cli) body: String,
     keep_others: bool,
