@@ -34,7 +34,7 @@ use crate::shared_state::SharedState;
 use crate::view::SharedView;
 use account::Accounts;
 use answers::Answers;
-use attempt::{Counts, Environment};
+use attempt::{AttemptCounts, Environment};
 pub use config::{AcmeConfig, Authority, ChallengeKind, OnDemandConfig};
 use leader::Leader;
 use manager::Manager;
@@ -92,7 +92,7 @@ impl Acme {
             clock,
             limited: Mutex::default(),
             busy: Mutex::default(),
-            counts: Counts::default(),
+            counts: AttemptCounts::default(),
         });
         let report = Report {
             environment: Arc::clone(&environment),

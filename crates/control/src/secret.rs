@@ -20,7 +20,7 @@ use outbound::background::BackgroundThread;
 use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 
-use cache::Counts;
+use cache::ReferenceCounts;
 pub use environment::Environment;
 pub use files::FilePolicy;
 use files::Files;
@@ -147,7 +147,7 @@ impl Secrets {
     /// Appends the count of references to secret managers by their state, in the Prometheus text format. An instance
     /// without such references has no such metric.
     pub fn write_metrics(&self, text: &mut String) {
-        let Counts { fresh, stale, unresolved } = self.shared.cache.lock().counts();
+        let ReferenceCounts { fresh, stale, unresolved } = self.shared.cache.lock().counts();
         if fresh + stale + unresolved == 0 {
             return;
         }

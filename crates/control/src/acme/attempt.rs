@@ -33,12 +33,12 @@ pub(super) struct Environment {
     pub(super) limited: Mutex<HashMap<String, Instant>>,
     /// Certificates that an attempt is made at.
     pub(super) busy: Mutex<HashSet<String>>,
-    pub(super) counts: Counts,
+    pub(super) counts: AttemptCounts,
 }
 
 /// Outcomes of attempts since the start.
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct AttemptCounts {
     pub(super) issued: AtomicU64,
     pub(super) failed: AtomicU64,
 }

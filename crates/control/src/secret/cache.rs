@@ -49,7 +49,7 @@ pub(super) struct SecretTask {
 
 /// Count of references in each state.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct ReferenceCounts {
     pub(super) fresh: usize,
     pub(super) stale: usize,
     pub(super) unresolved: usize,
@@ -277,8 +277,8 @@ impl Cache {
     }
 
     /// Count of references in each state.
-    pub(super) fn counts(&self) -> Counts {
-        let mut counts = Counts::default();
+    pub(super) fn counts(&self) -> ReferenceCounts {
+        let mut counts = ReferenceCounts::default();
         for document in self.documents.values() {
             for key in document.wanted.values() {
                 match (document.value(key), &document.fault) {

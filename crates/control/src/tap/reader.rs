@@ -23,13 +23,13 @@ pub(super) struct Reader {
     opened: Instant,
     counted: Instant,
     tokens: Tokens,
-    counts: Counts,
+    counts: TapReaderCounts,
 }
 
 /// Counts since the last ones that were sent. `seen` is `dropped` and those that the filter was asked about; of these
 /// `matched` passed, and of these `sent` were sent.
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct TapReaderCounts {
     seen: u64,
     matched: u64,
     sent: u64,
@@ -48,7 +48,7 @@ impl Reader {
         let now = Instant::now();
         let rate = f64::from(wanted.rate);
         let tokens = Tokens { rate, left: rate, filled: now };
-        Reader { wanted, sender, opened: now, counted: now, tokens, counts: Counts::default() }
+        Reader { wanted, sender, opened: now, counted: now, tokens, counts: TapReaderCounts::default() }
     }
 
     /// Whether its receiver is still there.
@@ -83,7 +83,7 @@ impl Reader {
         if now.duration_since(self.counted) >= COUNT_EVERY {
             self.counted = now;
             if self.send("count", &self.counts.json()) {
-                self.counts = Counts::default();
+                self.counts = TapReaderCounts::default();
             }
         }
         if now.duration_since(self.opened) >= OPEN_MAX {
@@ -100,7 +100,7 @@ impl Reader {
     }
 }
 
-impl Counts {
+impl TapReaderCounts {
     fn json(self) -> Value {
         let sampled = self.matched.div_ceil(self.sent.max(1)).max(1);
         json!({
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn sampled_says_one_of_how_many() {
-        let sampled = |matched, sent| Counts { matched, sent, ..Counts::default() }.json()["sampled"].clone();
+        let sampled = |matched, sent| TapReaderCounts { matched, sent, ..TapReaderCounts::default() }.json()["sampled"].clone();
         assert_eq!([sampled(0, 0), sampled(5, 5), sampled(600, 50), sampled(7, 0)], [1, 1, 12, 7]);
     }
 }

@@ -68,7 +68,7 @@ fn one_answer_serves_all_references_to_its_path() {
     assert!(stage.cache.all_tried());
     assert_eq!(stage.value(KEY).unwrap(), "one");
     assert!(stage.value(OTHER).unwrap_err().contains("no text under `other`"));
-    assert_eq!(stage.cache.counts(), Counts { fresh: 1, stale: 0, unresolved: 1 });
+    assert_eq!(stage.cache.counts(), ReferenceCounts { fresh: 1, stale: 0, unresolved: 1 });
     stage.cache.forget(&KEY.into());
     stage.cache.forget(&OTHER.into());
     assert!(stage.cache.is_empty());
@@ -96,7 +96,7 @@ fn last_secret_value_holds_while_manager_fails() {
     stage.now += REFRESH;
     assert_eq!(stage.answer(Err(Failure::passing("down"))), 0);
     assert_eq!(stage.value(KEY).unwrap(), "one");
-    assert_eq!(stage.cache.counts(), Counts { fresh: 0, stale: 1, unresolved: 0 });
+    assert_eq!(stage.cache.counts(), ReferenceCounts { fresh: 0, stale: 1, unresolved: 0 });
     // The pauses grow up to the refresh interval.
     let mut pauses = Vec::new();
     for _ in 0..10 {
