@@ -34,23 +34,23 @@ pub(super) enum PollAnswer {
 
 /// The reason why a service is not known.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum PollFailure {
     /// The registry has not answered. It concerns only this service if the registry answers for others.
     Registry(String),
     /// The answer for this service is faulty.
     Service(String),
 }
 
-impl From<Failure> for String {
-    fn from(failure: Failure) -> String {
+impl From<PollFailure> for String {
+    fn from(failure: PollFailure) -> String {
         match failure {
-            Failure::Registry(reason) | Failure::Service(reason) => reason,
+            PollFailure::Registry(reason) | PollFailure::Service(reason) => reason,
         }
     }
 }
 
 /// The result of one call.
-pub(super) type Asked = Result<PollAnswer, Failure>;
+pub(super) type Asked = Result<PollAnswer, PollFailure>;
 
 /// The ends that a push connection uses: it follows the wanted services, and names those that are to be asked for now.
 pub(super) struct Pushed {

@@ -7,7 +7,7 @@ use instant_acme::{Account, AccountCredentials, ExternalAccountKey, NewAccount};
 use serde::{Deserialize, Serialize};
 
 use super::config::Authority;
-use super::failure::Failure;
+use super::failure::AcmeFailure;
 use super::http::{LastAnswer, Transport};
 use crate::sealing::Sealer;
 use crate::shared_state::SharedState;
@@ -35,7 +35,7 @@ impl Accounts {
     ///
     /// # Errors
     /// The authority cannot be reached or refuses, or the account cannot be kept.
-    pub(super) async fn open(&self, authority: &Authority) -> Result<(Account, LastAnswer), Failure> {
+    pub(super) async fn open(&self, authority: &Authority) -> Result<(Account, LastAnswer), AcmeFailure> {
         match self.kept(authority)? {
             Some(kept) => self.restore(authority, kept).await,
             None => self.create(authority).await,
@@ -43,40 +43,40 @@ impl Accounts {
     }
 
     /// Forgets the account, which the authority does not know.
-    pub(super) async fn forget(&self, authority: &Authority) -> Result<(), Failure> {
+    pub(super) async fn forget(&self, authority: &Authority) -> Result<(), AcmeFailure> {
         let removed = self.shared.remove(&path(authority)).await;
-        removed.map(drop).map_err(|reason| Failure::new(format!("the account cannot be removed: {reason}")))
+        removed.map(drop).map_err(|reason| AcmeFailure::new(format!("the account cannot be removed: {reason}")))
     }
 
-    fn kept(&self, authority: &Authority) -> Result<Option<StoredAccount>, Failure> {
+    fn kept(&self, authority: &Authority) -> Result<Option<StoredAccount>, AcmeFailure> {
         let Some(document) = self.shared.get(&path(authority)) else { return Ok(None) };
         let text = self
             .sealer
             .open_text(&document.text)
-            .map_err(|fault| Failure::new(format!("the account cannot be read: {fault}")))?;
+            .map_err(|fault| AcmeFailure::new(format!("the account cannot be read: {fault}")))?;
         let kept = serde_json::from_str(&text);
-        kept.map(Some).map_err(|fault| Failure::new(format!("the account cannot be read: {fault}")))
+        kept.map(Some).map_err(|fault| AcmeFailure::new(format!("the account cannot be read: {fault}")))
     }
 
-    async fn restore(&self, authority: &Authority, kept: StoredAccount) -> Result<(Account, LastAnswer), Failure> {
+    async fn restore(&self, authority: &Authority, kept: StoredAccount) -> Result<(Account, LastAnswer), AcmeFailure> {
         let (client, last) = self.transport.client(&authority.directory);
         let builder = Account::builder_with_http(client);
         // The library gives credentials back only when it makes them, so that they are written down once more first.
         let text =
-            serde_json::to_string(&kept.credentials).map_err(|fault| Failure::new(fault.to_string()))?;
+            serde_json::to_string(&kept.credentials).map_err(|fault| AcmeFailure::new(fault.to_string()))?;
         let account = builder.from_credentials(kept.credentials).await;
-        let account = account.map_err(|fault| Failure::of(&fault, &last))?;
+        let account = account.map_err(|fault| AcmeFailure::of(&fault, &last))?;
         if kept.email != self.email {
             let contact = self.email.as_ref().map(|email| format!("mailto:{email}"));
             let contact: Vec<&str> = contact.as_deref().into_iter().collect();
-            account.update_contacts(&contact).await.map_err(|fault| Failure::of(&fault, &last))?;
-            let credentials = serde_json::from_str(&text).map_err(|fault| Failure::new(fault.to_string()))?;
+            account.update_contacts(&contact).await.map_err(|fault| AcmeFailure::of(&fault, &last))?;
+            let credentials = serde_json::from_str(&text).map_err(|fault| AcmeFailure::new(fault.to_string()))?;
             self.keep(authority, &StoredAccount { email: self.email.clone(), credentials }).await?;
         }
         Ok((account, last))
     }
 
-    async fn create(&self, authority: &Authority) -> Result<(Account, LastAnswer), Failure> {
+    async fn create(&self, authority: &Authority) -> Result<(Account, LastAnswer), AcmeFailure> {
         let (client, last) = self.transport.client(&authority.directory);
         let contact = self.email.as_ref().map(|email| format!("mailto:{email}"));
         let contact: Vec<&str> = contact.as_deref().into_iter().collect();
@@ -86,19 +86,19 @@ impl Accounts {
         let bound = bound.map(|(id, key)| ExternalAccountKey::new(id.clone(), key));
         let made =
             Account::builder_with_http(client).create(&new, authority.directory.clone(), bound.as_ref());
-        let (account, credentials) = made.await.map_err(|fault| Failure::of(&fault, &last))?;
+        let (account, credentials) = made.await.map_err(|fault| AcmeFailure::of(&fault, &last))?;
         self.keep(authority, &StoredAccount { email: self.email.clone(), credentials }).await?;
         tracing::info!(authority = %authority.directory, "made an account at a certificate authority");
         Ok((account, last))
     }
 
-    async fn keep(&self, authority: &Authority, kept: &StoredAccount) -> Result<(), Failure> {
-        let text = serde_json::to_string(kept).map_err(|fault| Failure::new(fault.to_string()))?;
+    async fn keep(&self, authority: &Authority, kept: &StoredAccount) -> Result<(), AcmeFailure> {
+        let text = serde_json::to_string(kept).map_err(|fault| AcmeFailure::new(fault.to_string()))?;
         let written = self.shared.put(&path(authority), &self.sealer.seal_text(&text), None).await;
         match written {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Failure::new("another instance has made an account at the same time")),
-            Err(reason) => Err(Failure::new(format!("the account cannot be kept: {reason}"))),
+            Ok(false) => Err(AcmeFailure::new("another instance has made an account at the same time")),
+            Err(reason) => Err(AcmeFailure::new(format!("the account cannot be kept: {reason}"))),
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::Command;
 
 use super::config::ChallengeKind;
-use super::failure::{Failure, cleaned};
+use super::failure::{AcmeFailure, cleaned};
 use crate::shared_state::SharedState;
 
 /// The answers of the instances, and their way to the data plane.
@@ -65,7 +65,7 @@ impl Answers {
         token: &str,
         authorization: &str,
         dns_value: &str,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), AcmeFailure> {
         if kind == ChallengeKind::Dns01 {
             let record = (format!("_acme-challenge.{domain}"), dns_value.to_owned());
             // Before it is set: a command that fails half way may have set it.
@@ -74,7 +74,7 @@ impl Answers {
         }
         let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(is_token) {
-            return Err(Failure::new("the token of its challenge is malformed"));
+            return Err(AcmeFailure::new("the token of its challenge is malformed"));
         }
         let path = format!("{FOLDER}{token}");
         let answer = SharedAnswer {
@@ -82,12 +82,12 @@ impl Answers {
             authorization: authorization.to_owned(),
             over_tls: kind == ChallengeKind::TlsAlpn01,
         };
-        let text = serde_json::to_string(&answer).map_err(|fault| Failure::new(fault.to_string()))?;
+        let text = serde_json::to_string(&answer).map_err(|fault| AcmeFailure::new(fault.to_string()))?;
         given.paths.push(path.clone());
         match self.shared.put(&path, &text, Some(ANSWER_TTL)).await {
             Ok(true) => Ok(()),
-            Ok(false) => Err(Failure::new("another instance answers the same challenge")),
-            Err(reason) => Err(Failure::new(format!("the answer cannot be shared: {reason}"))),
+            Ok(false) => Err(AcmeFailure::new("another instance answers the same challenge")),
+            Err(reason) => Err(AcmeFailure::new(format!("the answer cannot be shared: {reason}"))),
         }
     }
 
@@ -145,14 +145,14 @@ impl Answers {
     }
 
     /// Runs the command for records of DNS: `HOOK present|cleanup NAME VALUE`.
-    async fn hook(&self, action: &str, (name, value): &(String, String)) -> Result<(), Failure> {
-        let Some(hook) = &self.dns_hook else { return Err(Failure::new("there is no acme_dns_hook")) };
+    async fn hook(&self, action: &str, (name, value): &(String, String)) -> Result<(), AcmeFailure> {
+        let Some(hook) = &self.dns_hook else { return Err(AcmeFailure::new("there is no acme_dns_hook")) };
         match tokio::time::timeout(HOOK_TIMEOUT, run_hook(hook, action, name, value)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(reason)) => Err(Failure::new(format!("acme_dns_hook {action} {name}: {reason}"))),
+            Ok(Err(reason)) => Err(AcmeFailure::new(format!("acme_dns_hook {action} {name}: {reason}"))),
             Err(_) => {
                 let seconds = HOOK_TIMEOUT.as_secs();
-                Err(Failure::new(format!("acme_dns_hook {action} {name} did not end within {seconds} s")))
+                Err(AcmeFailure::new(format!("acme_dns_hook {action} {name} did not end within {seconds} s")))
             }
         }
     }

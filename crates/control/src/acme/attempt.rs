@@ -12,7 +12,7 @@ use super::account::Accounts;
 use super::answers::Answers;
 use super::config::{AcmeConfig, Authority};
 use super::current::Current;
-use super::failure::Failure;
+use super::failure::AcmeFailure;
 use super::names;
 use super::objects::Objects;
 use super::order::{Issued, Request, Run};
@@ -85,7 +85,7 @@ impl Environment {
         authority: &Authority,
         due: &Due,
         record: &mut Record,
-    ) -> Result<Issued, Failure> {
+    ) -> Result<Issued, AcmeFailure> {
         match self.order_with_account(authority, due, record).await {
             Err(failure) if failure.account_is_unknown => {
                 tracing::warn!(authority = %authority.directory, "the authority has lost the account; a new one is made");
@@ -102,7 +102,7 @@ impl Environment {
         authority: &Authority,
         due: &Due,
         record: &mut Record,
-    ) -> Result<Issued, Failure> {
+    ) -> Result<Issued, AcmeFailure> {
         let (account, last) = self.accounts.open(authority).await?;
         let is_same = record.authority.as_ref() == Some(&authority.directory);
         let knows_advice = record.advice.as_ref().is_some_and(|advice| advice.end_ms > 0);
@@ -181,17 +181,17 @@ impl Environment {
         self.keep(&due.id, &record).await;
     }
 
-    async fn advice(&self, current: &Current, record: &Record, now_ms: u64) -> Result<Advice, Failure> {
+    async fn advice(&self, current: &Current, record: &Record, now_ms: u64) -> Result<Advice, AcmeFailure> {
         let known = |authority: &&Authority| record.authority.as_ref() == Some(&authority.directory);
         let authority = self.config.authorities.iter().find(known);
         let authority =
-            authority.ok_or_else(|| Failure::new("its authority is no longer in acme_authorities"))?;
+            authority.ok_or_else(|| AcmeFailure::new("its authority is no longer in acme_authorities"))?;
         let identifier = current.identifier.as_ref();
-        let identifier = identifier.ok_or_else(|| Failure::new("it has no identifier of its authority"))?;
+        let identifier = identifier.ok_or_else(|| AcmeFailure::new("it has no identifier of its authority"))?;
         let (account, last) = self.accounts.open(authority).await?;
         let asked = tokio::time::timeout(ADVICE_TIMEOUT, account.renewal_info(identifier)).await;
-        let asked = asked.map_err(|_| Failure::new("no answer in time"))?;
-        let (advice, again) = asked.map_err(|fault| Failure::of(&fault, &last))?;
+        let asked = asked.map_err(|_| AcmeFailure::new("no answer in time"))?;
+        let (advice, again) = asked.map_err(|fault| AcmeFailure::of(&fault, &last))?;
         let window = advice.suggested_window;
         let at = |time: i128| u64::try_from(time / 1_000_000).unwrap_or_default();
         Ok(Advice {

@@ -9,7 +9,7 @@ use super::http::LastAnswer;
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct AcmeFailure {
     pub(super) reason: String,
     /// The authority takes no order of this account before.
     pub(super) retry_after: Option<Duration>,
@@ -17,13 +17,13 @@ pub(super) struct Failure {
     pub(super) account_is_unknown: bool,
 }
 
-impl Failure {
-    pub(super) fn new(reason: impl Into<String>) -> Failure {
-        Failure { reason: cleaned(&reason.into()), retry_after: None, account_is_unknown: false }
+impl AcmeFailure {
+    pub(super) fn new(reason: impl Into<String>) -> AcmeFailure {
+        AcmeFailure { reason: cleaned(&reason.into()), retry_after: None, account_is_unknown: false }
     }
 
     /// Of an error of the library, with the answer that it was made of.
-    pub(super) fn of(error: &Error, last: &LastAnswer) -> Failure {
+    pub(super) fn of(error: &Error, last: &LastAnswer) -> AcmeFailure {
         let (status, wait) = last.get();
         let kind = match error {
             Error::Api(problem) => problem.r#type.as_deref().unwrap_or_default(),
@@ -43,7 +43,7 @@ impl Failure {
             Error::Timeout(_) => "it did not finish in time".to_owned(),
             other => other.to_string(),
         };
-        Failure {
+        AcmeFailure {
             reason: cleaned(&reason),
             retry_after: (is_limit || is_down).then(|| wait.unwrap_or(LIMIT_WAIT)),
             account_is_unknown: kind == "urn:ietf:params:acme:error:accountDoesNotExist",
@@ -82,7 +82,7 @@ mod tests {
             status: Some(429),
             subproblems: Vec::new(),
         };
-        let failure = Failure::of(&Error::Api(problem), &LastAnswer::default());
+        let failure = AcmeFailure::of(&Error::Api(problem), &LastAnswer::default());
         assert_eq!(failure.reason, format!("too many orders ({kind})"));
         assert_eq!((failure.retry_after, failure.account_is_unknown), (Some(LIMIT_WAIT), false));
     }

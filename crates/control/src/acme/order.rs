@@ -12,7 +12,7 @@ use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 use super::answers::{Answers, Given};
 use super::config::ChallengeKind;
 use super::current::Current;
-use super::failure::{Failure, cleaned};
+use super::failure::{AcmeFailure, cleaned};
 use super::http::LastAnswer;
 
 /// An order that is under way.
@@ -54,7 +54,7 @@ impl<'a> Run<'a> {
         last: LastAnswer,
         answers: &'a Answers,
         request: Request<'a>,
-    ) -> Result<Run<'a>, Failure> {
+    ) -> Result<Run<'a>, AcmeFailure> {
         let Request { names, challenges, profile, replaces, open_order } = request;
         let run = |order| Run { names, challenges, answers, last: last.clone(), order };
         if let Some(url) = open_order
@@ -74,7 +74,7 @@ impl<'a> Run<'a> {
                 return Ok(run(order));
             }
         }
-        let order = account.new_order(&new()).await.map_err(|fault| Failure::of(&fault, &last))?;
+        let order = account.new_order(&new()).await.map_err(|fault| AcmeFailure::of(&fault, &last))?;
         Ok(run(order))
     }
 
@@ -84,16 +84,16 @@ impl<'a> Run<'a> {
     }
 
     /// Proves control of the names and fetches the certificate. Answers to challenges are taken back in any case.
-    pub(super) async fn finish(mut self) -> Result<Issued, Failure> {
+    pub(super) async fn finish(mut self) -> Result<Issued, AcmeFailure> {
         let mut given = Given::default();
         let steps = tokio::time::timeout(ORDER_TIMEOUT, self.steps(&mut given)).await;
         self.answers.take_back(given).await;
         steps.unwrap_or_else(|_| {
-            Err(Failure::new(format!("the order was not done within {} s", ORDER_TIMEOUT.as_secs())))
+            Err(AcmeFailure::new(format!("the order was not done within {} s", ORDER_TIMEOUT.as_secs())))
         })
     }
 
-    async fn steps(&mut self, given: &mut Given) -> Result<Issued, Failure> {
+    async fn steps(&mut self, given: &mut Given) -> Result<Issued, AcmeFailure> {
         if self.order.state().status == OrderStatus::Pending {
             let chosen = self.answer_challenges(given).await?;
             self.answers.settle(given).await;
@@ -105,29 +105,29 @@ impl<'a> Run<'a> {
             }
         }
         let key =
-            KeyPair::generate().map_err(|fault| Failure::new(format!("no key could be made: {fault}")))?;
+            KeyPair::generate().map_err(|fault| AcmeFailure::new(format!("no key could be made: {fault}")))?;
         let request = signing_request(self.names, &key)
-            .map_err(|fault| Failure::new(format!("no signing request could be made: {fault}")))?;
+            .map_err(|fault| AcmeFailure::new(format!("no signing request could be made: {fault}")))?;
         self.order.finalize_csr(&request).await.map_err(|fault| self.failure(&fault))?;
         let chain = self.order.poll_certificate(&POLLING).await.map_err(|fault| self.failure(&fault))?;
         let current = Current::parse(&chain)
-            .map_err(|fault| Failure::new(format!("its certificate cannot be used: {fault}")))?;
+            .map_err(|fault| AcmeFailure::new(format!("its certificate cannot be used: {fault}")))?;
         if let Some(name) = self.names.iter().find(|name| !current.covers(name)) {
-            return Err(Failure::new(format!("its certificate is not for {name}")));
+            return Err(AcmeFailure::new(format!("its certificate is not for {name}")));
         }
         Ok(Issued { chain, key: key.serialize_pem(), current })
     }
 
     /// Gives an answer for each name that is not proven yet; the challenge that was chosen for each authorization.
-    async fn answer_challenges(&mut self, given: &mut Given) -> Result<Vec<Option<ChallengeKind>>, Failure> {
+    async fn answer_challenges(&mut self, given: &mut Given) -> Result<Vec<Option<ChallengeKind>>, AcmeFailure> {
         let mut chosen = Vec::new();
         let (last, kinds, answers) = (self.last.clone(), self.challenges, self.answers);
         let mut authorizations = self.order.authorizations();
         while let Some(authorization) = authorizations.next().await {
             if chosen.len() == AUTHORIZATIONS_MAX {
-                return Err(Failure::new("it asks for more proofs than there can be names"));
+                return Err(AcmeFailure::new("it asks for more proofs than there can be names"));
             }
-            let mut authorization = authorization.map_err(|fault| Failure::of(&fault, &last))?;
+            let mut authorization = authorization.map_err(|fault| AcmeFailure::of(&fault, &last))?;
             match authorization.status {
                 AuthorizationStatus::Valid => {
                     chosen.push(None);
@@ -135,21 +135,21 @@ impl<'a> Run<'a> {
                 }
                 AuthorizationStatus::Pending => {}
                 other => {
-                    return Err(Failure::new(format!("the proof of a name is {other:?} from the beginning")));
+                    return Err(AcmeFailure::new(format!("the proof of a name is {other:?} from the beginning")));
                 }
             }
             let Identifier::Dns(domain) = authorization.identifier().identifier.clone() else {
-                return Err(Failure::new("it asks for a proof of something that is no name"));
+                return Err(AcmeFailure::new("it asks for a proof of something that is no name"));
             };
             if !self.names.iter().any(|name| name.strip_prefix("*.").unwrap_or(name) == domain) {
-                return Err(Failure::new(format!("it asks for a proof of {domain}, which was not ordered")));
+                return Err(AcmeFailure::new(format!("it asks for a proof of {domain}, which was not ordered")));
             }
             let offered: Vec<&ChallengeType> =
                 authorization.challenges.iter().map(|offer| &offer.r#type).collect();
             let kind = choose(kinds, &offered, authorization.wildcard)
                 .ok_or_else(|| no_challenge(&domain, &offered, authorization.wildcard))?;
             let Some(challenge) = authorization.challenge(kind.of_authority()) else {
-                return Err(Failure::new("its challenges changed meanwhile"));
+                return Err(AcmeFailure::new("its challenges changed meanwhile"));
             };
             let proof = challenge.key_authorization();
             let (text, record) = (proof.as_str().to_owned(), proof.dns_value());
@@ -160,24 +160,24 @@ impl<'a> Run<'a> {
     }
 
     /// Tells the authority that the answers are there.
-    async fn say_ready(&mut self, chosen: &[Option<ChallengeKind>]) -> Result<(), Failure> {
+    async fn say_ready(&mut self, chosen: &[Option<ChallengeKind>]) -> Result<(), AcmeFailure> {
         let last = self.last.clone();
         let mut authorizations = self.order.authorizations();
         for kind in chosen {
             let Some(authorization) = authorizations.next().await else { break };
-            let mut authorization = authorization.map_err(|fault| Failure::of(&fault, &last))?;
+            let mut authorization = authorization.map_err(|fault| AcmeFailure::of(&fault, &last))?;
             let Some(kind) = kind else { continue };
             if let Some(mut challenge) = authorization.challenge(kind.of_authority()) {
-                challenge.set_ready().await.map_err(|fault| Failure::of(&fault, &last))?;
+                challenge.set_ready().await.map_err(|fault| AcmeFailure::of(&fault, &last))?;
             }
         }
         Ok(())
     }
 
     /// The reason of an order that did not become ready: what the authority says of its challenges.
-    async fn why_invalid(&mut self, fault: Option<Error>) -> Failure {
+    async fn why_invalid(&mut self, fault: Option<Error>) -> AcmeFailure {
         let failure =
-            fault.map_or_else(|| Failure::new("the order is invalid"), |fault| self.failure(&fault));
+            fault.map_or_else(|| AcmeFailure::new("the order is invalid"), |fault| self.failure(&fault));
         let mut reasons = Vec::new();
         let mut authorizations = self.order.authorizations();
         while let Some(Ok(mut authorization)) = authorizations.next().await {
@@ -190,11 +190,11 @@ impl<'a> Run<'a> {
                 break;
             }
         }
-        if reasons.is_empty() { failure } else { Failure { reason: cleaned(&reasons.join("; ")), ..failure } }
+        if reasons.is_empty() { failure } else { AcmeFailure { reason: cleaned(&reasons.join("; ")), ..failure } }
     }
 
-    fn failure(&self, fault: &Error) -> Failure {
-        Failure::of(fault, &self.last)
+    fn failure(&self, fault: &Error) -> AcmeFailure {
+        AcmeFailure::of(fault, &self.last)
     }
 }
 
@@ -205,7 +205,7 @@ fn choose(kinds: &[ChallengeKind], offered: &[&ChallengeType], is_wildcard: bool
     kinds.iter().copied().find(|kind| fits(kind) && is_offered(kind))
 }
 
-fn no_challenge(domain: &str, offered: &[&ChallengeType], is_wildcard: bool) -> Failure {
+fn no_challenge(domain: &str, offered: &[&ChallengeType], is_wildcard: bool) -> AcmeFailure {
     let known = ChallengeKind::ALL.into_iter().filter(|(_, kind)| offered.contains(&&kind.of_authority()));
     let offered: Vec<&str> = known.map(|(name, _)| name).collect();
     let hint = if is_wildcard {
@@ -213,7 +213,7 @@ fn no_challenge(domain: &str, offered: &[&ChallengeType], is_wildcard: bool) -> 
     } else {
         "acme_challenges allows none of them"
     };
-    Failure::new(format!("for {domain} it offers the challenges {}; {hint}", offered.join(", ")))
+    AcmeFailure::new(format!("for {domain} it offers the challenges {}; {hint}", offered.join(", ")))
 }
 
 /// A certificate signing request, DER.

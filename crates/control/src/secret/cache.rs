@@ -15,17 +15,17 @@ pub(super) type Fields = BTreeMap<Box<str>, String>;
 
 /// The reason why a manager gave no document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct SecretFailure {
     /// A sentence without any secret.
     pub(super) reason: String,
     /// Whether the manager says that the document does not exist, so that the last value is no longer valid.
     pub(super) gone: bool,
 }
 
-impl Failure {
+impl SecretFailure {
     /// The manager could not be asked, or its answer could not be used; the last value stays valid.
-    pub(super) fn passing(reason: impl Into<String>) -> Failure {
-        Failure { reason: reason.into(), gone: false }
+    pub(super) fn passing(reason: impl Into<String>) -> SecretFailure {
+        SecretFailure { reason: reason.into(), gone: false }
     }
 }
 
@@ -204,7 +204,7 @@ impl Cache {
     pub(super) fn answered(
         &mut self,
         task: &SecretTask,
-        answer: Result<Fields, Failure>,
+        answer: Result<Fields, SecretFailure>,
         now: Instant,
     ) -> Vec<Arc<str>> {
         let (refresh, stale, timeout) = (self.refresh, self.stale, self.timeout);
@@ -226,7 +226,7 @@ impl Cache {
                 })
             }
             Err(failure) => {
-                let Failure { reason, gone } = failure;
+                let SecretFailure { reason, gone } = failure;
                 if document.fault.as_ref() != Some(&reason) {
                     tracing::warn!(manager = &*task.id.manager, path = &*task.id.path, reason, "no secret");
                 }

@@ -4,7 +4,7 @@
 use outbound::bounded_request::{BoundedAnswer, BoundedRequest};
 use serde_json::Value;
 
-use super::cache::{Failure, Fields};
+use super::cache::{SecretFailure, Fields};
 use super::environment::Environment;
 
 /// A kind of secret manager.
@@ -21,11 +21,11 @@ pub(super) trait SecretManager: Sync {
         manager: &Value,
         path: &str,
         environment: Environment,
-    ) -> Result<BoundedRequest, Failure>;
+    ) -> Result<BoundedRequest, SecretFailure>;
 
     /// The content of an answer.
     ///
     /// # Errors
     /// The reason why it holds no secrets.
-    fn read(&self, got: &BoundedAnswer) -> Result<Fields, Failure>;
+    fn read(&self, got: &BoundedAnswer) -> Result<Fields, SecretFailure>;
 }

@@ -10,7 +10,7 @@ use outbound::bounded_request::send_bounded;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::cache::{Failure, Fields, SecretTask};
+use super::cache::{SecretFailure, Fields, SecretTask};
 use super::managers;
 use super::shared::SecretShared;
 
@@ -23,7 +23,7 @@ pub(super) fn start(shared: Arc<SecretShared>) -> io::Result<BackgroundThread> {
 }
 
 async fn run(shared: Arc<SecretShared>, mut stopping: watch::Receiver<bool>) {
-    let mut asking: JoinSet<(SecretTask, Result<Fields, Failure>)> = JoinSet::new();
+    let mut asking: JoinSet<(SecretTask, Result<Fields, SecretFailure>)> = JoinSet::new();
     loop {
         let now = Instant::now();
         let (changed, tasks, next) = {
@@ -59,13 +59,13 @@ async fn run(shared: Arc<SecretShared>, mut stopping: watch::Receiver<bool>) {
     }
 }
 
-async fn ask(task: &SecretTask, shared: &SecretShared) -> Result<Fields, Failure> {
+async fn ask(task: &SecretTask, shared: &SecretShared) -> Result<Fields, SecretFailure> {
     let manager = task.id.manager.split('/').next().unwrap_or_default();
-    let manager = managers::named(manager).map_err(|reason| Failure { reason, gone: true })?;
+    let manager = managers::named(manager).map_err(|reason| SecretFailure { reason, gone: true })?;
     let request = manager.request(&task.manager, &task.id.path, shared.environment)?;
     let options = &shared.options;
     let got = send_bounded(request, options.timeout, &options.policy, || shared.tls()).await;
-    manager.read(&got.map_err(|reason| Failure::passing(format!("{}: {reason}", manager.name())))?)
+    manager.read(&got.map_err(|reason| SecretFailure::passing(format!("{}: {reason}", manager.name())))?)
 }
 
 /// Limit of requests at the same time, because one vault serves many clients.

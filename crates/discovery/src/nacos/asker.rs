@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::answer::{self, NacosRules};
 use crate::http::{Call, HttpClient, Reply};
 use crate::parts::encoded;
-use crate::poll::{Asked, Failure, PollAnswer};
+use crate::poll::{Asked, PollFailure, PollAnswer};
 use crate::publish::{ServiceLookup, is_grpc};
 
 /// A client of one cluster of Nacos.
@@ -70,12 +70,12 @@ impl Asker {
         let body = match (reply.status, answer::is_unknown(&reply.body)) {
             (_, true) => return Ok(PollAnswer::Whole(ServiceLookup::Unknown, None)),
             // Rights belong to a namespace, so that a refusal concerns this service only.
-            (401 | 403 | 404 | 410, _) => return Err(Failure::Service(refusal(&reply))),
-            (502..=504, _) => return Err(Failure::Registry(refusal(&reply))),
-            _ => reply.ok().map_err(Failure::Service)?,
+            (401 | 403 | 404 | 410, _) => return Err(PollFailure::Service(refusal(&reply))),
+            (502..=504, _) => return Err(PollFailure::Registry(refusal(&reply))),
+            _ => reply.ok().map_err(PollFailure::Service)?,
         };
         let rules = NacosRules { is_grpc: is_grpc(key), ..self.rules };
-        let (instances, reason) = answer::instances(body, rules).map_err(Failure::Service)?;
+        let (instances, reason) = answer::instances(body, rules).map_err(PollFailure::Service)?;
         Ok(PollAnswer::Whole(ServiceLookup::Instances(instances, reason), None))
     }
 
@@ -85,7 +85,7 @@ impl Asker {
         &self,
         service: NacosService<'_>,
         call: &(dyn Fn(bool) -> Call + Send + Sync),
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, PollFailure> {
         let token = self.token(None).await?;
         let mut reply = self.by_either(service, call, token.as_deref()).await?;
         if token.is_some() && matches!(reply.status, 401 | 403) {
@@ -103,7 +103,7 @@ impl Asker {
         service: NacosService<'_>,
         call: &(dyn Fn(bool) -> Call + Send + Sync),
         token: Option<&str>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, PollFailure> {
         let is_third = self.is_third.load(Ordering::Relaxed);
         let reply = self.by(call(is_third), service, token).await?;
         if !matches!(reply.status, 404 | 410) || answer::is_unknown(&reply.body) {
@@ -117,7 +117,7 @@ impl Asker {
         Ok(other)
     }
 
-    async fn by(&self, mut call: Call, service: NacosService<'_>, token: Option<&str>) -> Result<Reply, Failure> {
+    async fn by(&self, mut call: Call, service: NacosService<'_>, token: Option<&str>) -> Result<Reply, PollFailure> {
         if let Some(token) = token {
             call.target.push_str(&format!("&accessToken={}", encoded(token)));
         }
@@ -125,7 +125,7 @@ impl Asker {
             let now = stdx::clock::unix_time();
             call.target.push_str(&signature(now.as_millis(), service.group, service.name, id, secret));
         }
-        self.client.call(&call).await.map_err(Failure::Registry)
+        self.client.call(&call).await.map_err(PollFailure::Registry)
     }
 
     /// The path of the list of all services.
@@ -168,7 +168,7 @@ impl Asker {
     /// The token for calls; none where no user is set. `refused` is a token that the server has refused: it is replaced,
     /// but at most once within [`REFUSAL_INTERVAL`], because a refusal may also mean that the user has no right to the
     /// service.
-    async fn token(&self, refused: Option<&str>) -> Result<Option<String>, Failure> {
+    async fn token(&self, refused: Option<&str>) -> Result<Option<String>, PollFailure> {
         let Some((user, password)) = &self.user else { return Ok(None) };
         // The lock is held during the login, so that calls at the same time wait for one login.
         let mut session = self.session.lock().await;
@@ -193,14 +193,14 @@ impl Asker {
         }
         let token = reply.ok().and_then(answer::token);
         let token =
-            token.map_err(|reason| Failure::Registry(format!("the login of `{user}` failed: {reason}")))?;
+            token.map_err(|reason| PollFailure::Registry(format!("the login of `{user}` failed: {reason}")))?;
         session.token = Some((token.text.clone(), Instant::now() + token.lifetime * 9 / 10));
         Ok(Some(token.text))
     }
 
-    async fn login(&self, target: &str, form: &str) -> Result<Reply, Failure> {
+    async fn login(&self, target: &str, form: &str) -> Result<Reply, PollFailure> {
         let call = Call::with_body(Method::POST, target, "application/x-www-form-urlencoded", form);
-        self.client.call(&call).await.map_err(Failure::Registry)
+        self.client.call(&call).await.map_err(PollFailure::Registry)
     }
 }
 

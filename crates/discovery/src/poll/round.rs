@@ -5,7 +5,7 @@ use model::discovery::ServiceKey;
 use tokio::task::JoinSet;
 
 use super::schedule::Schedule;
-use super::{Asked, Failure, PollAnswer, Question};
+use super::{Asked, PollFailure, PollAnswer, Question};
 use crate::Services;
 use crate::publish::publish;
 
@@ -74,11 +74,11 @@ where
             },
         };
         match answer {
-            Err(Failure::Registry(reason)) => {
+            Err(PollFailure::Registry(reason)) => {
                 unanswered.calls.push((key, reason));
                 continue;
             }
-            Err(Failure::Service(reason)) => {
+            Err(PollFailure::Service(reason)) => {
                 publish(services, &key, Err(reason));
                 schedule.failed(key, false);
             }

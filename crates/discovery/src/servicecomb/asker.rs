@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use super::answer::{self, ServiceCombRules};
 use crate::http::{Call, HttpClient, Reply};
 use crate::parts::encoded;
-use crate::poll::{Asked, Failure, PollAnswer, Question};
+use crate::poll::{Asked, PollFailure, PollAnswer, Question};
 use crate::publish::{ServiceLookup, is_secure};
 
 /// The place of services that name none.
@@ -46,25 +46,25 @@ impl Asker {
         match reply.status {
             304 if revision.is_some() => return Ok(PollAnswer::Unchanged),
             200 => {}
-            401 | 403 => return Err(Failure::Service(reply.ok().err().unwrap_or_default())),
-            502..=504 => return Err(Failure::Registry(reply.ok().err().unwrap_or_default())),
+            401 | 403 => return Err(PollFailure::Service(reply.ok().err().unwrap_or_default())),
+            502..=504 => return Err(PollFailure::Registry(reply.ok().err().unwrap_or_default())),
             status => {
                 let (is_unknown, reason) = answer::refusal(status, &reply.body);
                 return match is_unknown {
                     true => Ok(PollAnswer::Whole(ServiceLookup::Unknown, None)),
-                    false => Err(Failure::Service(reason)),
+                    false => Err(PollFailure::Service(reason)),
                 };
             }
         }
         let rules = ServiceCombRules { is_secure: is_secure(key), default_weight: self.weight };
-        let (instances, reason) = answer::instances(&reply.body, rules).map_err(Failure::Service)?;
+        let (instances, reason) = answer::instances(&reply.body, rules).map_err(PollFailure::Service)?;
         let revision = reply.field("x-resource-revision");
         let revision = revision.filter(|revision| revision.len() <= MAX_REVISION_BYTES).map(str::to_owned);
         Ok(PollAnswer::Whole(ServiceLookup::Instances(instances, reason), revision))
     }
 
     /// Asks for all microservices, whatever their application.
-    pub(super) async fn microservices(&self) -> Result<Reply, Failure> {
+    pub(super) async fn microservices(&self) -> Result<Reply, PollFailure> {
         self.send(format!("/v4/{}/registry/microservices", self.place.project)).await
     }
 
@@ -74,7 +74,7 @@ impl Asker {
     }
 
     /// Gets the target; once more with another token if the server refuses the first one.
-    async fn send(&self, target: String) -> Result<Reply, Failure> {
+    async fn send(&self, target: String) -> Result<Reply, PollFailure> {
         let token = self.token(None).await?;
         let reply = self.get(&target, token.as_deref()).await?;
         if token.is_none() || reply.status != 401 {
@@ -84,12 +84,12 @@ impl Asker {
         self.get(&target, other.as_deref()).await
     }
 
-    async fn get(&self, target: &str, token: Option<&str>) -> Result<Reply, Failure> {
+    async fn get(&self, target: &str, token: Option<&str>) -> Result<Reply, PollFailure> {
         let mut call = Call::get(target).with(DOMAIN, &self.place.domain);
         if let Some(token) = token {
             call = call.with(header::AUTHORIZATION, &format!("Bearer {token}"));
         }
-        self.client.call(&call).await.map_err(Failure::Registry)
+        self.client.call(&call).await.map_err(PollFailure::Registry)
     }
 
     /// The target of a call for the instances of a service.
@@ -113,7 +113,7 @@ impl Asker {
     }
 
     /// The token for calls; none where no user is set. `refused` is a token that the server has refused.
-    async fn token(&self, refused: Option<&str>) -> Result<Option<String>, Failure> {
+    async fn token(&self, refused: Option<&str>) -> Result<Option<String>, PollFailure> {
         let Some((user, password)) = &self.user else { return Ok(None) };
         // The lock is held during the login, so that calls at the same time wait for one login.
         let mut held = self.token.lock().await;
@@ -124,10 +124,10 @@ impl Asker {
         let body = json!({"name": user, "password": password}).to_string();
         let call = Call::with_body(Method::POST, "/v4/token", "application/json", body);
         let reply =
-            self.client.call(&call.with(DOMAIN, &self.place.domain)).await.map_err(Failure::Registry)?;
+            self.client.call(&call.with(DOMAIN, &self.place.domain)).await.map_err(PollFailure::Registry)?;
         let token = reply.ok().and_then(answer::token);
         *held = Some(
-            token.map_err(|reason| Failure::Registry(format!("the login of `{user}` failed: {reason}")))?,
+            token.map_err(|reason| PollFailure::Registry(format!("the login of `{user}` failed: {reason}")))?,
         );
         Ok(held.clone())
     }

@@ -36,12 +36,12 @@ impl Stage {
     }
 
     /// Requests the one document and answers it; returns the count of references with a changed value.
-    fn answer(&mut self, answer: Result<&[(&str, &str)], Failure>) -> usize {
+    fn answer(&mut self, answer: Result<&[(&str, &str)], SecretFailure>) -> usize {
         let task = self.asked().pop().expect("something is due");
         self.answer_to(&task, answer)
     }
 
-    fn answer_to(&mut self, task: &SecretTask, answer: Result<&[(&str, &str)], Failure>) -> usize {
+    fn answer_to(&mut self, task: &SecretTask, answer: Result<&[(&str, &str)], SecretFailure>) -> usize {
         let fields = |fields: &[(&str, &str)]| {
             fields.iter().map(|(name, value)| ((*name).into(), (*value).to_owned())).collect()
         };
@@ -94,7 +94,7 @@ fn last_secret_value_holds_while_manager_fails() {
     let mut stage = Stage::new(&[KEY]);
     stage.answer(Ok(&[("key", "one")]));
     stage.now += REFRESH;
-    assert_eq!(stage.answer(Err(Failure::passing("down"))), 0);
+    assert_eq!(stage.answer(Err(SecretFailure::passing("down"))), 0);
     assert_eq!(stage.value(KEY).unwrap(), "one");
     assert_eq!(stage.cache.counts(), ReferenceCounts { fresh: 0, stale: 1, unresolved: 0 });
     // The pauses grow up to the refresh interval.
@@ -106,7 +106,7 @@ fn last_secret_value_holds_while_manager_fails() {
         if !stage.cache.expire(stage.now).is_empty() {
             break;
         }
-        stage.answer(Err(Failure::passing("down")));
+        stage.answer(Err(SecretFailure::passing("down")));
     }
     assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000, 56500]);
     assert_eq!(stage.value(KEY).unwrap_err(), "down", "after five minutes nobody is let in");
@@ -120,10 +120,10 @@ fn secret_removed_by_manager_is_dropped_at_once() {
     let mut stage = Stage::new(&[KEY]);
     stage.answer(Ok(&[("key", "one")]));
     stage.now += REFRESH;
-    assert_eq!(stage.answer(Err(Failure { reason: "404".to_owned(), gone: true })), 1);
+    assert_eq!(stage.answer(Err(SecretFailure { reason: "404".to_owned(), gone: true })), 1);
     assert_eq!(stage.value(KEY).unwrap_err(), "404");
     stage.now += REFRESH;
-    assert_eq!(stage.answer(Err(Failure { reason: "404".to_owned(), gone: true })), 0, "nothing new");
+    assert_eq!(stage.answer(Err(SecretFailure { reason: "404".to_owned(), gone: true })), 0, "nothing new");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use outbound::bounded_request::{BoundedAnswer, BoundedRequest};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::secret::cache::{Failure, Fields, text_of};
+use crate::secret::cache::{SecretFailure, Fields, text_of};
 use crate::secret::environment::{self, Environment};
 use crate::secret::manager::SecretManager;
 
@@ -23,16 +23,16 @@ impl SecretManager for Vault {
         "vault"
     }
 
-    fn request(&self, manager: &Value, path: &str, lookup: Environment) -> Result<BoundedRequest, Failure> {
+    fn request(&self, manager: &Value, path: &str, lookup: Environment) -> Result<BoundedRequest, SecretFailure> {
         let text = |name: &str| manager.get(name).and_then(Value::as_str).unwrap_or_default();
         let token = match SecretReference::parse(text("token")) {
             None => text("token").to_owned(),
             Some(SecretReference::Environment { name, key }) => environment::value(lookup, name, key)
                 .map_err(|reason| {
-                    Failure::passing(format!("the token of the manager leads nowhere: {reason}"))
+                    SecretFailure::passing(format!("the token of the manager leads nowhere: {reason}"))
                 })?,
             Some(_) => {
-                return Err(Failure::passing(
+                return Err(SecretFailure::passing(
                     "the token of a manager may be a $env:// reference, and no other",
                 ));
             }
@@ -42,7 +42,7 @@ impl SecretManager for Vault {
         {
             // Otherwise a writer of references could read paths outside of the prefix.
             if matches!(segment, "." | "..") {
-                return Err(Failure::passing("a path of a secret has no `.` or `..`"));
+                return Err(SecretFailure::passing("a path of a secret has no `.` or `..`"));
             }
             target.push('/');
             target.extend(utf8_percent_encode(segment, SEGMENT));
@@ -54,36 +54,36 @@ impl SecretManager for Vault {
         Ok(BoundedRequest { base: text("uri").to_owned(), target, headers, body: None })
     }
 
-    fn read(&self, got: &BoundedAnswer) -> Result<Fields, Failure> {
+    fn read(&self, got: &BoundedAnswer) -> Result<Fields, SecretFailure> {
         match got.status {
             200 => {}
-            401 | 403 => return Err(Failure::passing(format!("vault refuses the token ({})", got.status))),
+            401 | 403 => return Err(SecretFailure::passing(format!("vault refuses the token ({})", got.status))),
             404 => {
-                return Err(Failure {
+                return Err(SecretFailure {
                     reason: "vault has nothing at this path (404)".to_owned(),
                     gone: true,
                 });
             }
             300..=399 => {
-                return Err(Failure::passing(format!(
+                return Err(SecretFailure::passing(format!(
                     "vault answers with a redirect ({}), which is not followed",
                     got.status
                 )));
             }
-            status => return Err(Failure::passing(format!("vault answers with status {status}"))),
+            status => return Err(SecretFailure::passing(format!("vault answers with status {status}"))),
         }
         let answer = jsonx::parse(&got.body, Bounds::SMALL)
-            .map_err(|_| Failure::passing("vault's answer is not JSON"))?
+            .map_err(|_| SecretFailure::passing("vault's answer is not JSON"))?
             .value;
         let data = answer.get("data").and_then(jsonx::Value::as_object);
-        let data = data.ok_or_else(|| Failure::passing("vault's answer has no data"))?;
+        let data = data.ok_or_else(|| SecretFailure::passing("vault's answer has no data"))?;
         let inner = data
             .get("data")
             .and_then(jsonx::Value::as_object)
             .filter(|_| data.get("metadata").is_some_and(|metadata| metadata.as_object().is_some()));
         let fields = inner.unwrap_or(data);
         if fields.len() > MAX_FIELDS {
-            return Err(Failure::passing(format!("vault's answer has more than {MAX_FIELDS} fields")));
+            return Err(SecretFailure::passing(format!("vault's answer has more than {MAX_FIELDS} fields")));
         }
         let field = |(name, value): (&str, &jsonx::Value)| {
             let text = text_of(value).filter(|text| !text.is_empty() && text.len() <= MAX_VALUE_BYTES)?;
