@@ -15,7 +15,7 @@ use super::current::Current;
 use super::failure::AcmeFailure;
 use super::names;
 use super::objects::Objects;
-use super::order::{Issued, Request, Run};
+use super::order::{Issued, OrderRequest, Run};
 use super::record::{Issue, OpenOrder, Record};
 use super::schedule::Advice;
 use crate::clock::Clock;
@@ -108,7 +108,7 @@ impl Environment {
         let knows_advice = record.advice.as_ref().is_some_and(|advice| advice.end_ms > 0);
         let replaced = due.current.as_ref().filter(|_| is_same && knows_advice);
         let open = record.open_order.clone().filter(|open| open.authority == authority.directory);
-        let request = Request {
+        let request = OrderRequest {
             names: &due.names,
             challenges: &self.config.challenges,
             profile: self.config.profile.as_deref(),

@@ -26,7 +26,7 @@ pub(super) struct Run<'a> {
 }
 
 /// A new order.
-pub(super) struct Request<'a> {
+pub(super) struct OrderRequest<'a> {
     pub(super) names: &'a [String],
     pub(super) challenges: &'a [ChallengeKind],
     pub(super) profile: Option<&'a str>,
@@ -53,9 +53,9 @@ impl<'a> Run<'a> {
         account: &Account,
         last: LastAnswer,
         answers: &'a Answers,
-        request: Request<'a>,
+        request: OrderRequest<'a>,
     ) -> Result<Run<'a>, AcmeFailure> {
-        let Request { names, challenges, profile, replaces, open_order } = request;
+        let OrderRequest { names, challenges, profile, replaces, open_order } = request;
         let run = |order| Run { names, challenges, answers, last: last.clone(), order };
         if let Some(url) = open_order
             && let Ok(mut order) = account.order(url.to_owned()).await

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHal
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Server;
-use super::wire::{self, Frame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, Request};
+use super::wire::{self, Frame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, ZooKeeperRequest};
 use crate::http::TlsSettings;
 
 /// The connection below a session: TCP, or TLS over it.
@@ -98,7 +98,7 @@ impl Session {
     ///
     /// # Errors
     /// The connection is lost.
-    pub(super) async fn send(&mut self, xid: i32, request: &Request) -> Result<(), String> {
+    pub(super) async fn send(&mut self, xid: i32, request: &ZooKeeperRequest) -> Result<(), String> {
         self.write(&wire::request(xid, request)).await
     }
 

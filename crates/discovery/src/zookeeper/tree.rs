@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
-use super::wire::{NO_NODE, Request, children, data, refusal};
+use super::wire::{NO_NODE, ZooKeeperRequest, children, data, refusal};
 
 /// The nodes of one service.
 #[derive(Debug, Default)]
@@ -33,9 +33,9 @@ pub(super) struct Known {
 pub(super) struct Tree {
     services: HashMap<String, ZooKeeperService>,
     /// Requests to be sent.
-    waiting: VecDeque<Request>,
+    waiting: VecDeque<ZooKeeperRequest>,
     /// Sent requests, oldest first, which is the order of the replies.
-    sent: VecDeque<(i32, Request)>,
+    sent: VecDeque<(i32, ZooKeeperRequest)>,
     last_xid: i32,
 }
 
@@ -54,7 +54,7 @@ impl Tree {
     }
 
     /// The next request to be sent with its number, unless [`MAX_IN_FLIGHT`] replies are awaited.
-    pub(super) fn next_request(&mut self) -> Option<(i32, Request)> {
+    pub(super) fn next_request(&mut self) -> Option<(i32, ZooKeeperRequest)> {
         if self.sent.len() >= MAX_IN_FLIGHT {
             return None;
         }
@@ -75,8 +75,8 @@ impl Tree {
             return Err("the server answers requests in another order".to_owned());
         }
         match request {
-            Request::Children(path) => Ok(self.listed(path, code, body)),
-            Request::Exists(path) => {
+            ZooKeeperRequest::Children(path) => Ok(self.listed(path, code, body)),
+            ZooKeeperRequest::Exists(path) => {
                 match code {
                     // The node was made between the two requests.
                     0 => self.list(&path),
@@ -85,7 +85,7 @@ impl Tree {
                 }
                 Ok(None)
             }
-            Request::Data(path) => Ok(self.read(&path, code, body)),
+            ZooKeeperRequest::Data(path) => Ok(self.read(&path, code, body)),
         }
     }
 
@@ -115,7 +115,7 @@ impl Tree {
             && let Some(data) = service.nodes.get_mut(node)
             && data.take().is_some()
         {
-            self.waiting.push_back(Request::Data(path.to_owned()));
+            self.waiting.push_back(ZooKeeperRequest::Data(path.to_owned()));
         }
     }
 
@@ -127,7 +127,7 @@ impl Tree {
     fn list(&mut self, path: &str) {
         let Some(service) = self.services.get_mut(path) else { return };
         if !std::mem::replace(&mut service.is_listing, true) {
-            self.waiting.push_back(Request::Children(path.to_owned()));
+            self.waiting.push_back(ZooKeeperRequest::Children(path.to_owned()));
         }
     }
 
@@ -138,7 +138,7 @@ impl Tree {
             service.nodes.clear();
             service.is_missing = true;
             service.refused = None;
-            self.waiting.push_back(Request::Exists(path.clone()));
+            self.waiting.push_back(ZooKeeperRequest::Exists(path.clone()));
             return service.known(path);
         }
         let names = match code {
@@ -158,7 +158,7 @@ impl Tree {
                     service.nodes.insert(name, known);
                 }
                 None => {
-                    self.waiting.push_back(Request::Data(format!("{path}/{name}")));
+                    self.waiting.push_back(ZooKeeperRequest::Data(format!("{path}/{name}")));
                     service.nodes.insert(name, None);
                 }
             }

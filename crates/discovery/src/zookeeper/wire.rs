@@ -5,7 +5,7 @@ use crate::parts::{MAX_VALUE_BYTES, shortened};
 
 /// A request of a reader. Each leaves a watch behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Request {
+pub(super) enum ZooKeeperRequest {
     Exists(String),
     Children(String),
     Data(String),
@@ -72,11 +72,11 @@ pub(super) fn ping() -> Vec<u8> {
 }
 
 /// A request with its number.
-pub(super) fn request(xid: i32, request: &Request) -> Vec<u8> {
+pub(super) fn request(xid: i32, request: &ZooKeeperRequest) -> Vec<u8> {
     let (operation, path) = match request {
-        Request::Exists(path) => (EXISTS, path),
-        Request::Data(path) => (GET_DATA, path),
-        Request::Children(path) => (GET_CHILDREN, path),
+        ZooKeeperRequest::Exists(path) => (EXISTS, path),
+        ZooKeeperRequest::Data(path) => (GET_DATA, path),
+        ZooKeeperRequest::Children(path) => (GET_CHILDREN, path),
     };
     let mut out = Vec::with_capacity(path.len() + 17);
     out.extend(xid.to_be_bytes());
@@ -115,7 +115,7 @@ pub(super) fn frame(bytes: &[u8]) -> Result<Frame, String> {
     })
 }
 
-/// The names of a reply to [`Request::Children`].
+/// The names of a reply to [`ZooKeeperRequest::Children`].
 ///
 /// # Errors
 /// The body is none, or has more than [`MAX_CHILDREN`] names.
@@ -135,7 +135,7 @@ pub(super) fn children(body: &[u8]) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The bytes of a reply to [`Request::Data`], at most [`MAX_VALUE_BYTES`] of them: longer data is no instance, and its
+/// The bytes of a reply to [`ZooKeeperRequest::Data`], at most [`MAX_VALUE_BYTES`] of them: longer data is no instance, and its
 /// beginning gives the reason.
 ///
 /// # Errors
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn requests_have_the_published_form() {
-        let bytes = request(7, &Request::Children("/a".to_owned()));
+        let bytes = request(7, &ZooKeeperRequest::Children("/a".to_owned()));
         assert_eq!(bytes, [0, 0, 0, 15, 0, 0, 0, 7, 0, 0, 0, 12, 0, 0, 0, 2, b'/', b'a', 1]);
         assert_eq!(connect(1000).len(), 4 + 45);
         assert_eq!(ping(), [0, 0, 0, 8, 255, 255, 255, 254, 0, 0, 0, 11]);

@@ -38,11 +38,11 @@ pub(super) struct DeleteRangeResponse {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RequestOp {
     #[prost(oneof = "Request", tags = "1, 2, 3")]
-    pub(super) request: Option<Request>,
+    pub(super) request: Option<RequestOpKind>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-pub(super) enum Request {
+pub(super) enum RequestOpKind {
     #[prost(message, tag = "1")]
     Range(RangeRequest),
     #[prost(message, tag = "2")]

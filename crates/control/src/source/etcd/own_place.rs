@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::message::{
-    Compare, CompareResult, CompareTarget, Compared, PutRequest, Request, RequestOp, TxnRequest, TxnResponse,
+    Compare, CompareResult, CompareTarget, Compared, PutRequest, RequestOpKind, RequestOp, TxnRequest, TxnResponse,
 };
 use super::{Etcd, EtcdError};
 
@@ -50,7 +50,7 @@ impl Etcd {
             range_end: Vec::new(),
         };
         let put = PutRequest { key, value: Vec::new(), lease: 0 };
-        let success = vec![RequestOp { request: Some(Request::Put(put)) }];
+        let success = vec![RequestOp { request: Some(RequestOpKind::Put(put)) }];
         let request = TxnRequest { compare: vec![never], success, ..TxnRequest::default() };
         let answer: Result<TxnResponse, EtcdError> = self.calls.call("/etcdserverpb.KV/Txn", request).await;
         match answer {

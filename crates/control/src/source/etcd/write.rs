@@ -7,7 +7,7 @@ use outbound::etcd::message::{KeyValue, RangeRequest};
 
 use super::client::Etcd;
 use super::message::{
-    Compare, CompareResult, CompareTarget, Compared, DeleteRangeRequest, PutRequest, PutResponse, Request,
+    Compare, CompareResult, CompareTarget, Compared, DeleteRangeRequest, PutRequest, PutResponse, RequestOpKind,
     RequestOp, TxnRequest, TxnResponse,
 };
 use super::{EtcdError, KeySpace};
@@ -190,16 +190,16 @@ impl Etcd {
                 request.compare.push(unchanged_since(key.clone(), revision));
             }
             let look = RangeRequest { key: key.clone(), ..RangeRequest::default() };
-            request.failure.push(RequestOp { request: Some(Request::Range(look)) });
+            request.failure.push(RequestOp { request: Some(RequestOpKind::Range(look)) });
             let done = match &operation.text {
                 Some(text) => {
                     let lease = match operation.ttl_s {
                         Some(ttl) => self.lease(ttl).await?,
                         None => 0,
                     };
-                    Request::Put(PutRequest { key, value: text.clone().into_bytes(), lease })
+                    RequestOpKind::Put(PutRequest { key, value: text.clone().into_bytes(), lease })
                 }
-                None => Request::DeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
+                None => RequestOpKind::DeleteRange(DeleteRangeRequest { key, range_end: Vec::new() }),
             };
             request.success.push(RequestOp { request: Some(done) });
         }

@@ -16,18 +16,18 @@ fn text(text: &str) -> Vec<u8> {
     names(&[text])[4..].to_vec()
 }
 
-fn expect(tree: &mut Tree, request: &Request) -> i32 {
+fn expect(tree: &mut Tree, request: &ZooKeeperRequest) -> i32 {
     let (xid, next) = tree.next_request().expect("a request");
     assert_eq!(&next, request);
     xid
 }
 
-fn children_of(path: &str) -> Request {
-    Request::Children(path.to_owned())
+fn children_of(path: &str) -> ZooKeeperRequest {
+    ZooKeeperRequest::Children(path.to_owned())
 }
 
-fn data_of(path: &str) -> Request {
-    Request::Data(path.to_owned())
+fn data_of(path: &str) -> ZooKeeperRequest {
+    ZooKeeperRequest::Data(path.to_owned())
 }
 
 /// A tree that knows `/s/a` with one node.
@@ -62,7 +62,7 @@ fn missing_service_is_watched_until_it_is_made() {
     tree.follow(&["/s/a".to_owned()]);
     let xid = expect(&mut tree, &children_of("/s/a"));
     assert_eq!(tree.reply(xid, NO_NODE, b"").unwrap().unwrap().nodes, Ok(None));
-    let xid = expect(&mut tree, &Request::Exists("/s/a".to_owned()));
+    let xid = expect(&mut tree, &ZooKeeperRequest::Exists("/s/a".to_owned()));
     assert_eq!(tree.reply(xid, NO_NODE, b""), Ok(None));
     assert_eq!(tree.next_request(), None);
     tree.event("/s/a");
