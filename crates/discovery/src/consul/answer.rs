@@ -11,13 +11,13 @@ use crate::parts::{Collected, Loose, host, port, read_answer, shortened};
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ConsulEntry {
-    node: Option<Node>,
+    node: Option<ConsulNode>,
     service: Registered,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Node {
+struct ConsulNode {
     address: Option<Box<str>>,
 }
 

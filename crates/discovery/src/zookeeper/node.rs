@@ -9,7 +9,7 @@ use crate::parts::{host, metadata, port, read_message, weight};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Node {
+struct ZooKeeperNode {
     address: Option<String>,
     port: Option<Value>,
     ssl_port: Option<Value>,
@@ -26,7 +26,7 @@ pub(super) fn instance(
     is_secure: bool,
     default_weight: u32,
 ) -> Result<Option<ServiceInstance>, String> {
-    let node: Node =
+    let node: ZooKeeperNode =
         read_message(data).map_err(|error| format!("the data of a node is no instance: {error}"))?;
     let mut facts = metadata(node.payload.as_ref().and_then(|payload| payload.get("metadata")));
     let status = facts.remove("instance_status");

@@ -30,7 +30,7 @@ impl Column {
     }
 }
 
-struct Node {
+struct GraphNode {
     column: Column,
     id: String,
     name: Option<String>,
@@ -44,7 +44,7 @@ type Ends<'a> = (Column, &'a str, Column, &'a str);
 /// See the module.
 pub(super) struct Graph {
     limit: usize,
-    nodes: Vec<Node>,
+    nodes: Vec<GraphNode>,
     places: HashMap<(Column, String), usize>,
     /// From and to, as places of nodes, to the requests a second.
     edges: HashMap<(usize, usize), Option<f64>>,
@@ -66,7 +66,7 @@ impl Graph {
     ) {
         let Entry::Vacant(free) = self.places.entry((column, id.clone())) else { return };
         free.insert(self.nodes.len());
-        self.nodes.push(Node { column, id, name: name.map(str::to_owned), state, figures });
+        self.nodes.push(GraphNode { column, id, name: name.map(str::to_owned), state, figures });
     }
 
     pub(super) fn set_state(&mut self, column: Column, id: &str, state: &'static str) {
@@ -95,7 +95,7 @@ impl Graph {
         }
     }
 
-    fn node_mut(&mut self, column: Column, id: &str) -> Option<&mut Node> {
+    fn node_mut(&mut self, column: Column, id: &str) -> Option<&mut GraphNode> {
         let place = *self.places.get(&(column, id.to_owned()))?;
         self.nodes.get_mut(place)
     }
@@ -122,7 +122,7 @@ impl Graph {
         let mut folded = Map::new();
         for column in Column::ALL {
             let is_folded =
-                |(place, node): &(usize, &Node)| node.column == column && !new_places.contains_key(place);
+                |(place, node): &(usize, &GraphNode)| node.column == column && !new_places.contains_key(place);
             let count = self.nodes.iter().enumerate().filter(is_folded).count();
             if count > 0 {
                 folded.insert(column.as_str().to_owned(), count.into());
@@ -173,7 +173,7 @@ impl Graph {
     }
 }
 
-fn describe(node: &Node) -> Value {
+fn describe(node: &GraphNode) -> Value {
     let mut described = json!({
         "kind": node.column.as_str(),
         "id": node.id,
