@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 
 use super::each::each_wanted;
 use super::{BuildContext, Registry, RegistryKind, Services};
-use records::{DnsLookup, Known, DnsRules};
+use records::{DnsLookup, LastDnsRecords, DnsRules};
 
 pub(super) const KIND: RegistryKind = RegistryKind { name: "dns", has_ports_by_scheme: false, schema, build };
 
@@ -167,7 +167,7 @@ async fn follow(
         Ok(parts) => parts,
         Err(reason) => return services.failed(Some(&key), &reason),
     };
-    let mut known = Known::default();
+    let mut known = LastDnsRecords::default();
     loop {
         let started = Instant::now();
         let found = match asked.acquire().await {

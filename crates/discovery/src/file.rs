@@ -66,12 +66,12 @@ type FileServices = BTreeMap<Box<str>, Vec<ServiceInstance>>;
 
 struct Targets {
     block: FileRegistryBlock,
-    files: BTreeMap<PathBuf, Known>,
+    files: BTreeMap<PathBuf, TargetFile>,
 }
 
 /// A file that was seen.
 #[derive(Default)]
-struct Known {
+struct TargetFile {
     stamp: TargetFileStamp,
     found: FileServices,
 }
@@ -164,7 +164,7 @@ impl Targets {
             match read(&path, self.block.weight) {
                 Ok(found) => {
                     looked.has_changed = true;
-                    self.files.insert(path, Known { stamp, found });
+                    self.files.insert(path, TargetFile { stamp, found });
                 }
                 Err(reason) => looked.faults.push(format!("{}: {reason}", path.display())),
             }

@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::session::{Opening, Session};
-use self::tree::{Known, Tree};
+use self::tree::{KnownService, Tree};
 use self::wire::Frame;
 use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
@@ -281,7 +281,7 @@ impl Config {
         }
     }
 
-    fn tell(&self, services: &Services, keys: &BTreeMap<String, Vec<ServiceKey>>, known: Known) {
+    fn tell(&self, services: &Services, keys: &BTreeMap<String, Vec<ServiceKey>>, known: KnownService) {
         for key in keys.get(&known.path).into_iter().flatten() {
             let found = match &known.nodes {
                 Ok(Some(nodes)) => {

@@ -63,7 +63,7 @@ impl DnsRules {
 
 /// The parts of the last good answer that a failed question keeps.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct LastDnsRecords {
     /// The type of the records in force.
     kind: Option<Kind>,
     /// The addresses of SRV targets.
@@ -108,7 +108,7 @@ pub(super) async fn find(
     name: &str,
     port: Option<u16>,
     rules: &DnsRules,
-    known: &mut Known,
+    known: &mut LastDnsRecords,
 ) -> Result<DnsLookup, String> {
     let (mut failure, mut without_route) = (None, None);
     for kind in &rules.order {
@@ -136,14 +136,14 @@ pub(super) async fn find(
         (Some((found, kind)), failure) => Ok(taken(found, kind, failure, known)),
         (None, Some(reason)) => Err(reason),
         (None, None) => {
-            *known = Known::default();
+            *known = LastDnsRecords::default();
             Ok(DnsLookup::Unknown)
         }
     }
 }
 
 /// The answer for instances that come into force.
-fn taken(found: Instances, kind: Kind, before: Option<String>, known: &mut Known) -> DnsLookup {
+fn taken(found: Instances, kind: Kind, before: Option<String>, known: &mut LastDnsRecords) -> DnsLookup {
     known.kind = Some(kind);
     match before.or(found.failure) {
         None => DnsLookup::Instances(found.instances, found.ttl),

@@ -21,7 +21,7 @@ struct ZooKeeperService {
 
 /// A complete state of a service, or the reason why there is none.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownService {
     /// The path of the service.
     pub(super) path: String,
     /// The data of each node; none if the service does not exist.
@@ -68,7 +68,7 @@ impl Tree {
     ///
     /// # Errors
     /// The reply belongs to no request: the connection is not usable any more.
-    pub(super) fn reply(&mut self, xid: i32, code: i32, body: &[u8]) -> Result<Option<Known>, String> {
+    pub(super) fn reply(&mut self, xid: i32, code: i32, body: &[u8]) -> Result<Option<KnownService>, String> {
         let (expected, request) =
             self.sent.pop_front().ok_or("the server sends a reply without a request")?;
         if expected != xid {
@@ -120,7 +120,7 @@ impl Tree {
     }
 
     /// The complete state of a service, or the reason of the last refusal; none while a reply is awaited.
-    pub(super) fn known(&self, path: String) -> Option<Known> {
+    pub(super) fn known(&self, path: String) -> Option<KnownService> {
         self.services.get(&path)?.known(path)
     }
 
@@ -131,7 +131,7 @@ impl Tree {
         }
     }
 
-    fn listed(&mut self, path: String, code: i32, body: &[u8]) -> Option<Known> {
+    fn listed(&mut self, path: String, code: i32, body: &[u8]) -> Option<KnownService> {
         let service = self.services.get_mut(&path)?;
         service.is_listing = false;
         if code == NO_NODE {
@@ -166,7 +166,7 @@ impl Tree {
         service.known(path)
     }
 
-    fn read(&mut self, path: &str, code: i32, body: &[u8]) -> Option<Known> {
+    fn read(&mut self, path: &str, code: i32, body: &[u8]) -> Option<KnownService> {
         let (service_path, node) = path.rsplit_once('/')?;
         let service = self.services.get_mut(service_path)?;
         let read = match code {
@@ -190,21 +190,21 @@ impl Tree {
         service.known(service_path.to_owned()).filter(|known| known.nodes.is_ok())
     }
 
-    fn refuse(&mut self, path: &str, reason: String) -> Option<Known> {
+    fn refuse(&mut self, path: &str, reason: String) -> Option<KnownService> {
         let service = self.services.get_mut(path)?;
         service.refused = Some(reason.clone());
-        Some(Known { path: path.to_owned(), nodes: Err(reason) })
+        Some(KnownService { path: path.to_owned(), nodes: Err(reason) })
     }
 }
 
 impl ZooKeeperService {
-    fn known(&self, path: String) -> Option<Known> {
+    fn known(&self, path: String) -> Option<KnownService> {
         if let Some(reason) = &self.refused {
-            return Some(Known { path, nodes: Err(reason.clone()) });
+            return Some(KnownService { path, nodes: Err(reason.clone()) });
         }
         let nodes: Option<Vec<Vec<u8>>> = self.nodes.values().cloned().collect();
         let nodes = nodes.filter(|_| !self.is_listing)?;
-        Some(Known { path, nodes: Ok((!self.is_missing).then_some(nodes)) })
+        Some(KnownService { path, nodes: Ok((!self.is_missing).then_some(nodes)) })
     }
 }
 
