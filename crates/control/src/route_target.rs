@@ -6,7 +6,7 @@ use model::{ObjectKey, ObjectKind, SnapshotObject, Snapshot};
 
 /// The upstream of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum RouteTarget {
     /// An object of its own.
     Upstream(ObjectKey),
     /// Written inside the object of that key.
@@ -24,7 +24,7 @@ pub(crate) fn service_of(object: &SnapshotObject) -> Option<ObjectKey> {
 }
 
 /// The upstream of a route or service: its own one, otherwise that of its service.
-pub(crate) fn of(snapshot: &Snapshot, object: &SnapshotObject) -> Option<Target> {
+pub(crate) fn of(snapshot: &Snapshot, object: &SnapshotObject) -> Option<RouteTarget> {
     let own = match &object.resource {
         Resource::Route(route) => route.upstream_id.as_ref(),
         Resource::Service(service) => service.upstream_id.as_ref(),
@@ -32,8 +32,8 @@ pub(crate) fn of(snapshot: &Snapshot, object: &SnapshotObject) -> Option<Target>
         _ => None,
     };
     match own {
-        Some(id) => Some(Target::Upstream(ObjectKey::of(ObjectKind::Upstream, id))),
-        None if object.resource.upstream().is_some() => Some(Target::Inside(object.key().clone())),
+        Some(id) => Some(RouteTarget::Upstream(ObjectKey::of(ObjectKind::Upstream, id))),
+        None if object.resource.upstream().is_some() => Some(RouteTarget::Inside(object.key().clone())),
         // A service refers to no other service, so that this ends.
         None => of(snapshot, snapshot.get(&service_of(object)?)?),
     }

@@ -7,7 +7,7 @@ use model::report::{Breakdown, TrafficRate, Traffic};
 use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
-use crate::route_target::{self, Target};
+use crate::route_target::{self, RouteTarget};
 use crate::view::View;
 
 /// The traffic of one object in the last minute.
@@ -107,7 +107,7 @@ fn sums(rates: &[TrafficRate], view: &View, kind: ObjectKind) -> HashMap<Arc<str
         let id = match kind {
             ObjectKind::Service => route_target::service_of(route).map(|key| key.id),
             _ => match route_target::of(&view.snapshot, route) {
-                Some(Target::Upstream(key)) => Some(key.id),
+                Some(RouteTarget::Upstream(key)) => Some(key.id),
                 _ => None,
             },
         };

@@ -91,7 +91,7 @@ struct Instances {
 
 /// The target of an SRV record.
 #[derive(Debug, PartialEq, Eq)]
-struct Target {
+struct SrvTarget {
     host: String,
     port: u16,
     weight: u32,
@@ -214,10 +214,10 @@ fn addresses(lookup: &Lookup) -> Vec<IpAddr> {
     lookup.answers().iter().filter_map(|record| address(&record.data)).collect()
 }
 
-fn targets(lookup: &Lookup) -> Vec<Target> {
+fn targets(lookup: &Lookup) -> Vec<SrvTarget> {
     let target = |data: &RData| match data {
         // The root as a target says that there is no such service (RFC 2782).
-        RData::SRV(srv) if !srv.target.is_root() => Some(Target {
+        RData::SRV(srv) if !srv.target.is_root() => Some(SrvTarget {
             host: srv.target.to_ascii().trim_end_matches('.').to_owned(),
             port: srv.port,
             weight: u32::from(srv.weight).max(1),
@@ -231,7 +231,7 @@ fn targets(lookup: &Lookup) -> Vec<Target> {
 
 /// The SRV records of `name`, or of the name that it is an alias of: the library takes the target of the
 /// records behind an alias for a further alias, and finds nothing.
-async fn ask_targets(resolver: &TokioResolver, name: &str) -> Result<(Vec<Target>, Duration), String> {
+async fn ask_targets(resolver: &TokioResolver, name: &str) -> Result<(Vec<SrvTarget>, Duration), String> {
     let (mut name, mut ttl) = (name.to_owned(), Duration::MAX);
     for _ in 0..ALIASES_MAX {
         if let Some((lookup, holds)) = ask(resolver, &name, RecordType::SRV).await? {

@@ -115,7 +115,7 @@ struct SliceEndpoint {
     conditions: Option<Conditions>,
     zone: Option<String>,
     node_name: Option<String>,
-    target_ref: Option<Target>,
+    target_ref: Option<TargetReference>,
 }
 
 #[derive(Deserialize, Default)]
@@ -126,7 +126,7 @@ struct Conditions {
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct TargetReference {
     name: Option<String>,
 }
 
@@ -150,7 +150,7 @@ struct RawSubset {
 struct SubsetAddress {
     ip: String,
     node_name: Option<String>,
-    target_ref: Option<Target>,
+    target_ref: Option<TargetReference>,
 }
 
 /// Reads a page of a list.

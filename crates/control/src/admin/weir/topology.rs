@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::admin::call::{AdminParts, Call};
 use crate::references;
-use crate::route_target::{self, Target};
+use crate::route_target::{self, RouteTarget};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, object};
 use crate::serve::query::segments;
@@ -87,7 +87,7 @@ fn draw(parts: &AdminParts, focus: &ObjectKey, limit: usize) -> Option<Value> {
 
 impl Surroundings<'_> {
     /// The routes, services and upstreams that belong to the focus.
-    fn members(&self, focus: &ObjectKey) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>, Vec<Target>) {
+    fn members(&self, focus: &ObjectKey) -> (BTreeSet<ObjectKey>, BTreeSet<ObjectKey>, Vec<RouteTarget>) {
         let snapshot = &self.view.snapshot;
         let users = |key: &ObjectKey, kind: ObjectKind| {
             let users = snapshot.users_of(key).chain(snapshot.mentioned_by(key));
@@ -101,10 +101,10 @@ impl Surroundings<'_> {
                 for service in &services {
                     routes.extend(users(service, ObjectKind::Route).into_iter().filter(|route| {
                         // A route with an upstream of its own does not use that of its service.
-                        self.targets(route).iter().any(|target| *target == Target::Upstream(focus.clone()))
+                        self.targets(route).iter().any(|target| *target == RouteTarget::Upstream(focus.clone()))
                     }));
                 }
-                return (routes, services, vec![Target::Upstream(focus.clone())]);
+                return (routes, services, vec![RouteTarget::Upstream(focus.clone())]);
             }
             ObjectKind::Service => {
                 services.insert(focus.clone());
@@ -127,11 +127,11 @@ impl Surroundings<'_> {
     }
 
     /// The upstream of an object, and those that its plugins name.
-    fn targets(&self, key: &ObjectKey) -> Vec<Target> {
+    fn targets(&self, key: &ObjectKey) -> Vec<RouteTarget> {
         let Some(object) = self.view.snapshot.get(key) else { return Vec::new() };
-        let mut targets: Vec<Target> = route_target::of(&self.view.snapshot, object).into_iter().collect();
+        let mut targets: Vec<RouteTarget> = route_target::of(&self.view.snapshot, object).into_iter().collect();
         for upstream in references::upstreams_in_plugins(object) {
-            let target = Target::Upstream(upstream);
+            let target = RouteTarget::Upstream(upstream);
             if !targets.contains(&target) {
                 targets.push(target);
             }
@@ -147,12 +147,12 @@ impl Surroundings<'_> {
         graph.put(column, key.id.to_string(), name, state, rps);
     }
 
-    fn put_upstream(&self, graph: &mut Graph, target: &Target) {
-        let (Target::Upstream(owner) | Target::Inside(owner)) = target;
+    fn put_upstream(&self, graph: &mut Graph, target: &RouteTarget) {
+        let (RouteTarget::Upstream(owner) | RouteTarget::Inside(owner)) = target;
         match target {
-            Target::Upstream(key) => self.put(graph, Column::Upstreams, key),
+            RouteTarget::Upstream(key) => self.put(graph, Column::Upstreams, key),
             // A route or service with its upstream inside stands for it.
-            Target::Inside(_) => {
+            RouteTarget::Inside(_) => {
                 graph.put(Column::Upstreams, upstream_id(target), Some("(here)"), "unknown", None);
             }
         }
@@ -178,14 +178,14 @@ impl Surroundings<'_> {
         let mut states = report.nodes.iter().map(NodeReport::state);
         if !report.nodes.is_empty() && states.all(|state| state != "usable") {
             graph.set_state(Column::Upstreams, &id, "down");
-        } else if matches!(target, Target::Inside(_)) {
+        } else if matches!(target, RouteTarget::Inside(_)) {
             graph.set_state(Column::Upstreams, &id, "up");
         }
     }
 
     /// Connects routes with their services and upstreams, and services with their upstreams.
     fn connect(&self, graph: &mut Graph, routes: &BTreeSet<ObjectKey>, services: &BTreeSet<ObjectKey>) {
-        let of_services: HashMap<&ObjectKey, Vec<Target>> =
+        let of_services: HashMap<&ObjectKey, Vec<RouteTarget>> =
             services.iter().map(|service| (service, self.targets(service))).collect();
         for (service, targets) in &of_services {
             for target in targets {
@@ -227,10 +227,10 @@ impl Surroundings<'_> {
 }
 
 /// The id of an upstream in the graph: the id of the object, or the key of the object that it is inside.
-fn upstream_id(target: &Target) -> String {
+fn upstream_id(target: &RouteTarget) -> String {
     match target {
-        Target::Upstream(key) => key.id.to_string(),
-        Target::Inside(key) => key.to_string(),
+        RouteTarget::Upstream(key) => key.id.to_string(),
+        RouteTarget::Inside(key) => key.to_string(),
     }
 }
 
