@@ -173,7 +173,7 @@ impl EtcdRegistry {
     /// Reads everything and follows the changes until that fails.
     async fn follow(&self, reader: &PlainReader, services: &Services) -> Result<Infallible, String> {
         let prefix = self.config.prefix.as_bytes();
-        let mut catalog = Catalog::default();
+        let mut catalog = EtcdCatalog::default();
         let loaded = reader.load(|key, value| drop(catalog.change(prefix, &key, Some(value)))).await;
         let revision = loaded.map_err(|error| error.to_string())?;
         let mut watch = reader.watch(revision).await.map_err(|error| error.to_string())?;
@@ -199,7 +199,7 @@ impl EtcdRegistry {
         }
     }
 
-    fn tell(&self, services: &Services, catalog: &Catalog, key: &ServiceKey) {
+    fn tell(&self, services: &Services, catalog: &EtcdCatalog, key: &ServiceKey) {
         let found = match catalog.services.get(&*key.service) {
             None => Ok(ServiceLookup::Unknown),
             Some(values) => {
@@ -216,13 +216,13 @@ impl EtcdRegistry {
 
 /// The values by service and by the rest of the key.
 #[derive(Debug, Default)]
-struct Catalog {
+struct EtcdCatalog {
     services: HashMap<String, BTreeMap<Vec<u8>, Vec<u8>>>,
     /// The number of values.
     count: usize,
 }
 
-impl Catalog {
+impl EtcdCatalog {
     /// Takes a key and its value; none: the key is gone. Gives the service. Keys without a service and an id, and keys that
     /// are no text, are ignored.
     fn change(&mut self, prefix: &[u8], key: &[u8], value: Option<Vec<u8>>) -> Option<String> {

@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
-use self::catalog::{Catalog, EurekaRules};
+use self::catalog::{EurekaCatalog, EurekaRules};
 use super::blocks::{self, Timeouts};
 use super::http::{Call, HttpClient, TlsSettings};
 use super::publish::{ServiceLookup, Pause, is_secure, publish};
@@ -122,7 +122,7 @@ impl Registry for Eureka {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let mut pause = Pause::default();
-            let mut catalog: Option<Catalog> = None;
+            let mut catalog: Option<EurekaCatalog> = None;
             let mut has_failed = false;
             loop {
                 match self.refresh(&mut catalog).await {
@@ -152,7 +152,7 @@ impl Registry for Eureka {
 
 impl Eureka {
     /// Brings the catalog up to date. Gives the applications that have changed; none: all of them may have.
-    async fn refresh(&self, catalog: &mut Option<Catalog>) -> Result<Option<HashSet<Box<str>>>, String> {
+    async fn refresh(&self, catalog: &mut Option<EurekaCatalog>) -> Result<Option<HashSet<Box<str>>>, String> {
         if let Some(known) = catalog.as_mut().filter(|_| self.with_delta) {
             match self.fetch("apps/delta").await.and_then(|changes| known.apply(changes)) {
                 Ok(touched) => return Ok(Some(touched)),
@@ -162,7 +162,7 @@ impl Eureka {
                 }
             }
         }
-        *catalog = Some(Catalog::of(self.fetch("apps").await?)?);
+        *catalog = Some(EurekaCatalog::of(self.fetch("apps").await?)?);
         Ok(None)
     }
 
@@ -174,7 +174,7 @@ impl Eureka {
 
     /// Passes on the services that have changed or have no outcome, for example because they were followed during the fetch;
     /// then waits for the next fetch. Services that are followed meanwhile get their answer at once.
-    async fn wait(&self, services: &Services, catalog: Option<&Catalog>, touched: Option<HashSet<Box<str>>>) {
+    async fn wait(&self, services: &Services, catalog: Option<&EurekaCatalog>, touched: Option<HashSet<Box<str>>>) {
         let Some(catalog) = catalog else { return };
         let unanswered = services.unanswered();
         let is_concerned = |key: &&ServiceKey| {
@@ -195,7 +195,7 @@ impl Eureka {
         }
     }
 
-    fn tell(&self, services: &Services, catalog: &Catalog, key: &ServiceKey) {
+    fn tell(&self, services: &Services, catalog: &EurekaCatalog, key: &ServiceKey) {
         let found = match catalog.has(&key.service) {
             false => Ok(ServiceLookup::Unknown),
             true => catalog

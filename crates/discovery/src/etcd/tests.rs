@@ -9,7 +9,7 @@ use crate::followed::Followed;
 
 #[test]
 fn keys_name_service_and_instance() {
-    let mut catalog = Catalog::default();
+    let mut catalog = EtcdCatalog::default();
     let mut put = |key: &str, value: Option<&str>| {
         catalog.change(b"/s/", key.as_bytes(), value.map(|value| value.as_bytes().to_vec()))
     };
@@ -25,7 +25,7 @@ fn keys_name_service_and_instance() {
 
 #[test]
 fn long_values_are_cut() {
-    let mut catalog = Catalog::default();
+    let mut catalog = EtcdCatalog::default();
     catalog.change(b"/s/", b"/s/a/1", Some(vec![b'x'; MAX_VALUE_BYTES + 1]));
     assert_eq!(catalog.services["a"].values().next().unwrap().len(), MAX_VALUE_BYTES);
 }
@@ -48,7 +48,7 @@ fn block_obeys_its_rules() {
 
 #[test]
 fn keys_of_changes_are_bounded() {
-    let mut catalog = Catalog::default();
+    let mut catalog = EtcdCatalog::default();
     for number in 0..=MAX_KEYS {
         assert!(catalog.check().is_ok());
         catalog.change(b"/s/", format!("/s/{number}/1").as_bytes(), Some(b"h:1".to_vec()));

@@ -11,7 +11,7 @@ use crate::parts::{Collected, weight};
 
 /// All instances by application and id.
 #[derive(Debug, Default)]
-pub(super) struct Catalog {
+pub(super) struct EurekaCatalog {
     applications: HashMap<Box<str>, BTreeMap<Box<str>, Registered>>,
     /// Entries of the last whole answer that cannot be read, by application.
     faulty: HashMap<Box<str>, Faulty>,
@@ -27,18 +27,18 @@ pub(super) struct EurekaRules {
     pub(super) with_starting: bool,
 }
 
-impl Catalog {
+impl EurekaCatalog {
     /// A catalog of a whole answer.
     ///
     /// # Errors
     /// No entry of the answer can be read, although it has some.
-    pub(super) fn of(all: Applications) -> Result<Catalog, String> {
+    pub(super) fn of(all: Applications) -> Result<EurekaCatalog, String> {
         if all.instances.is_empty()
             && let Some((count, reason)) = all.first_fault()
         {
             return Err(format!("none of the {count} instances can be read: {reason}"));
         }
-        let mut catalog = Catalog { faulty: all.faulty, ..Catalog::default() };
+        let mut catalog = EurekaCatalog { faulty: all.faulty, ..EurekaCatalog::default() };
         for (_, registered) in all.instances {
             catalog.put(registered);
         }
@@ -190,8 +190,8 @@ mod tests {
         EurekaRules { default_weight: 100, zone: None, with_starting: false }
     }
 
-    fn three() -> Catalog {
-        Catalog::of(answer("", &[entry("1", "UP", "x"), entry("2", "UP", "y"), entry("3", "STARTING", "y")]))
+    fn three() -> EurekaCatalog {
+        EurekaCatalog::of(answer("", &[entry("1", "UP", "x"), entry("2", "UP", "y"), entry("3", "STARTING", "y")]))
             .unwrap()
     }
 
@@ -217,7 +217,7 @@ mod tests {
     fn unusable_instances_do_not_make_a_zone_near() {
         let mut unusable = entry("1", "UP", "x");
         unusable["ipAddr"] = json!("a b");
-        let catalog = Catalog::of(answer("", &[unusable, entry("2", "UP", "y")])).unwrap();
+        let catalog = EurekaCatalog::of(answer("", &[unusable, entry("2", "UP", "y")])).unwrap();
         let near = EurekaRules { zone: Some("x".into()), ..rules() };
         let (found, reason) = catalog.instances("A", false, &near).unwrap();
         assert_eq!(shown(&found), ["10.0.0.2:80 100"]);
@@ -228,7 +228,7 @@ mod tests {
     fn hash_counts_the_status_without_the_override() {
         let mut overridden = entry("1", "STARTING", "x");
         overridden["overriddenStatus"] = json!("OUT_OF_SERVICE");
-        let mut catalog = Catalog::of(answer("", &[overridden, entry("2", "UP", "x")])).unwrap();
+        let mut catalog = EurekaCatalog::of(answer("", &[overridden, entry("2", "UP", "x")])).unwrap();
         assert_eq!(catalog.hash(), "STARTING_1_UP_1_");
         assert!(catalog.apply(answer("STARTING_1_UP_1_", &[])).is_ok());
         let with_starting = EurekaRules { with_starting: true, ..rules() };
@@ -259,11 +259,11 @@ mod tests {
 
     #[test]
     fn answer_of_faulty_instances_is_a_failure() {
-        let error = Catalog::of(answer("UP_1_", &[json!({"status": "UP"})])).unwrap_err();
+        let error = EurekaCatalog::of(answer("UP_1_", &[json!({"status": "UP"})])).unwrap_err();
         assert!(error.starts_with("none of the 1 instances"), "{error}");
         let mut faulty = entry("1", "UP", "x");
         faulty["ipAddr"] = json!("a b");
-        let catalog = Catalog::of(answer("UP_1_", &[faulty])).unwrap();
+        let catalog = EurekaCatalog::of(answer("UP_1_", &[faulty])).unwrap();
         assert!(catalog.instances("A", false, &rules()).is_err());
     }
 
@@ -271,7 +271,7 @@ mod tests {
     fn weight_comes_from_the_metadata() {
         let mut heavy = entry("1", "UP", "x");
         heavy["metadata"]["weight"] = json!("7");
-        let catalog = Catalog::of(answer("UP_1_", &[heavy])).unwrap();
+        let catalog = EurekaCatalog::of(answer("UP_1_", &[heavy])).unwrap();
         let (found, _) = catalog.instances("A", false, &rules()).unwrap();
         assert_eq!(shown(&found), ["10.0.0.1:80 7"]);
         assert!(!found[0].metadata.contains_key("weight"));

@@ -12,7 +12,7 @@ use crate::parts::shortened;
 
 /// All slices, by service and by the slice's name.
 #[derive(Debug, Default)]
-pub(super) struct Catalog {
+pub(super) struct KubernetesCatalog {
     services: HashMap<Box<str>, BTreeMap<Box<str>, Arc<Slice>>>,
     /// The service of each slice: a slice with another label than before leaves its old service.
     owners: HashMap<ObjectName, Box<str>>,
@@ -49,7 +49,7 @@ impl<'a> KubernetesServicePort<'a> {
     }
 }
 
-impl Catalog {
+impl KubernetesCatalog {
     /// Adds the slices of a page of a list.
     pub(super) fn take(&mut self, page: Page) {
         for slice in page.slices {
@@ -197,9 +197,9 @@ mod tests {
             "ports": [{"name": "http", "port": 80}, {"port": 90}, {"name": "dns", "port": 53, "protocol": "UDP"}]})
     }
 
-    fn catalog(objects: &[Value]) -> Catalog {
+    fn catalog(objects: &[Value]) -> KubernetesCatalog {
         let list = json!({"metadata": {"resourceVersion": "1"}, "items": objects});
-        let mut catalog = Catalog::default();
+        let mut catalog = KubernetesCatalog::default();
         catalog.take(page(list.to_string().as_bytes(), Kind::EndpointSlices).unwrap());
         catalog
     }
@@ -209,7 +209,7 @@ mod tests {
         let one = object("web-1", &json!([{"addresses": ["10.0.0.2"]}, {"addresses": ["10.0.0.1"]}]));
         let two = object("web-2", &json!([{"addresses": ["10.0.0.1"]}, {"addresses": ["10.0.0.3"]}]));
         let mut catalog = catalog(&[one, two]);
-        let found = |catalog: &Catalog, port| shown(&catalog.instances("shop/web", port, 50).unwrap().0);
+        let found = |catalog: &KubernetesCatalog, port| shown(&catalog.instances("shop/web", port, 50).unwrap().0);
         assert_eq!(found(&catalog, "http"), ["10.0.0.1:80 50", "10.0.0.2:80 50", "10.0.0.3:80 50"]);
         assert_eq!(found(&catalog, "90"), ["10.0.0.1:90 50", "10.0.0.2:90 50", "10.0.0.3:90 50"]);
         assert_eq!(found(&catalog, "dns").len(), 3);

@@ -11,7 +11,7 @@ use stdx::address_family::AddressChoice;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, timeout};
 
-use super::catalog::{Catalog, KubernetesServicePort, of_one_family};
+use super::catalog::{KubernetesCatalog, KubernetesServicePort, of_one_family};
 use super::config::Cluster;
 use super::event::{Event, event};
 use super::object;
@@ -29,7 +29,7 @@ pub(super) struct Watcher {
     wanted: Receiver<Arc<Vec<ServiceKey>>>,
     /// Which addresses of a dual-stack service are used.
     addresses: AddressChoice,
-    catalog: Catalog,
+    catalog: KubernetesCatalog,
     /// The version that the catalog is of; none: everything is to be listed.
     version: Option<String>,
 }
@@ -50,7 +50,7 @@ impl Watcher {
         wanted: Receiver<Arc<Vec<ServiceKey>>>,
         addresses: AddressChoice,
     ) -> Watcher {
-        Watcher { cluster, client, services, wanted, addresses, catalog: Catalog::default(), version: None }
+        Watcher { cluster, client, services, wanted, addresses, catalog: KubernetesCatalog::default(), version: None }
     }
 
     /// Follows the cluster without end.
@@ -94,7 +94,7 @@ impl Watcher {
 
     /// Reads all objects into a new catalog, which takes the place of the old one when it is complete.
     async fn list(&mut self) -> Result<(), String> {
-        let mut catalog = Catalog::default();
+        let mut catalog = KubernetesCatalog::default();
         let mut next: Option<String> = None;
         let (mut objects, mut faulty) = (0, None);
         for _ in 0..MAX_PAGES {
@@ -283,7 +283,7 @@ impl Watcher {
 
 /// # Errors
 /// The catalog has more objects than the limit.
-fn check_size(catalog: &Catalog) -> Result<(), String> {
+fn check_size(catalog: &KubernetesCatalog) -> Result<(), String> {
     match catalog.len() > MAX_OBJECTS {
         true => Err(format!("the cluster has more than {MAX_OBJECTS} objects; {SELECT}")),
         false => Ok(()),
