@@ -89,7 +89,7 @@ impl Namespaces {
 }
 
 #[derive(Deserialize)]
-struct Written {
+struct KubernetesBlock {
     id: Option<Box<str>>,
     #[serde(default)]
     service: KubernetesServiceBlock,
@@ -142,7 +142,7 @@ pub(super) fn clusters(
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Vec<Cluster>, String> {
     let several = block.as_array();
-    let written: Vec<Written> = match several {
+    let written: Vec<KubernetesBlock> = match several {
         Some(_) => serde_json::from_value(block.clone()).map_err(|error| error.to_string())?,
         None => vec![serde_json::from_value(block.clone()).map_err(|error| error.to_string())?],
     };
@@ -160,7 +160,7 @@ pub(super) fn clusters(
     Ok(clusters)
 }
 
-fn cluster(written: Written, environment: &dyn Fn(&str) -> Option<String>) -> Result<Cluster, String> {
+fn cluster(written: KubernetesBlock, environment: &dyn Fn(&str) -> Option<String>) -> Result<Cluster, String> {
     let value = |field: &str, text: Option<String>, default: &str| {
         resolved(text.as_deref().unwrap_or(default), environment)
             .map_err(|reason| format!("{field}: {reason}"))

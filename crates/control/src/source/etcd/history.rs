@@ -26,7 +26,7 @@ pub struct Note {
 
 /// A note in the form of its value in etcd.
 #[derive(Debug, Serialize, Deserialize)]
-struct Written {
+struct NoteValue {
     at_ms: u64,
     source: VersionSource,
     by: String,
@@ -35,7 +35,7 @@ struct Written {
 
 /// The operation that writes a note about a change of these objects, in the same transaction as the change.
 pub(crate) fn note(label: &Label, paths: impl Iterator<Item = String>) -> Operation {
-    let written = Written {
+    let written = NoteValue {
         at_ms: label.at_ms,
         source: label.source,
         by: label.by.as_ref().to_owned(),
@@ -88,7 +88,7 @@ impl Etcd {
         };
         let answer: RangeResponse = self.calls.call(RANGE, request).await?;
         let read = |kv: outbound::etcd::message::KeyValue| {
-            let written: Written = jsonx::read(&kv.value, Bounds::DEFAULT).ok()?;
+            let written: NoteValue = jsonx::read(&kv.value, Bounds::DEFAULT).ok()?;
             let revision = kv.create_revision.unsigned_abs();
             let label = Label { at_ms: written.at_ms, source: written.source, by: written.by.into() };
             let objects = u32::try_from(written.paths.len()).unwrap_or(u32::MAX);

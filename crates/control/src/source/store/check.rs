@@ -79,10 +79,10 @@ impl Header {
 
 /// A file that is only read, with the writes to it in memory.
 #[derive(Clone, Debug)]
-struct Overlay(Arc<Written>);
+struct Overlay(Arc<OverlayFile>);
 
 #[derive(Debug)]
-struct Written {
+struct OverlayFile {
     file: File,
     state: Mutex<OverlayState>,
 }
@@ -102,7 +102,7 @@ impl Overlay {
     fn new(file: File) -> io::Result<Overlay> {
         let length = file.metadata()?.len();
         let state = OverlayState { length, file_length: length, blocks: HashMap::new() };
-        Ok(Overlay(Arc::new(Written { file, state: Mutex::new(state) })))
+        Ok(Overlay(Arc::new(OverlayFile { file, state: Mutex::new(state) })))
     }
 
     fn state(&self) -> MutexGuard<'_, OverlayState> {
