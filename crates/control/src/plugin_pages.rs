@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 /// The page of one plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Page {
+pub(crate) struct PluginPage {
     /// Its first sentence, without a line end.
     pub(crate) summary: &'static str,
     /// Markdown, without the heading that names the plugin and the line with its place in the order.
@@ -14,8 +14,8 @@ pub(crate) struct Page {
 }
 
 /// The page of the plugin of that name; none for a plugin that was added to the program.
-pub(crate) fn page(name: &str) -> Option<Page> {
-    static PAGES: LazyLock<HashMap<&'static str, Page>> =
+pub(crate) fn page(name: &str) -> Option<PluginPage> {
+    static PAGES: LazyLock<HashMap<&'static str, PluginPage>> =
         LazyLock::new(|| REFERENCE.iter().map(|(name, text)| (*name, page_of(text))).collect());
     PAGES.get(name).copied()
 }
@@ -28,11 +28,11 @@ pub(crate) fn cost_ns(name: &str) -> Option<u64> {
 }
 
 /// Reads a file of the reference. Its head ends with a comment that names the source.
-fn page_of(file: &'static str) -> Page {
+fn page_of(file: &'static str) -> PluginPage {
     let text = file.split_once("-->").map_or(file, |(_, text)| text).trim();
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let end = paragraph.find(". ").or_else(|| paragraph.find(".\n")).map_or(paragraph.len(), |dot| dot + 1);
-    Page { summary: &paragraph[..end], text }
+    PluginPage { summary: &paragraph[..end], text }
 }
 
 /// The name and the nanoseconds of a row such as ``| [`cors`](plugins/cors.md) | 100 | 2421 | 3.0 | passes |``.
@@ -69,7 +69,7 @@ mod tests {
     fn page_begins_behind_the_head() {
         let page =
             page_of("# one\n\nPriority: 1.\n\n<!-- Made. -->\n\nOne\nline. Two.\n\n## Configuration\n");
-        assert_eq!(page, Page { summary: "One\nline.", text: "One\nline. Two.\n\n## Configuration" });
-        assert_eq!(page_of("No end\n"), Page { summary: "No end", text: "No end" });
+        assert_eq!(page, PluginPage { summary: "One\nline.", text: "One\nline. Two.\n\n## Configuration" });
+        assert_eq!(page_of("No end\n"), PluginPage { summary: "No end", text: "No end" });
     }
 }

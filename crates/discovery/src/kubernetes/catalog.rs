@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::discovery::ServiceInstance;
 use stdx::address_family::{AddressChoice, AddressFamily};
 
-use super::object::{ObjectName, Page, Port, Slice, AddressState, Subset};
+use super::object::{ObjectName, SlicePage, Port, Slice, AddressState, Subset};
 use crate::parts::shortened;
 
 /// All slices, by service and by the slice's name.
@@ -51,7 +51,7 @@ impl<'a> KubernetesServicePort<'a> {
 
 impl KubernetesCatalog {
     /// Adds the slices of a page of a list.
-    pub(super) fn take(&mut self, page: Page) {
+    pub(super) fn take(&mut self, page: SlicePage) {
         for slice in page.slices {
             self.put(slice);
         }

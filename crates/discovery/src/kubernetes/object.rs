@@ -72,7 +72,7 @@ pub(super) struct ObjectName {
 
 /// A page of a list.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct SlicePage {
     pub(super) version: String,
     /// The token of the next page.
     pub(super) next: Option<String>,
@@ -157,7 +157,7 @@ struct SubsetAddress {
 ///
 /// # Errors
 /// The text is no list of Kubernetes.
-pub(super) fn page(text: &[u8], kind: Kind) -> Result<Page, String> {
+pub(super) fn page(text: &[u8], kind: Kind) -> Result<SlicePage, String> {
     #[derive(Deserialize)]
     struct List {
         metadata: Meta,
@@ -167,7 +167,7 @@ pub(super) fn page(text: &[u8], kind: Kind) -> Result<Page, String> {
         read_answer(text).map_err(|error| format!("the answer is no list of Kubernetes: {error}"))?;
     let version = list.metadata.resource_version.filter(|version| !version.is_empty());
     let version = version.ok_or("the list has no resourceVersion")?;
-    let mut page = Page {
+    let mut page = SlicePage {
         version,
         next: list.metadata.next.filter(|token| !token.is_empty()),
         slices: Vec::new(),

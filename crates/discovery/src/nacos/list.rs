@@ -47,7 +47,7 @@ async fn all(asker: &Asker, namespace: &str, group: &str) -> Result<Names, Strin
 /// The names of a page; none stands for a service of another group.
 fn names_of(body: &[u8], group: &str) -> Result<Vec<Option<Box<str>>>, String> {
     #[derive(Deserialize)]
-    struct Page {
+    struct NacosServicePage {
         /// Version 1.
         doms: Option<Vec<Box<str>>>,
         code: Option<i64>,
@@ -65,13 +65,13 @@ fn names_of(body: &[u8], group: &str) -> Result<Vec<Option<Box<str>>>, String> {
         name: Box<str>,
         group_name: Option<Box<str>>,
     }
-    let page: Page = read_names(body).map_err(|error| format!("no list of services: {error}"))?;
+    let page: NacosServicePage = read_names(body).map_err(|error| format!("no list of services: {error}"))?;
     match page {
-        Page { code: Some(code), message, .. } if code != 0 => {
+        NacosServicePage { code: Some(code), message, .. } if code != 0 => {
             Err(format!("Nacos answers code {code}: {}", shortened(&message.unwrap_or_default())))
         }
-        Page { doms: Some(names), .. } => Ok(names.into_iter().map(Some).collect()),
-        Page { data: Some(data), .. } => {
+        NacosServicePage { doms: Some(names), .. } => Ok(names.into_iter().map(Some).collect()),
+        NacosServicePage { data: Some(data), .. } => {
             let is_of_it = |item: &Item| item.group_name.as_deref().is_none_or(|name| name == group);
             Ok(data.items.into_iter().map(|item| is_of_it(&item).then_some(item.name)).collect())
         }
