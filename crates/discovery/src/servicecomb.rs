@@ -25,7 +25,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::asker::{Asker, Place};
+use self::asker::{Asker, ServiceCombScope};
 use super::blocks::{self, Timeouts};
 use super::http::TlsSettings;
 use super::limits::Limits;
@@ -102,7 +102,7 @@ fn schema() -> Value {
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let block: ServiceCombBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let client = block.timeout.client(block.host, block.tls, Limits::default().answer_bytes, context)?;
-    let place = Place { domain: block.domain, project: block.project, app_id: block.app_id };
+    let place = ServiceCombScope { domain: block.domain, project: block.project, app_id: block.app_id };
     let asker = Arc::new(Asker::new(client, place, block.user.zip(block.password), block.weight));
     Ok(Box::new(ServiceComb { asker, interval: Duration::from_secs(block.fetch_interval) }))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::{SharedDocument, Documents};
-use crate::source::etcd::{Expected, Follower, KeySpace, Operation, Place, SharedEtcd, Update, follow};
+use crate::source::etcd::{Expected, Follower, KeySpace, Operation, KeyPrefix, SharedEtcd, Update, follow};
 use crate::source::store::Record;
 
 /// See the module.
@@ -63,7 +63,7 @@ impl Cluster {
     ) -> Result<Option<u64>, String> {
         let operation = Operation {
             path: path.to_owned(),
-            place: Place::Data,
+            place: KeyPrefix::Data,
             text: text.map(str::to_owned),
             expect: Expected::At(before),
             ttl_s: ttl.map(|ttl| i64::try_from(ttl.as_secs().max(1)).unwrap_or(i64::MAX)),

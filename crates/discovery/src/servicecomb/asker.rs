@@ -14,7 +14,7 @@ use crate::publish::{ServiceLookup, is_secure};
 
 /// The place of services that name none.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ServiceCombScope {
     pub(super) domain: String,
     pub(super) project: String,
     pub(super) app_id: String,
@@ -23,7 +23,7 @@ pub(super) struct Place {
 /// A client of one service-center.
 pub(super) struct Asker {
     client: HttpClient,
-    place: Place,
+    place: ServiceCombScope,
     user: Option<(String, String)>,
     weight: u32,
     token: Mutex<Option<String>>,
@@ -32,7 +32,7 @@ pub(super) struct Asker {
 impl Asker {
     pub(super) fn new(
         client: HttpClient,
-        place: Place,
+        place: ServiceCombScope,
         user: Option<(String, String)>,
         weight: u32,
     ) -> Asker {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::super::journal::{Indices, Journal, Put};
 use crate::sealing::{Medium, Sealer};
-use crate::source::etcd::{Etcd, Expected, KeySpace, Operation, Place};
+use crate::source::etcd::{Etcd, Expected, KeySpace, Operation, KeyPrefix};
 use crate::source::store::StoreError;
 use crate::stored_key;
 
@@ -44,7 +44,7 @@ impl<'a> Planned<'a> {
         // A part of a second lasts as long as a whole one: nothing ends before its time.
         #[allow(clippy::cast_possible_truncation)]
         let ttl_s = ttl_s.map(|seconds| seconds.ceil() as i64);
-        self.operations.push(Operation { path, place: Place::Data, text, expect, ttl_s });
+        self.operations.push(Operation { path, place: KeyPrefix::Data, text, expect, ttl_s });
     }
 }
 

@@ -15,7 +15,7 @@ use super::journal::Planned;
 use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::EtcdState;
 use crate::source::etcd::{
-    EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, Outcome, Place, note,
+    EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, Outcome, KeyPrefix, note,
 };
 use crate::source::store::{Label, StoreError, VersionSource};
 use crate::stored_key;
@@ -204,7 +204,7 @@ impl Differing {
         let text = text.map(|text| sealer.seal_for(Medium::Etcd, &self.key, text).into_owned());
         Operation {
             path: stored_key::text(&self.key),
-            place: Place::Data,
+            place: KeyPrefix::Data,
             text,
             expect: Expected::At(view.written(&self.key).map_or(0, |before| before.modified_index)),
             ttl_s: None,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::load::load_at;
 use super::message::{DeleteRangeRequest, DeleteRangeResponse};
-use super::write::{Expected, Operation, Place};
+use super::write::{Expected, Operation, KeyPrefix};
 use super::{EtcdEntry, Etcd, EtcdError, KeySpace, own_place};
 use crate::source::store::{Label, Record, Version, VersionSource};
 
@@ -47,7 +47,7 @@ pub(crate) fn note(label: &Label, paths: impl Iterator<Item = String>) -> Operat
     let _ = getrandom::fill(&mut random);
     Operation {
         path: format!("versions/{:020}-{:016x}", label.at_ms, u64::from_le_bytes(random)),
-        place: Place::Own,
+        place: KeyPrefix::Own,
         text: Some(serde_json::to_string(&written).expect("texts and numbers serialize")),
         expect: Expected::At(0),
         ttl_s: None,

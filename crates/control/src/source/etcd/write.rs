@@ -18,7 +18,7 @@ pub struct Operation {
     /// The key without its prefix.
     pub path: String,
     /// The prefix of the key.
-    pub place: Place,
+    pub place: KeyPrefix,
     /// The value; none deletes the key.
     pub text: Option<String>,
     /// The condition for the key.
@@ -29,7 +29,7 @@ pub struct Operation {
 
 /// The prefix of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum KeyPrefix {
     /// The prefix of the objects.
     Data,
     /// The prefix of keys that only Weir uses.
@@ -162,7 +162,7 @@ impl Etcd {
         conditions: &[Compare],
     ) -> Result<Outcome, EtcdError> {
         let outcome = self.transact_once(space, operations, conditions).await;
-        let has_own = operations.iter().any(|operation| operation.place == Place::Own);
+        let has_own = operations.iter().any(|operation| operation.place == KeyPrefix::Own);
         match &outcome {
             // Rights that were there at the last write may have been taken away.
             Err(error) if error.is_denied() && has_own && self.doubts_own_place() => {
@@ -181,8 +181,8 @@ impl Etcd {
         let mut request = TxnRequest { compare: conditions.to_vec(), ..TxnRequest::default() };
         for operation in operations {
             let key = match operation.place {
-                Place::Data => space.key(&operation.path),
-                Place::Own => {
+                KeyPrefix::Data => space.key(&operation.path),
+                KeyPrefix::Own => {
                     format!("{}/{}", self.own_prefix(space.prefix()).await?, operation.path).into_bytes()
                 }
             };
@@ -296,7 +296,7 @@ mod tests {
     fn put(path: &str, text: &str, expect: u64) -> Operation {
         Operation {
             path: path.to_owned(),
-            place: Place::Data,
+            place: KeyPrefix::Data,
             text: Some(text.to_owned()),
             expect: Expected::At(expect),
             ttl_s: None,
@@ -320,7 +320,7 @@ mod tests {
     fn operation_builds_on_earlier_one_of_same_call() {
         let later = |text: Option<&str>| Operation {
             path: "a".to_owned(),
-            place: Place::Data,
+            place: KeyPrefix::Data,
             text: text.map(str::to_owned),
             expect: Expected::AsWrittenBefore,
             ttl_s: None,
@@ -353,7 +353,7 @@ mod tests {
         check(put("a", "1", 7), None, false);
         let gone = Operation {
             path: "a".to_owned(),
-            place: Place::Data,
+            place: KeyPrefix::Data,
             text: None,
             expect: Expected::At(5),
             ttl_s: None,
