@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::auto_routes::Names;
 use super::limits::{Limits, usable};
-use super::table::{Outcome, RegistryState, DiscoveryShared};
+use super::table::{ServiceOutcome, RegistryState, DiscoveryShared};
 
 /// The content of a file.
 #[derive(Default, Serialize, Deserialize)]
@@ -190,7 +190,7 @@ fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<L
 fn copy_of(state: &RegistryState) -> RegistryCopy {
     let now = stdx::clock::unix_time();
     let answered = state.services.iter().filter(|(_, service)| {
-        matches!(service.outcome, Outcome::Known | Outcome::Copied) && !service.instances.is_empty()
+        matches!(service.outcome, ServiceOutcome::Known | ServiceOutcome::Copied) && !service.instances.is_empty()
     });
     let service = |key: &ServiceKey, instances: &[ServiceInstance]| CopiedService {
         service: key.service.clone(),

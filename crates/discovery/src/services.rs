@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use super::auto_routes::Names;
 use super::limits::Limits;
 use super::publish::Pause;
-use super::table::{Answered, Outcome, ServiceState, DiscoveryShared};
+use super::table::{Answered, ServiceOutcome, ServiceState, DiscoveryShared};
 
 /// The handle of one registry; cheap to clone.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ impl Services {
         let table = self.shared.table.lock();
         let services = table.get(self.registry).into_iter().flat_map(|state| &state.services);
         let unanswered = services.filter(|(_, service)| {
-            matches!(service.outcome, Outcome::Pending | Outcome::Copied) && service.failure.is_none()
+            matches!(service.outcome, ServiceOutcome::Pending | ServiceOutcome::Copied) && service.failure.is_none()
         });
         let oldest = |(key, service): (&ServiceKey, &ServiceState)| {
             Some((key.clone(), service.followers.iter().map(|(number, _)| *number).min()?))

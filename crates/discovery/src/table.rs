@@ -60,7 +60,7 @@ pub(super) struct RegistryState {
 #[derive(Default)]
 pub(super) struct ServiceState {
     pub(super) instances: Arc<[ServiceInstance]>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ServiceOutcome,
     /// Why it alone cannot be asked for.
     pub(super) failure: Option<Arc<str>>,
     /// Why instances were left out of the last good answer.
@@ -70,7 +70,7 @@ pub(super) struct ServiceState {
 
 /// The last good answer for a service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ServiceOutcome {
     /// There was none yet.
     #[default]
     Pending,
@@ -194,7 +194,7 @@ impl DiscoveryShared {
         let at = service.followers.iter().position(|(found, _)| *found == number);
         let dropped = at.map(|at| service.followers.swap_remove(at));
         if service.followers.is_empty() {
-            if !(state.is_complete && service.outcome == Outcome::Known) {
+            if !(state.is_complete && service.outcome == ServiceOutcome::Known) {
                 let removed = state.services.remove(key).filter(|service| !service.instances.is_empty());
                 if let Some(service) = removed {
                     state.copies.insert(key.clone(), service.instances, &Limits::default());
@@ -331,9 +331,9 @@ impl RegistryState {
     fn new_service(&mut self, key: &ServiceKey) -> ServiceState {
         let copied = self.copies.get(key).cloned();
         let outcome = match (&copied, self.is_complete) {
-            (Some(_), _) => Outcome::Copied,
-            (None, true) => Outcome::Unknown,
-            (None, false) => Outcome::Pending,
+            (Some(_), _) => ServiceOutcome::Copied,
+            (None, true) => ServiceOutcome::Unknown,
+            (None, false) => ServiceOutcome::Pending,
         };
         ServiceState { instances: copied.unwrap_or_default(), outcome, ..ServiceState::default() }
     }
@@ -349,13 +349,13 @@ impl RegistryState {
     fn take(&mut self, registry: &'static str, key: &ServiceKey, answer: Answered, rules: InstanceRules<'_>) {
         let (instances, outcome, partial) = match answer {
             Answered::Instances(instances, reason) => match usable(instances, rules.limits, rules.policy) {
-                Ok((instances, partial)) => (instances, Outcome::Known, partial.or(reason)),
+                Ok((instances, partial)) => (instances, ServiceOutcome::Known, partial.or(reason)),
                 Err(reason) => {
                     self.failures += 1;
                     return self.service_failed(registry, key, &reason);
                 }
             },
-            Answered::Unknown => (Vec::new(), Outcome::Unknown, None),
+            Answered::Unknown => (Vec::new(), ServiceOutcome::Unknown, None),
         };
         let before = self.nodes(key);
         let Some(service) = self.services.get_mut(key) else { return };
@@ -411,7 +411,7 @@ impl RegistryState {
         let Some(service) = self.services.get(key) else { return ServiceNodes::default() };
         let (name, registry) = (&key.service, &key.registry);
         let failure = service.failure.as_ref().or(self.failure.as_ref());
-        if service.outcome == Outcome::Unknown
+        if service.outcome == ServiceOutcome::Unknown
             && let Some(default) = &self.default
         {
             let note = format!("the registry {registry} does not know {name}: default_service serves");
@@ -422,20 +422,20 @@ impl RegistryState {
             service.partial.clone()
         } else {
             let said = match service.outcome {
-                Outcome::Known | Outcome::Copied => {
+                ServiceOutcome::Known | ServiceOutcome::Copied => {
                     let reason = service.partial.as_deref().map(|reason| format!(": {reason}"));
                     format!(
                         "the registry {registry} knows no instance of {name}{}",
                         reason.unwrap_or_default()
                     )
                 }
-                Outcome::Unknown => format!("the registry {registry} does not know the service {name}"),
-                Outcome::Pending => format!("the registry {registry} has not answered for {name} yet"),
+                ServiceOutcome::Unknown => format!("the registry {registry} does not know the service {name}"),
+                ServiceOutcome::Pending => format!("the registry {registry} has not answered for {name} yet"),
             };
             let failed = failure.map(|reason| format!("; it fails: {reason}")).unwrap_or_default();
             Some(format!("{said}{failed}").into())
         };
-        let is_pending = service.outcome == Outcome::Pending && failure.is_none();
+        let is_pending = service.outcome == ServiceOutcome::Pending && failure.is_none();
         ServiceNodes { instances: Arc::clone(&service.instances), note, is_pending }
     }
 }

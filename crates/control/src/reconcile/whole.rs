@@ -52,7 +52,7 @@ pub(crate) struct Order {
 
 /// The result of an order.
 #[derive(Debug, Clone)]
-pub(crate) struct Outcome {
+pub(crate) struct ApplyOutcome {
     /// The changes that were made; empty when there were none.
     pub(crate) plan: Plan,
     /// The revision afterwards.
@@ -166,13 +166,13 @@ impl ControlLoop {
     }
 
     /// Brings a whole set into force: durable and published in one revision, or not at all.
-    pub(crate) fn take_whole(&mut self, order: &Order) -> Result<Outcome, WholeRefused> {
+    pub(crate) fn take_whole(&mut self, order: &Order) -> Result<ApplyOutcome, WholeRefused> {
         let taken = self.try_to_take(order);
         self.reconciler.note_whole(&taken);
         taken
     }
 
-    fn try_to_take(&mut self, order: &Order) -> Result<Outcome, WholeRefused> {
+    fn try_to_take(&mut self, order: &Order) -> Result<ApplyOutcome, WholeRefused> {
         let (source, reconciler) = (&mut self.source, &mut self.reconciler);
         source.catch_up(reconciler)?;
         let now = reconciler.snapshot.revision();
@@ -207,7 +207,7 @@ impl ControlLoop {
         let strict = (!order.lenient).then_some(&*set);
         let terms = Terms { source: made_by, author: &order.author, strict };
         source.write_whole(reconciler, &differing, &terms)?;
-        Ok(Outcome { plan, revision: reconciler.snapshot.revision() })
+        Ok(ApplyOutcome { plan, revision: reconciler.snapshot.revision() })
     }
 }
 

@@ -30,7 +30,7 @@ pub use source::{EtcdSource, EtcdSourceError};
 pub use space::{KeySpace, Stray};
 pub use status::{EtcdState, EtcdStatus};
 pub use watch::Changed;
-pub use write::{Expected, Failed, Operation, Outcome, KeyPrefix};
+pub use write::{Expected, Failed, Operation, EtcdWriteOutcome, KeyPrefix};
 pub(crate) use write::{MAX_OPERATIONS, MAX_TRANSACTION_BYTES};
 
 /// One object of etcd: its path, and its value with the revisions that created and changed it.

@@ -14,7 +14,7 @@ use crate::admin::endpoint::SetCommand;
 use crate::admin::resources::refusal_of_write;
 use crate::plan::Plan;
 use crate::reconcile::Author;
-use crate::reconcile::whole::{Order, Outcome, Set, DesiredState, WholeRefused, plan as plan_of};
+use crate::reconcile::whole::{Order, ApplyOutcome, Set, DesiredState, WholeRefused, plan as plan_of};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::whole_number;
 use crate::serve::query::Query;
@@ -106,8 +106,8 @@ async fn change(
 }
 
 /// The plan that was carried out, with the new revision and the one before it.
-fn done_response(outcome: &Outcome) -> Response<Bytes> {
-    let Outcome { plan, revision } = outcome;
+fn done_response(outcome: &ApplyOutcome) -> Response<Bytes> {
+    let ApplyOutcome { plan, revision } = outcome;
     let Plan { revision: before, .. } = plan;
     let mut body = serde_json::to_value(plan).expect("a plan is texts and numbers");
     body["revision"] = Value::from(*revision);

@@ -15,7 +15,7 @@ use super::journal::Planned;
 use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::EtcdState;
 use crate::source::etcd::{
-    EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, Outcome, KeyPrefix, note,
+    EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, EtcdWriteOutcome, KeyPrefix, note,
 };
 use crate::source::store::{Label, StoreError, VersionSource};
 use crate::stored_key;
@@ -88,7 +88,7 @@ impl EtcdSource {
         let noted = outcomes.len();
         for ((index, signed, done, _), outcome) in planned.into_iter().zip(outcomes) {
             match outcome {
-                Ok(Outcome { revision, done: true }) => results[index] = Some(Ok(done.at(revision))),
+                Ok(EtcdWriteOutcome { revision, done: true }) => results[index] = Some(Ok(done.at(revision))),
                 Ok(_) => again.push((index, signed)),
                 Err(failed) => {
                     results[index] = Some(Err(Refused::Store(worded(&failed.0, self.space.prefix()))))

@@ -48,7 +48,7 @@ pub enum Expected {
 
 /// The result of operations in one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct EtcdWriteOutcome {
     /// The revision of etcd afterwards, whether they were done or not.
     pub revision: u64,
     /// Whether they were done; if not, some key did not meet its condition.
@@ -72,7 +72,7 @@ impl Etcd {
 
     /// Does groups of operations in order, each group as a whole or not at all. Groups are joined into one transaction
     /// where they fit; if a key in it does not meet its condition, each group is tried alone.
-    pub async fn write(&self, space: &KeySpace, groups: &[Vec<Operation>]) -> Vec<Result<Outcome, Failed>> {
+    pub async fn write(&self, space: &KeySpace, groups: &[Vec<Operation>]) -> Vec<Result<EtcdWriteOutcome, Failed>> {
         let mut outcomes = Vec::with_capacity(groups.len());
         // The keys that this call has written so far, each with its revision.
         let mut written: HashMap<String, u64> = HashMap::new();
@@ -99,11 +99,11 @@ impl Etcd {
             }
             for group in together {
                 let Some(operations) = settled(group, &written) else {
-                    outcomes.push(Ok(Outcome { revision: 0, done: false }));
+                    outcomes.push(Ok(EtcdWriteOutcome { revision: 0, done: false }));
                     continue;
                 };
                 let outcome = self.transact_in_parts(space, &operations).await;
-                if let Ok(Outcome { revision, done: true }) = outcome {
+                if let Ok(EtcdWriteOutcome { revision, done: true }) = outcome {
                     note(&operations, revision, &mut written);
                 }
                 outcomes.push(outcome.map_err(Failed));
@@ -114,8 +114,8 @@ impl Etcd {
 
     /// Does one group. A group that is larger than etcd accepts is done in parts, and the result is that of the last
     /// part.
-    async fn transact_in_parts(&self, space: &KeySpace, group: &[Operation]) -> Result<Outcome, EtcdError> {
-        let mut last = Outcome { revision: 0, done: true };
+    async fn transact_in_parts(&self, space: &KeySpace, group: &[Operation]) -> Result<EtcdWriteOutcome, EtcdError> {
+        let mut last = EtcdWriteOutcome { revision: 0, done: true };
         for (number, part) in group.chunks(MAX_OPERATIONS).enumerate() {
             last = self.transact(space, part, &[]).await.map_err(|error| match error {
                 // The parts before this one are written.
@@ -139,7 +139,7 @@ impl Etcd {
         operations: &[Operation],
         collections: &[&str],
         revision: u64,
-    ) -> Result<Outcome, EtcdError> {
+    ) -> Result<EtcdWriteOutcome, EtcdError> {
         let newest = i64::try_from(revision).unwrap_or(i64::MAX).saturating_add(1);
         let unchanged = |collection: &&str| {
             let (key, range_end) = space.collection(collection);
@@ -160,7 +160,7 @@ impl Etcd {
         space: &KeySpace,
         operations: &[Operation],
         conditions: &[Compare],
-    ) -> Result<Outcome, EtcdError> {
+    ) -> Result<EtcdWriteOutcome, EtcdError> {
         let outcome = self.transact_once(space, operations, conditions).await;
         let has_own = operations.iter().any(|operation| operation.place == KeyPrefix::Own);
         match &outcome {
@@ -177,7 +177,7 @@ impl Etcd {
         space: &KeySpace,
         operations: &[Operation],
         conditions: &[Compare],
-    ) -> Result<Outcome, EtcdError> {
+    ) -> Result<EtcdWriteOutcome, EtcdError> {
         let mut request = TxnRequest { compare: conditions.to_vec(), ..TxnRequest::default() };
         for operation in operations {
             let key = match operation.place {
@@ -206,11 +206,11 @@ impl Etcd {
         let answer: TxnResponse = self.calls.call("/etcdserverpb.KV/Txn", request).await?;
         let revision = answer.header.unwrap_or_default().revision.unsigned_abs();
         if answer.succeeded {
-            return Ok(Outcome { revision, done: true });
+            return Ok(EtcdWriteOutcome { revision, done: true });
         }
         let found: Vec<Option<KeyValue>> =
             answer.responses.into_iter().map(|response| response.range?.kvs.into_iter().next()).collect();
-        Ok(Outcome { revision, done: is_there_already(operations, &found) })
+        Ok(EtcdWriteOutcome { revision, done: is_there_already(operations, &found) })
     }
 }
 
