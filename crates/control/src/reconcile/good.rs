@@ -28,14 +28,14 @@ pub(super) struct GoodForms {
     /// Their file and the name of the source; none: the forms are not kept.
     place: Option<(PathBuf, String)>,
     /// The forms on disk, by the text of their key.
-    kept: BTreeMap<String, Form>,
+    kept: BTreeMap<String, GoodForm>,
     /// Whether the disk did not take the last change, which was reported.
     is_behind: bool,
 }
 
 /// One object as it is on disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct Form {
+struct GoodForm {
     /// The text with encrypted secrets, as in the store.
     text: String,
     created_index: u64,
@@ -47,7 +47,7 @@ struct Form {
 struct GoodFormsFile {
     /// The name of the source of the objects.
     source: String,
-    objects: BTreeMap<String, Form>,
+    objects: BTreeMap<String, GoodForm>,
 }
 
 impl GoodForms {
@@ -92,12 +92,12 @@ impl GoodForms {
             let object = snapshot.get(&faulty.written.key)?;
             (object.written.text != faulty.written.text).then_some(&object.written)
         });
-        let form = |written: &WrittenObject| Form {
+        let form = |written: &WrittenObject| GoodForm {
             text: sealer.seal_for(Medium::Store, &written.key, &written.text).into_owned(),
             created_index: written.created_index,
             modified_index: written.modified_index,
         };
-        let forms: BTreeMap<String, Form> =
+        let forms: BTreeMap<String, GoodForm> =
             good.map(|written| (stored_key::text(&written.key), form(written))).collect();
         if forms == self.kept && !self.is_behind {
             return;
@@ -153,7 +153,7 @@ impl Reconciler {
     }
 }
 
-fn read(path: &Path, source: &str) -> io::Result<BTreeMap<String, Form>> {
+fn read(path: &Path, source: &str) -> io::Result<BTreeMap<String, GoodForm>> {
     let text = match fs::read(path) {
         Ok(text) => text,
         Err(fault) if fault.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -164,7 +164,7 @@ fn read(path: &Path, source: &str) -> io::Result<BTreeMap<String, Form>> {
 }
 
 /// Replaces the file by one with these forms, or removes it where there are none.
-fn replace(path: &Path, source: &str, forms: &BTreeMap<String, Form>) -> io::Result<()> {
+fn replace(path: &Path, source: &str, forms: &BTreeMap<String, GoodForm>) -> io::Result<()> {
     if forms.is_empty() {
         return match fs::remove_file(path) {
             Err(fault) if fault.kind() != io::ErrorKind::NotFound => Err(fault),
@@ -187,8 +187,8 @@ fn replace(path: &Path, source: &str, forms: &BTreeMap<String, Form>) -> io::Res
 mod tests {
     use super::*;
 
-    fn forms(text: &str) -> BTreeMap<String, Form> {
-        let form = Form { text: text.to_owned(), created_index: 1, modified_index: 2 };
+    fn forms(text: &str) -> BTreeMap<String, GoodForm> {
+        let form = GoodForm { text: text.to_owned(), created_index: 1, modified_index: 2 };
         BTreeMap::from([("routes/1".to_owned(), form)])
     }
 

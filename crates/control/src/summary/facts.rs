@@ -44,7 +44,7 @@ pub(crate) const UPSTREAM_HERE: &str = "(here)";
 /// The fields as they are written. Plugins and upstreams stay unread beyond their outlines.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Form<'a> {
+struct RawFacts<'a> {
     #[serde(borrow)]
     name: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -98,7 +98,7 @@ struct Form<'a> {
 impl Facts {
     /// Reads the facts of an object; of a text that is no JSON object there are none.
     pub(super) fn read(written: &WrittenObject) -> Facts {
-        let form: Form<'_> = serde_json::from_str(&written.text).unwrap_or_default();
+        let form: RawFacts<'_> = serde_json::from_str(&written.text).unwrap_or_default();
         let kind = written.key.kind;
         let hosts = match kind {
             ObjectKind::Ssl => texts(form.sni, form.snis),
@@ -168,7 +168,7 @@ fn count(raw: Option<&RawValue>) -> usize {
 }
 
 /// The address and port that a stream route listens at, as far as they are written.
-fn listener(form: &Form<'_>) -> Box<[Box<str>]> {
+fn listener(form: &RawFacts<'_>) -> Box<[Box<str>]> {
     let address: Option<String> = read(form.server_addr);
     let port: Option<u16> = read(form.server_port);
     let text = match (address, port) {

@@ -80,7 +80,7 @@ impl ConfigDocument {
             };
             unset.into_iter().map(fault).collect::<Vec<_>>()
         })?;
-        ConfigDocument::split(path, text, expanded, Form::File)
+        ConfigDocument::split(path, text, expanded, DocumentForm::File)
     }
 
     /// Splits `text` without replacing variables, because a text from elsewhere must not read this process's
@@ -89,7 +89,7 @@ impl ConfigDocument {
     /// # Errors
     /// As [`ConfigDocument::parse`].
     pub fn parse_plain(path: &Path, text: &str) -> Result<ConfigDocument, Vec<FileFault>> {
-        ConfigDocument::split(path, text, Expanded::plain(text), Form::File)
+        ConfigDocument::split(path, text, Expanded::plain(text), DocumentForm::File)
     }
 
     /// As [`ConfigDocument::parse_plain`], for a set in a request, which may also list keys to `delete`.
@@ -97,7 +97,7 @@ impl ConfigDocument {
     /// # Errors
     /// As [`ConfigDocument::parse`].
     pub(crate) fn parse_set(path: &Path, text: &str) -> Result<ConfigDocument, Vec<FileFault>> {
-        ConfigDocument::split(path, text, Expanded::plain(text), Form::Set)
+        ConfigDocument::split(path, text, Expanded::plain(text), DocumentForm::Set)
     }
 
     /// Reports the list of keys to delete as a fault, if there is one.
@@ -108,7 +108,7 @@ impl ConfigDocument {
         }
     }
 
-    fn split(path: &Path, text: &str, expanded: Expanded, form: Form) -> Result<ConfigDocument, Vec<FileFault>> {
+    fn split(path: &Path, text: &str, expanded: Expanded, form: DocumentForm) -> Result<ConfigDocument, Vec<FileFault>> {
         let general = |line, reason| FileFault { path: path.to_owned(), line, place: String::new(), reason };
         let last_line = text.lines().count().max(1);
         let mut marked = yaml::parse(&expanded.text).map_err(|fault| {
@@ -139,7 +139,7 @@ impl ConfigDocument {
         };
         // Objects under a misspelt collection name must not count as removed, because a gateway would then run without
         // its global rules.
-        let is_delete = |name: &str| form == Form::Set && name == DELETE;
+        let is_delete = |name: &str| form == DocumentForm::Set && name == DELETE;
         let misspelt = |name: &&String| {
             ObjectKind::from_collection(name).is_none() && !is_delete(name) && nearest_collection(name).is_some()
         };
@@ -269,7 +269,7 @@ impl ConfigDocument {
 
 /// Where a text comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum DocumentForm {
     /// A file of objects.
     File,
     /// A set in a request, which may also name objects to be deleted.
