@@ -34,7 +34,7 @@ use crate::shared_state::SharedState;
 use crate::view::SharedView;
 use account::Accounts;
 use answers::Answers;
-use attempt::{AttemptCounts, Environment};
+use attempt::{AttemptCounts, AttemptContext};
 pub use config::{AcmeConfig, Authority, ChallengeKind, OnDemandConfig};
 use leader::Leader;
 use manager::Manager;
@@ -58,7 +58,7 @@ pub(crate) struct AcmeParts {
 
 /// The managed certificates of one instance.
 pub(crate) struct Acme {
-    environment: Arc<Environment>,
+    environment: Arc<AttemptContext>,
     view: SharedView,
     wishes: Option<Arc<Wishes>>,
     report: Report,
@@ -78,7 +78,7 @@ impl Acme {
             challenges.serve_on_demand(Box::new(Asking(Arc::clone(wishes))));
         }
         let (hook, wait) = (config.dns_hook.clone(), config.dns_wait);
-        let environment = Arc::new(Environment {
+        let environment = Arc::new(AttemptContext {
             accounts: Accounts {
                 shared: shared.clone(),
                 sealer: sealer.clone(),

@@ -122,7 +122,7 @@ impl Folder {
             }
             match self.take(file).await {
                 Ok(()) => drop(self.seen.insert(file.path.clone(), file.stamp)),
-                Err(Fault::Lasting(reason)) => {
+                Err(ExtensionFileFault::Lasting(reason)) => {
                     self.seen.insert(file.path.clone(), file.stamp);
                     tracing::error!(
                         file = %file.path.display(),
@@ -130,7 +130,7 @@ impl Folder {
                         "an extension of the folder is faulty; its last good version stays"
                     );
                 }
-                Err(Fault::Passing(reason)) => {
+                Err(ExtensionFileFault::Passing(reason)) => {
                     let line = format!("{}: {reason}; it is tried again", file.path.display());
                     told.insert(line.clone());
                     self.tell(line);
@@ -153,20 +153,20 @@ impl Folder {
     }
 
     /// Makes the content of a file the active version of its extension.
-    async fn take(&self, file: &File) -> Result<(), Fault> {
-        let content = fs::read(&file.path).map_err(|error| Fault::Passing(error.to_string()))?;
+    async fn take(&self, file: &File) -> Result<(), ExtensionFileFault> {
+        let content = fs::read(&file.path).map_err(|error| ExtensionFileFault::Passing(error.to_string()))?;
         if content.len() > EXTENSION_CONTENT_BYTES_MAX {
             let reason =
                 format!("it has {} bytes, and {EXTENSION_CONTENT_BYTES_MAX} are allowed", content.len());
-            return Err(Fault::Lasting(reason));
+            return Err(ExtensionFileFault::Lasting(reason));
         }
-        let key = ObjectKey::new(ObjectKind::Extension, &file.name).map_err(|fault| Fault::Lasting(fault.to_string()))?;
+        let key = ObjectKey::new(ObjectKind::Extension, &file.name).map_err(|fault| ExtensionFileFault::Lasting(fault.to_string()))?;
         let loader =
-            self.parts.catalog.loader().ok_or_else(|| Fault::Lasting("there is no language".to_owned()))?;
+            self.parts.catalog.loader().ok_or_else(|| ExtensionFileFault::Lasting("there is no language".to_owned()))?;
         let (stored, index) = self.stored(&key);
         if stored.as_ref().is_some_and(|object| !is_ours(object)) {
             let reason = format!("the extension {} was written by other means, and stays", file.name);
-            return Err(Fault::Lasting(reason));
+            return Err(ExtensionFileFault::Lasting(reason));
         }
         if stored.as_ref().is_some_and(|object| object.get("active") == Some(&version_of(&content).into())) {
             return Ok(());
@@ -181,7 +181,7 @@ impl Folder {
             activate: true,
             canary: None,
         };
-        let pushed = extension_edit::push(loader, &file.name, stored, push).map_err(Fault::Lasting)?;
+        let pushed = extension_edit::push(loader, &file.name, stored, push).map_err(ExtensionFileFault::Lasting)?;
         let (mut body, version) = pushed;
         body.insert("labels".to_owned(), json!({ LABEL: AUTHOR }));
         body.shift_remove("create_time");
@@ -196,8 +196,8 @@ impl Folder {
                 tracing::info!(name = %file.name, %version, "an extension of the folder is in force");
                 Ok(())
             }
-            Err(Refused::Invalid(reason) | Refused::ReadOnly(reason)) => Err(Fault::Lasting(reason)),
-            Err(refused) => Err(Fault::Passing(format!("{refused:?}"))),
+            Err(Refused::Invalid(reason) | Refused::ReadOnly(reason)) => Err(ExtensionFileFault::Lasting(reason)),
+            Err(refused) => Err(ExtensionFileFault::Passing(format!("{refused:?}"))),
         }
     }
 
@@ -238,7 +238,7 @@ impl Folder {
 }
 
 /// The reason why a file is not in force.
-enum Fault {
+enum ExtensionFileFault {
     /// It holds until the file changes.
     Lasting(String),
     /// Another try may succeed.

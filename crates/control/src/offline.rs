@@ -12,7 +12,7 @@ use crate::reconcile::{versions, whole};
 use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::LastGood;
 use crate::source::file;
-use crate::source::store::{DirectoryLock, Record, Store, StoreError};
+use crate::source::store::{DirectoryLock, StoredRecord, Store, StoreError};
 use crate::stored_key;
 use crate::view::View;
 
@@ -41,8 +41,8 @@ pub fn from_etcd_copy(directory: &Path, prefix: &str, sealer: &Sealer) -> Result
     Ok(changes(sealer, Medium::Etcd, kept.entries))
 }
 
-fn changes(sealer: &Sealer, medium: Medium, entries: Vec<(String, Record)>) -> Vec<SnapshotChange> {
-    let change = |(path, record): (String, Record)| {
+fn changes(sealer: &Sealer, medium: Medium, entries: Vec<(String, StoredRecord)>) -> Vec<SnapshotChange> {
+    let change = |(path, record): (String, StoredRecord)| {
         Some(stored_change(sealer, medium, stored_key::parse(&path)?, record))
     };
     entries.into_iter().filter_map(change).collect()

@@ -21,24 +21,24 @@ use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 
 use cache::ReferenceCounts;
-pub use environment::Environment;
+pub use environment::SecretEnvironment;
 pub use files::FilePolicy;
-use files::Files;
+use files::SecretFiles;
 pub use shared::SecretOptions;
 use shared::SecretShared;
 
 /// The values of all references, shared by the reconciling thread and the compiler.
 pub struct Secrets {
     shared: Arc<SecretShared>,
-    files: Mutex<Files>,
+    files: Mutex<SecretFiles>,
     thread: Mutex<Option<BackgroundThread>>,
 }
 
 impl Secrets {
     /// A cache without references.
-    pub fn new(options: SecretOptions, environment: Environment) -> Secrets {
+    pub fn new(options: SecretOptions, environment: SecretEnvironment) -> Secrets {
         Secrets {
-            files: Mutex::new(Files::new(options.files.clone())),
+            files: Mutex::new(SecretFiles::new(options.files.clone())),
             shared: Arc::new(SecretShared::new(options, environment)),
             thread: Mutex::default(),
         }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use model::{ObjectKey, ObjectKind, WrittenObject};
 use parking_lot::Mutex;
 
-pub(crate) use facts::Facts;
+pub(crate) use facts::SummaryFacts;
 pub(crate) use rates::{EndpointRates, Figures, Rates};
 pub(crate) use row::Row;
 
@@ -23,7 +23,7 @@ use crate::view::{SharedView, View};
 #[derive(Debug, Clone)]
 pub(crate) struct Summary {
     pub(crate) key: ObjectKey,
-    pub(crate) facts: Arc<Facts>,
+    pub(crate) facts: Arc<SummaryFacts>,
     pub(crate) state: ListState,
     /// The first fault, with its place.
     pub(crate) reason: Option<Arc<str>>,
@@ -105,7 +105,7 @@ fn made(view: &View, kind: ObjectKind, before: &[Summary]) -> Arc<[Summary]> {
     let summary = |written: &WrittenObject| {
         while before.next_if(|old| old.key.id < written.key.id).is_some() {}
         let old = before.peek().filter(|old| old.key == written.key && old.facts.is_of(written));
-        let facts = old.map_or_else(|| Arc::new(Facts::read(written)), |old| Arc::clone(&old.facts));
+        let facts = old.map_or_else(|| Arc::new(SummaryFacts::read(written)), |old| Arc::clone(&old.facts));
         let verdict = verdicts.get(&written.key);
         let state = match verdict.map_or(VerdictState::InForce, |verdict| verdict.state) {
             VerdictState::InForce if facts.is_off => ListState::Off,

@@ -24,7 +24,7 @@ pub(super) type Names = BTreeSet<Box<str>>;
 /// The automatic routes of all registries.
 pub struct AutoRoutes {
     templates: BTreeMap<&'static str, Template>,
-    listings: Mutex<BTreeMap<&'static str, Listing>>,
+    listings: Mutex<BTreeMap<&'static str, RegistryListing>>,
     /// Notified when a registry was heard for the first time.
     heard: Condvar,
     /// Grows with each change of a list.
@@ -35,7 +35,7 @@ pub struct AutoRoutes {
 
 /// The list of one registry.
 #[derive(Default)]
-struct Listing {
+struct RegistryListing {
     names: Arc<Names>,
     /// Whether there was an answer or a failure, or a list of an earlier run.
     is_heard: bool,
@@ -74,7 +74,7 @@ impl AutoRoutes {
                 templates.insert(registry, Template::read(registry, block)?);
             }
         }
-        let listings = templates.keys().map(|registry| (*registry, Listing::default())).collect();
+        let listings = templates.keys().map(|registry| (*registry, RegistryListing::default())).collect();
         let is_some = !templates.is_empty();
         let routes = AutoRoutes {
             templates,

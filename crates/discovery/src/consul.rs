@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::each::each_wanted;
-use super::http::{Call, HttpClient, HttpSettings, TlsSettings};
+use super::http::{RegistryRequest, HttpClient, HttpSettings, TlsSettings};
 use super::limits::{Limits, WEIGHT_MAX};
 use super::parts::encoded;
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
@@ -171,7 +171,7 @@ impl Agent {
     }
 
     /// The call with the token, if there is one.
-    fn with_token(&self, call: Call) -> Call {
+    fn with_token(&self, call: RegistryRequest) -> RegistryRequest {
         if self.block.token.is_empty() { call } else { call.with(TOKEN, &self.block.token) }
     }
 
@@ -198,7 +198,7 @@ impl Agent {
         position: &mut Position,
         is_blocking: bool,
     ) -> Result<Option<bytes::Bytes>, String> {
-        let mut call = self.with_token(Call::get(target));
+        let mut call = self.with_token(RegistryRequest::get(target));
         if is_blocking && self.block.keepalive && position.index > 0 {
             let wait = self.block.timeout.wait;
             call.target = format!("{target}&wait={wait}s&index={}", position.index);

@@ -29,7 +29,7 @@ use tokio::time::{Instant, sleep_until};
 
 use self::catalog::{EurekaCatalog, EurekaRules};
 use super::blocks::{self, Timeouts};
-use super::http::{Call, HttpClient, TlsSettings};
+use super::http::{RegistryRequest, HttpClient, TlsSettings};
 use super::publish::{ServiceLookup, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
@@ -167,7 +167,7 @@ impl Eureka {
     }
 
     async fn fetch(&self, path: &str) -> Result<answer::Applications, String> {
-        let call = Call::get(format!("{}{path}", self.prefix)).with(http::header::ACCEPT, "application/json");
+        let call = RegistryRequest::get(format!("{}{path}", self.prefix)).with(http::header::ACCEPT, "application/json");
         let reply = self.client.call(&call).await?;
         answer::applications(reply.ok()?)
     }

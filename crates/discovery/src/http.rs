@@ -41,7 +41,7 @@ pub(crate) struct HttpSettings {
 
 /// A request.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct RegistryRequest {
     pub(crate) method: Method,
     /// Path and query.
     pub(crate) target: String,
@@ -52,10 +52,10 @@ pub(crate) struct Call {
     pub(crate) timeout: Option<Duration>,
 }
 
-impl Call {
+impl RegistryRequest {
     /// A GET of `target`, a path with its query.
-    pub(crate) fn get(target: impl Into<String>) -> Call {
-        Call {
+    pub(crate) fn get(target: impl Into<String>) -> RegistryRequest {
+        RegistryRequest {
             method: Method::GET,
             target: target.into(),
             fields: Vec::new(),
@@ -70,21 +70,21 @@ impl Call {
         target: impl Into<String>,
         media_type: &str,
         body: impl Into<Vec<u8>>,
-    ) -> Call {
-        let call = Call { method, body: body.into(), ..Call::get(target) };
+    ) -> RegistryRequest {
+        let call = RegistryRequest { method, body: body.into(), ..RegistryRequest::get(target) };
         call.with(header::CONTENT_TYPE, media_type)
     }
 
     /// The call with one field more.
     #[must_use]
-    pub(crate) fn with(mut self, name: HeaderName, value: &str) -> Call {
+    pub(crate) fn with(mut self, name: HeaderName, value: &str) -> RegistryRequest {
         self.fields.push((name, value.to_owned()));
         self
     }
 
     /// The call with a deadline of its own at each server.
     #[must_use]
-    pub(crate) fn within(mut self, timeout: Duration) -> Call {
+    pub(crate) fn within(mut self, timeout: Duration) -> RegistryRequest {
         self.timeout = Some(timeout);
         self
     }
@@ -186,7 +186,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// The reasons of all servers. The answer of the last server is returned if it has the status 500 or above.
-    pub(crate) async fn call(&self, call: &Call) -> Result<Reply, String> {
+    pub(crate) async fn call(&self, call: &RegistryRequest) -> Result<Reply, String> {
         let mut failures = Vec::new();
         let count = self.inner.servers.len();
         let first = self.inner.current.load(Ordering::Relaxed);
@@ -208,7 +208,7 @@ impl HttpClient {
 
     /// Sends the call to every server at the same time. One result each, in the order of the answers; its error is the server's
     /// name and the reason.
-    pub(crate) async fn call_each(&self, call: &Call) -> Vec<Result<Reply, String>> {
+    pub(crate) async fn call_each(&self, call: &RegistryRequest) -> Vec<Result<Reply, String>> {
         let mut calls = JoinSet::new();
         for index in 0..self.inner.servers.len() {
             let (client, call) = (self.clone(), call.clone());
@@ -225,7 +225,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// The server's name and the reason.
-    pub(crate) async fn call_at(&self, index: usize, call: &Call) -> Result<Reply, String> {
+    pub(crate) async fn call_at(&self, index: usize, call: &RegistryRequest) -> Result<Reply, String> {
         let server = &self.inner.servers[index % self.inner.servers.len()];
         let settings = &self.inner.settings;
         let timeout = call.timeout.unwrap_or(settings.timeout);
@@ -255,7 +255,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// The reasons of all servers.
-    pub(crate) async fn lines(&self, call: &Call) -> Result<Lines, String> {
+    pub(crate) async fn lines(&self, call: &RegistryRequest) -> Result<Lines, String> {
         let mut failures = Vec::new();
         let settings = &self.inner.settings;
         let count = self.inner.servers.len();

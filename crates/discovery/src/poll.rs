@@ -17,7 +17,7 @@ use super::publish::{ServiceLookup, Pause};
 
 /// A call that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct PollQuery {
     pub(super) key: ServiceKey,
     /// The revision of the answer that is in force; none: the answer must be a whole one.
     pub(super) revision: Option<String>,
@@ -86,7 +86,7 @@ pub(super) async fn poll<A>(
     services: Services,
     interval: Duration,
     mut pushed: Option<Pushed>,
-    ask: impl Fn(Question) -> A,
+    ask: impl Fn(PollQuery) -> A,
 ) where
     A: Future<Output = Asked> + Send + 'static,
 {

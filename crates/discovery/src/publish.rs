@@ -36,9 +36,9 @@ pub(super) fn publish(services: &Services, key: &ServiceKey, found: Result<Servi
 
 /// Values that the metadata of an instance must have.
 #[derive(Debug)]
-struct Filter(Vec<(String, String)>);
+struct MetadataFilter(Vec<(String, String)>);
 
-impl Filter {
+impl MetadataFilter {
     /// The matching instances. If there are none among some, the reason says so.
     fn apply(&self, all: Vec<ServiceInstance>, reason: Option<String>) -> (Vec<ServiceInstance>, Option<String>) {
         let count = all.len();
@@ -59,7 +59,7 @@ impl Filter {
 }
 
 /// The filter of `discovery_args.metadata`.
-fn filter(key: &ServiceKey) -> Result<Option<Filter>, String> {
+fn filter(key: &ServiceKey) -> Result<Option<MetadataFilter>, String> {
     let Some(text) = key.args.get("metadata") else { return Ok(None) };
     let fault = || "discovery_args.metadata is no object of texts".to_owned();
     let fields: Value = serde_json::from_str(text).map_err(|_| fault())?;
@@ -69,7 +69,7 @@ fn filter(key: &ServiceKey) -> Result<Option<Filter>, String> {
         Value::Number(_) | Value::Bool(_) => Ok((name.clone(), value.to_string())),
         Value::Null | Value::Array(_) | Value::Object(_) => Err(fault()),
     };
-    Ok(Some(Filter(fields.iter().map(pair).collect::<Result<_, _>>()?)))
+    Ok(Some(MetadataFilter(fields.iter().map(pair).collect::<Result<_, _>>()?)))
 }
 
 /// Whether the upstream of a service speaks TLS, so that the port with TLS is wanted.

@@ -41,7 +41,7 @@ struct SharedAnswer {
 
 /// Answers that were given for one order, to be taken back when it ends.
 #[derive(Debug, Default)]
-pub(super) struct Given {
+pub(super) struct OrderAnswers {
     paths: Vec<String>,
     records: Vec<(String, String)>,
 }
@@ -59,7 +59,7 @@ impl Answers {
     /// Gives the answer to one challenge; it holds once [`Answers::settle`] has returned.
     pub(super) async fn give(
         &self,
-        given: &mut Given,
+        given: &mut OrderAnswers,
         kind: ChallengeKind,
         domain: &str,
         token: &str,
@@ -92,7 +92,7 @@ impl Answers {
     }
 
     /// Waits until every instance and every name server has the answers that were given.
-    pub(super) async fn settle(&self, given: &Given) {
+    pub(super) async fn settle(&self, given: &OrderAnswers) {
         self.publish();
         if self.shared.is_cluster() && !given.paths.is_empty() {
             tokio::time::sleep(SPREAD_WAIT).await;
@@ -103,7 +103,7 @@ impl Answers {
     }
 
     /// Takes answers back. What fails is logged: an answer of an old order does no harm.
-    pub(super) async fn take_back(&self, given: Given) {
+    pub(super) async fn take_back(&self, given: OrderAnswers) {
         for path in given.paths {
             if let Err(reason) = self.shared.remove(&path).await {
                 tracing::warn!(path, reason, "the answer to a challenge stays until it expires");

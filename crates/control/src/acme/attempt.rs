@@ -16,13 +16,13 @@ use super::failure::AcmeFailure;
 use super::names;
 use super::objects::Objects;
 use super::order::{Issued, OrderRequest, Run};
-use super::record::{Issue, OpenOrder, Record};
+use super::record::{Issue, OpenOrder, CertificateRecord};
 use super::schedule::Advice;
 use crate::clock::Clock;
 use crate::shared_state::SharedState;
 
 /// The parts that attempts share; one for the process.
-pub(super) struct Environment {
+pub(super) struct AttemptContext {
     pub(super) config: AcmeConfig,
     pub(super) shared: SharedState,
     pub(super) accounts: Accounts,
@@ -50,7 +50,7 @@ pub(super) struct Due {
     pub(super) current: Option<Current>,
 }
 
-impl Environment {
+impl AttemptContext {
     /// Orders the certificate. The record says afterwards how that went.
     pub(super) async fn order(&self, due: &Due) {
         let mut record = self.record(&due.id);
@@ -84,7 +84,7 @@ impl Environment {
         &self,
         authority: &Authority,
         due: &Due,
-        record: &mut Record,
+        record: &mut CertificateRecord,
     ) -> Result<Issued, AcmeFailure> {
         match self.order_with_account(authority, due, record).await {
             Err(failure) if failure.account_is_unknown => {
@@ -101,7 +101,7 @@ impl Environment {
         &self,
         authority: &Authority,
         due: &Due,
-        record: &mut Record,
+        record: &mut CertificateRecord,
     ) -> Result<Issued, AcmeFailure> {
         let (account, last) = self.accounts.open(authority).await?;
         let is_same = record.authority.as_ref() == Some(&authority.directory);
@@ -123,7 +123,7 @@ impl Environment {
         run.finish().await
     }
 
-    async fn bring_into_force(&self, authority: &Authority, due: &Due, mut record: Record, issued: Issued) {
+    async fn bring_into_force(&self, authority: &Authority, due: &Due, mut record: CertificateRecord, issued: Issued) {
         let Some(key) = names::key_of(&due.id) else { return };
         if let Err(reason) = self.objects.put(&key, &issued, &due.names, &host(authority)).await {
             let reason = format!("it was issued and could not be stored: {reason}");
@@ -150,7 +150,7 @@ impl Environment {
         self.keep(&due.id, &record).await;
     }
 
-    async fn note_failure(&self, due: &Due, mut record: Record, reason: String, wait: Option<Duration>) {
+    async fn note_failure(&self, due: &Due, mut record: CertificateRecord, reason: String, wait: Option<Duration>) {
         self.counts.failed.fetch_add(1, Ordering::Relaxed);
         let now_ms = self.clock.unix_ms();
         let wait_ms = wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
@@ -181,7 +181,7 @@ impl Environment {
         self.keep(&due.id, &record).await;
     }
 
-    async fn advice(&self, current: &Current, record: &Record, now_ms: u64) -> Result<Advice, AcmeFailure> {
+    async fn advice(&self, current: &Current, record: &CertificateRecord, now_ms: u64) -> Result<Advice, AcmeFailure> {
         let known = |authority: &&Authority| record.authority.as_ref() == Some(&authority.directory);
         let authority = self.config.authorities.iter().find(known);
         let authority =
@@ -203,12 +203,12 @@ impl Environment {
     }
 
     /// The record of a certificate; an empty one where there is none.
-    pub(super) fn record(&self, id: &str) -> Record {
+    pub(super) fn record(&self, id: &str) -> CertificateRecord {
         let kept = self.shared.get(&record_path(id));
-        kept.and_then(|document| Record::read(&document.text)).unwrap_or_default()
+        kept.and_then(|document| CertificateRecord::read(&document.text)).unwrap_or_default()
     }
 
-    async fn keep(&self, id: &str, record: &Record) {
+    async fn keep(&self, id: &str, record: &CertificateRecord) {
         match self.shared.put(&record_path(id), &record.text(), None).await {
             Ok(true) => {}
             Ok(false) => tracing::warn!(

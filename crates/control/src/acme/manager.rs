@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 
-use super::attempt::{Due, Environment, RECORDS, record_path};
+use super::attempt::{Due, AttemptContext, RECORDS, record_path};
 use super::current::Current;
 use super::leader::Leader;
 use super::names;
 use super::on_demand::{Rate, Wishes};
 use super::plan::{self, Step};
-use super::record::Record;
+use super::record::CertificateRecord;
 use crate::view::SharedView;
 
 /// See the module.
 pub(super) struct Manager {
-    pub(super) environment: Arc<Environment>,
+    pub(super) environment: Arc<AttemptContext>,
     pub(super) view: SharedView,
     pub(super) wishes: Option<Arc<Wishes>>,
     pub(super) leader: Leader,
@@ -39,7 +39,7 @@ pub(super) struct WantedCertificate {
 #[derive(Default)]
 pub(super) struct CurrentCache(HashMap<String, (u64, Option<Current>)>);
 
-impl Environment {
+impl AttemptContext {
     /// Every certificate that is to be kept valid: those of the settings, and those that were asked for and still may be.
     pub(super) fn wanted(&self) -> Vec<WantedCertificate> {
         let mut all: Vec<WantedCertificate> = self
@@ -50,7 +50,7 @@ impl Environment {
             .collect();
         let Some(rules) = &self.config.on_demand else { return all };
         let on_demand = self.shared.list(RECORDS).into_iter().filter_map(|(id, text)| {
-            let record = Record::read(&text).filter(|record| record.on_demand)?;
+            let record = CertificateRecord::read(&text).filter(|record| record.on_demand)?;
             let is_allowed = record.names.iter().all(|name| names::is_allowed(&rules.allow, name));
             (is_allowed && !record.names.is_empty()).then_some(WantedCertificate {
                 id,
@@ -221,7 +221,7 @@ impl Manager {
         for name in names.into_iter().take(taken) {
             let names = vec![name];
             let id = names::id_of(&names);
-            let record = Record { on_demand: true, names, ..self.environment.record(&id) };
+            let record = CertificateRecord { on_demand: true, names, ..self.environment.record(&id) };
             if let Err(fault) = shared.put(&record_path(&id), &record.text(), None).await {
                 tracing::warn!(certificate = id, %fault, "a certificate on demand is not noted");
             }

@@ -9,7 +9,7 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
-use super::answers::{Answers, Given};
+use super::answers::{Answers, OrderAnswers};
 use super::config::ChallengeKind;
 use super::current::Current;
 use super::failure::{AcmeFailure, cleaned};
@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
 
     /// Proves control of the names and fetches the certificate. Answers to challenges are taken back in any case.
     pub(super) async fn finish(mut self) -> Result<Issued, AcmeFailure> {
-        let mut given = Given::default();
+        let mut given = OrderAnswers::default();
         let steps = tokio::time::timeout(ORDER_TIMEOUT, self.steps(&mut given)).await;
         self.answers.take_back(given).await;
         steps.unwrap_or_else(|_| {
@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    async fn steps(&mut self, given: &mut Given) -> Result<Issued, AcmeFailure> {
+    async fn steps(&mut self, given: &mut OrderAnswers) -> Result<Issued, AcmeFailure> {
         if self.order.state().status == OrderStatus::Pending {
             let chosen = self.answer_challenges(given).await?;
             self.answers.settle(given).await;
@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
     }
 
     /// Gives an answer for each name that is not proven yet; the challenge that was chosen for each authorization.
-    async fn answer_challenges(&mut self, given: &mut Given) -> Result<Vec<Option<ChallengeKind>>, AcmeFailure> {
+    async fn answer_challenges(&mut self, given: &mut OrderAnswers) -> Result<Vec<Option<ChallengeKind>>, AcmeFailure> {
         let mut chosen = Vec::new();
         let (last, kinds, answers) = (self.last.clone(), self.challenges, self.answers);
         let mut authorizations = self.order.authorizations();

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::current::Current;
-use super::record::Record;
+use super::record::CertificateRecord;
 
 /// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Step {
 
 /// When a certificate is to be ordered: at once if there is none for these names, else when it has to be renewed; never
 /// within the pause after the attempt before.
-pub(super) fn order_at_ms(names: &[String], current: Option<&Current>, record: &Record, now_ms: u64) -> u64 {
+pub(super) fn order_at_ms(names: &[String], current: Option<&Current>, record: &CertificateRecord, now_ms: u64) -> u64 {
     let wanted_at =
         current.filter(|current| names.iter().all(|name| current.covers(name))).map_or(0, |current| {
             let advice = record.advice.as_ref().filter(|advice| advice.serial == current.serial);
@@ -33,7 +33,7 @@ pub(super) fn order_at_ms(names: &[String], current: Option<&Current>, record: &
 }
 
 /// See [`Step`].
-pub(super) fn next(names: &[String], current: Option<&Current>, record: &Record, now_ms: u64) -> Step {
+pub(super) fn next(names: &[String], current: Option<&Current>, record: &CertificateRecord, now_ms: u64) -> Step {
     let order_at_ms = order_at_ms(names, current, record, now_ms);
     if order_at_ms <= now_ms {
         return Step::Order;
@@ -80,21 +80,21 @@ mod tests {
         }
     }
 
-    fn check(current: Option<Current>, record: &Record, expected: Step) {
+    fn check(current: Option<Current>, record: &CertificateRecord, expected: Step) {
         assert_eq!(next(&["a.example".to_owned()], current.as_ref(), record, NOW), expected, "{record:?}");
     }
 
-    fn record() -> Record {
-        Record { names: vec!["a.example".to_owned()], ..Record::default() }
+    fn record() -> CertificateRecord {
+        CertificateRecord { names: vec!["a.example".to_owned()], ..CertificateRecord::default() }
     }
 
     #[test]
     fn missing_certificate_is_ordered_after_its_pause() {
         check(None, &record(), Step::Order);
-        check(None, &Record { not_before_ms: NOW + 5, ..record() }, Step::WaitUntil(NOW + 5));
-        check(None, &Record { not_before_ms: NOW, ..record() }, Step::Order);
-        check(None, &Record { not_before_ms: u64::MAX, ..record() }, Step::Order);
-        check(None, &Record { not_before_ms: NOW + 5, ..Record::default() }, Step::Order);
+        check(None, &CertificateRecord { not_before_ms: NOW + 5, ..record() }, Step::WaitUntil(NOW + 5));
+        check(None, &CertificateRecord { not_before_ms: NOW, ..record() }, Step::Order);
+        check(None, &CertificateRecord { not_before_ms: u64::MAX, ..record() }, Step::Order);
+        check(None, &CertificateRecord { not_before_ms: NOW + 5, ..CertificateRecord::default() }, Step::Order);
         check(Some(current(&["b.example"], 0, u64::MAX)), &record(), Step::Order);
         check(Some(current(&["*.example"], NOW, NOW + 4_000_000)), &record(), Step::WaitUntil(due()));
         check(Some(current(&["a.example"], 0, NOW)), &record(), Step::Order);
@@ -111,10 +111,10 @@ mod tests {
     #[test]
     fn advice_is_asked_for_once_per_certificate() {
         let valid = || Some(current(&["a.example"], NOW, NOW + 4_000_000));
-        let issued = || Record { authority: Some("d".to_owned()), ..record() };
+        let issued = || CertificateRecord { authority: Some("d".to_owned()), ..record() };
         let with = |serial: &str, check_at_ms| {
             let advice = Advice { start_ms: 0, end_ms: 0, check_at_ms, serial: serial.to_owned() };
-            Record { advice: Some(advice), ..issued() }
+            CertificateRecord { advice: Some(advice), ..issued() }
         };
         check(valid(), &issued(), Step::AskForAdvice);
         check(valid(), &with("02", NOW + 7), Step::AskForAdvice);

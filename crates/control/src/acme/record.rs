@@ -8,7 +8,7 @@ use super::schedule::{self, Advice, Past, Validity};
 /// See the module. Unknown fields are ignored, because instances of several versions may share records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Record {
+pub(super) struct CertificateRecord {
     /// The names that were ordered last, or are to be ordered on demand.
     pub(super) names: Vec<String>,
     /// A client has asked for it.
@@ -55,8 +55,8 @@ pub(super) struct Issue<'a> {
     pub(super) is_early: bool,
 }
 
-impl Record {
-    pub(super) fn read(text: &str) -> Option<Record> {
+impl CertificateRecord {
+    pub(super) fn read(text: &str) -> Option<CertificateRecord> {
         serde_json::from_str(text).ok()
     }
 
@@ -113,16 +113,16 @@ mod tests {
 
     #[test]
     fn failures_push_the_next_attempt_away() {
-        let mut record = Record {
+        let mut record = CertificateRecord {
             open_order: Some(OpenOrder { authority: "a".into(), url: "u".into() }),
-            ..Record::default()
+            ..CertificateRecord::default()
         };
         record.fail("no route".to_owned(), None, 1_000, 0);
         assert_eq!((record.failures, record.not_before_ms), (1, 1_000 + 54_000));
         assert_eq!(record.open_order, None);
         record.fail("rate limited".to_owned(), Some(7_200_000), 2_000, 0);
         assert_eq!((record.failures, record.not_before_ms), (2, 2_000 + 7_200_000));
-        assert_eq!(Record::read(&record.text()).as_ref(), Some(&record));
+        assert_eq!(CertificateRecord::read(&record.text()).as_ref(), Some(&record));
         let names = ["a.example".to_owned()];
         let validity = Validity { not_before_ms: 0, not_after_ms: 4_000_000 };
         let issue = |is_early| Issue { names: &names, authority: "d", validity, is_early };
@@ -138,7 +138,7 @@ mod tests {
         let names = ["a.example".to_owned()];
         let validity = Validity { not_before_ms: 0, not_after_ms: 30_000 };
         let issue = Issue { names: &names, authority: "d", validity, is_early: false };
-        let mut record = Record::default();
+        let mut record = CertificateRecord::default();
         record.issue(issue, 19_000, 0);
         assert_eq!((record.failures, record.not_before_ms), (0, 19_000 + 7_500));
         for failures in 1..4 {
@@ -151,9 +151,9 @@ mod tests {
 
     #[test]
     fn records_of_other_versions_are_read() {
-        assert_eq!(Record::read("{}"), Some(Record::default()));
-        assert!(Record::read(r#"{"failures":3,"new":[1]}"#).is_some_and(|record| record.failures == 3));
-        assert_eq!(Record::read("7"), None);
-        assert_eq!(Record::read("no JSON"), None);
+        assert_eq!(CertificateRecord::read("{}"), Some(CertificateRecord::default()));
+        assert!(CertificateRecord::read(r#"{"failures":3,"new":[1]}"#).is_some_and(|record| record.failures == 3));
+        assert_eq!(CertificateRecord::read("7"), None);
+        assert_eq!(CertificateRecord::read("no JSON"), None);
     }
 }

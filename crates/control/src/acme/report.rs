@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use stdx::prometheus_text::{header, sample};
 
-use super::attempt::Environment;
+use super::attempt::AttemptContext;
 use super::leader;
 use super::manager::{CurrentCache, WantedCertificate};
 use super::plan;
@@ -16,7 +16,7 @@ use crate::view::SharedView;
 
 /// See the module.
 pub(super) struct Report {
-    pub(super) environment: Arc<Environment>,
+    pub(super) environment: Arc<AttemptContext>,
     pub(super) view: SharedView,
     pub(super) name: String,
     pub(super) cache: Mutex<CurrentCache>,

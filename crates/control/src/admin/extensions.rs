@@ -150,25 +150,25 @@ struct Change {
     author: String,
 }
 
-enum Fault {
+enum ExtensionFault {
     NoExtension,
     NoMethod,
     Refused(String),
 }
 
-impl Fault {
+impl ExtensionFault {
     fn response(self) -> Response<Bytes> {
         match self {
-            Fault::NoExtension => respond::key_not_found(),
-            Fault::NoMethod => respond::not_found(),
-            Fault::Refused(reason) => respond::bad(reason),
+            ExtensionFault::NoExtension => respond::key_not_found(),
+            ExtensionFault::NoMethod => respond::not_found(),
+            ExtensionFault::Refused(reason) => respond::bad(reason),
         }
     }
 }
 
-impl From<String> for Fault {
-    fn from(reason: String) -> Fault {
-        Fault::Refused(reason)
+impl From<String> for ExtensionFault {
+    fn from(reason: String) -> ExtensionFault {
+        ExtensionFault::Refused(reason)
     }
 }
 
@@ -191,15 +191,15 @@ impl Change {
         parts: &AdminParts,
         name: &str,
         stored: Option<Map<String, Value>>,
-    ) -> Result<(Map<String, Value>, Option<String>), Fault> {
-        let loader = parts.catalog.loader().ok_or_else(|| Fault::Refused(NO_LANGUAGE.to_owned()))?;
+    ) -> Result<(Map<String, Value>, Option<String>), ExtensionFault> {
+        let loader = parts.catalog.loader().ok_or_else(|| ExtensionFault::Refused(NO_LANGUAGE.to_owned()))?;
         let is_set = self.method == Method::PUT || self.method == Method::POST;
         if is_set && self.action == ExtensionAction::Versions {
             let push = self.push(loader)?;
             let (object, version) = extension_edit::push(loader, name, stored, push)?;
             return Ok((object, Some(version)));
         }
-        let stored = stored.ok_or(Fault::NoExtension)?;
+        let stored = stored.ok_or(ExtensionFault::NoExtension)?;
         let object = match (self.action, &self.method) {
             (ExtensionAction::Activate, _) if is_set => {
                 let version = self.body.as_ref().and_then(|body| body.get("version")).and_then(Value::as_str);
@@ -209,10 +209,10 @@ impl Change {
             (ExtensionAction::Rollback, _) if is_set => extension_edit::rollback(loader, stored)?,
             (ExtensionAction::Canary, _) if is_set => match self.body {
                 Some(Value::Object(canary)) => extension_edit::set_canary(loader, stored, Some(canary))?,
-                _ => return Err(Fault::Refused("missing configurations".to_owned())),
+                _ => return Err(ExtensionFault::Refused("missing configurations".to_owned())),
             },
             (ExtensionAction::Canary, &Method::DELETE) => extension_edit::set_canary(loader, stored, None)?,
-            _ => return Err(Fault::NoMethod),
+            _ => return Err(ExtensionFault::NoMethod),
         };
         Ok((object, None))
     }

@@ -31,7 +31,7 @@ pub(crate) fn shown_key(path: &str) -> String {
 
 /// The answer to a listing.
 #[derive(Debug, Serialize)]
-pub(super) struct Listing<'a> {
+pub(super) struct ObjectListing<'a> {
     pub list: Vec<ListingEntry<'a>>,
     /// How many entries passed the filters, on all pages.
     pub total: usize,
@@ -50,8 +50,8 @@ pub(super) fn list<'a>(
     entries: Vec<ListingEntry<'a>>,
     query: &Query,
     by_reference: bool,
-) -> Result<Listing<'a>, &'static str> {
-    let filter = Filter::new(query, by_reference);
+) -> Result<ObjectListing<'a>, &'static str> {
+    let filter = ListingFilter::new(query, by_reference);
     let mut list: Vec<ListingEntry<'a>> = match &filter {
         Some(filter) => entries.into_iter().filter(|entry| filter.keeps(&entry.value)).collect(),
         None => entries,
@@ -66,7 +66,7 @@ pub(super) fn list<'a>(
         list.sort_by_key(|entry| entry.created_index);
         list = list.into_iter().skip((page - 1).saturating_mul(size)).take(size).collect();
     }
-    Ok(Listing { list, total })
+    Ok(ObjectListing { list, total })
 }
 
 /// An argument that is a whole number from 1 to `max`, in any notation that Lua reads (`1e1`); none if it is missing.
@@ -85,7 +85,7 @@ fn whole_number(query: &Query, name: &str, max: f64) -> Result<Option<usize>, ()
 }
 
 /// Conditions of a query; an entry is kept if all of them hold.
-struct Filter {
+struct ListingFilter {
     name: Option<Pattern>,
     uri: Option<Pattern>,
     label: Option<String>,
@@ -118,14 +118,14 @@ enum TextOrNumber {
     Number(serde_json::Number),
 }
 
-impl Filter {
-    fn new(query: &Query, by_reference: bool) -> Option<Filter> {
+impl ListingFilter {
+    fn new(query: &Query, by_reference: bool) -> Option<ListingFilter> {
         let nested = match query.get("filter") {
             Some(nested) if by_reference => Query::parse(nested),
             _ => Query::default(),
         };
         let text = |query: &Query, name: &str| query.get(name).map(str::to_owned);
-        let filter = Filter {
+        let filter = ListingFilter {
             name: query.get("name").map(Pattern::new),
             uri: query.get("uri").map(Pattern::new),
             label: text(query, "label"),

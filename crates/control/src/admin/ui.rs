@@ -11,7 +11,7 @@ use http::{HeaderName, HeaderValue, Method, Response, StatusCode, header};
 
 use crate::serve::respond;
 use files::CodedFile;
-pub(super) use files::{Files, embedded};
+pub(super) use files::{DashboardFiles, embedded};
 use negotiation::Coding;
 
 /// Whether a path is one of the dashboard.
@@ -20,7 +20,7 @@ pub(super) fn is_ours(path: &str) -> bool {
 }
 
 /// Answers a request for a path of the dashboard.
-pub(super) fn answer(files: &Files, head: &Parts) -> Response<Bytes> {
+pub(super) fn answer(files: &DashboardFiles, head: &Parts) -> Response<Bytes> {
     let mut response = if !matches!(head.method, Method::GET | Method::HEAD) {
         let mut refusal = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         refusal.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -38,7 +38,7 @@ pub(super) fn answer(files: &Files, head: &Parts) -> Response<Bytes> {
     response
 }
 
-fn page_or_file(files: &Files, name: &str, head: &Parts) -> Response<Bytes> {
+fn page_or_file(files: &DashboardFiles, name: &str, head: &Parts) -> Response<Bytes> {
     if name != INDEX
         && let Some(file) = file(files, name, head)
     {
@@ -70,7 +70,7 @@ fn index_page(index: &Bytes) -> Response<Bytes> {
 }
 
 /// A file in the best coding that the client accepts and the file has.
-fn file(files: &Files, name: &str, head: &Parts) -> Option<Response<Bytes>> {
+fn file(files: &DashboardFiles, name: &str, head: &Parts) -> Option<Response<Bytes>> {
     let Ok(CodedFile { coding, body }) = files.get(name, &negotiation::accepted(&head.headers))? else {
         return Some(plain(StatusCode::INTERNAL_SERVER_ERROR, "this build has a damaged file here\n"));
     };

@@ -22,7 +22,7 @@ use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::Plan;
 use crate::sealing::Medium;
 use crate::source::etcd::{Changed, EtcdSource, EtcdState, Stray, Update};
-use crate::source::store::{Record, StoreError, Version};
+use crate::source::store::{StoredRecord, StoreError, Version};
 use crate::stored_key;
 
 impl Source for EtcdSource {
@@ -191,7 +191,7 @@ impl EtcdSource {
         reconciler: &mut Reconciler,
         revision: u64,
         cluster_id: u64,
-        mut entries: Vec<(String, Record)>,
+        mut entries: Vec<(String, StoredRecord)>,
         mut strays: Vec<Stray>,
     ) {
         strays.retain(|stray| match reconciler.faulty_record(stray) {
@@ -309,13 +309,13 @@ impl EtcdSource {
 impl Reconciler {
     /// In place of an unreadable value: a record that makes a faulty object, so that it keeps its last good form
     /// or is answered 503. None where the key is of no kind of object.
-    fn faulty_record(&self, stray: &Stray) -> Option<Record> {
+    fn faulty_record(&self, stray: &Stray) -> Option<StoredRecord> {
         let key = stored_key::parse(&stray.path)?;
         let text = WrittenObject::unreadable(&stray.reason);
         // Its revisions are not known. If it is read again unchanged, it counts as the same object.
         let before = self.written(&key);
         let is_known = before.is_some_and(|before| before.text == text);
-        Some(Record {
+        Some(StoredRecord {
             text: text.to_string(),
             created_index: before.map_or(0, |before| before.created_index),
             modified_index: before.filter(|_| is_known).map_or(0, |before| before.modified_index),

@@ -19,7 +19,7 @@ use stdx::hash::crc32;
 use super::Reconciler;
 use super::stored_change::stored_change;
 use crate::sealing::{Medium, Sealer};
-use crate::source::store::Record;
+use crate::source::store::StoredRecord;
 use crate::stored_key;
 
 /// The good forms on disk.
@@ -72,7 +72,7 @@ impl GoodForms {
     /// Returns the forms, decrypted, for the first configuration.
     fn opened(&self, sealer: &Sealer) -> BTreeMap<ObjectKey, WrittenObject> {
         let opened = self.kept.iter().filter_map(|(path, form)| {
-            let record = Record {
+            let record = StoredRecord {
                 text: form.text.clone(),
                 created_index: form.created_index,
                 modified_index: form.modified_index,

@@ -14,7 +14,7 @@ use super::stored_change::stored_change;
 use super::{Command, ControlLoop, Flow, Reconcile, Reconciler};
 use crate::sealing::Medium;
 use crate::serve::Busy;
-use crate::source::store::Record;
+use crate::source::store::StoredRecord;
 use crate::stored_key;
 
 /// Releases the source so that another process can take it over.
@@ -128,7 +128,7 @@ impl Reconciler {
     pub(super) fn differing(
         &self,
         medium: Medium,
-        entries: Vec<(String, Record)>,
+        entries: Vec<(String, StoredRecord)>,
     ) -> (Vec<SnapshotChange>, Vec<String>) {
         let mut gone: HashSet<ObjectKey> = ObjectKind::ALL
             .into_iter()

@@ -452,7 +452,7 @@ fn released_store_is_not_written() {
 fn secrets_are_encrypted_in_the_store_only() {
     let directory = tempfile::tempdir().unwrap();
     let records = || Store::open(directory.path()).unwrap().load().unwrap();
-    let text_of = |records: &[(String, crate::source::store::Record)], path: &str| {
+    let text_of = |records: &[(String, crate::source::store::StoredRecord)], path: &str| {
         records.iter().find(|(key, _)| key == path).unwrap().1.text.clone()
     };
     let key = |rig: &Rig, name: &str| {

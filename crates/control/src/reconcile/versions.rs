@@ -9,7 +9,7 @@ use super::stored_change::stored_change;
 use super::whole::{WholeRefused, unreadable};
 use crate::plan::{self, Plan};
 use crate::sealing::{Medium, Sealer};
-use crate::source::store::{Changed, Label, Record, Version};
+use crate::source::store::{Changed, Label, StoredRecord, Version};
 use crate::stored_key;
 
 /// A part of the list of revisions.
@@ -88,7 +88,7 @@ pub(super) fn text_of(
     sealer: &Sealer,
     medium: Medium,
     key: &ObjectKey,
-    record: Record,
+    record: StoredRecord,
 ) -> Result<Option<Arc<str>>, WholeRefused> {
     let written = stored_change(sealer, medium, key.clone(), record).written;
     if let Some(reason) = written.as_ref().and_then(model::WrittenObject::why_unreadable) {

@@ -6,10 +6,10 @@ use model::lenient_json;
 use super::cache;
 
 /// Finds the value of an environment variable.
-pub type Environment = fn(&str) -> Option<String>;
+pub type SecretEnvironment = fn(&str) -> Option<String>;
 
 /// The value of an environment variable, or of a key of the JSON object in it.
-pub(super) fn value(lookup: Environment, name: &str, key: Option<&str>) -> Result<String, String> {
+pub(super) fn value(lookup: SecretEnvironment, name: &str, key: Option<&str>) -> Result<String, String> {
     let text = lookup(name).ok_or("there is no such environment variable")?;
     let value = match key {
         None => Some(text),

@@ -25,7 +25,7 @@ pub enum FilePolicy {
 
 /// The files that objects in force refer to.
 #[derive(Debug, Default)]
-pub(super) struct Files {
+pub(super) struct SecretFiles {
     policy: FilePolicy,
     known: BTreeMap<Arc<str>, KnownFile>,
     next_check: Option<Instant>,
@@ -50,9 +50,9 @@ struct SecretFileStamp {
     changed_ns: i128,
 }
 
-impl Files {
-    pub(super) fn new(policy: FilePolicy) -> Files {
-        Files { policy, ..Files::default() }
+impl SecretFiles {
+    pub(super) fn new(policy: FilePolicy) -> SecretFiles {
+        SecretFiles { policy, ..SecretFiles::default() }
     }
 
     /// Reads the file of a reference that some object has. Known files are not read again here.
@@ -208,12 +208,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cert.pem");
         let reference = format!("$file://{}", path.display());
-        let mut files = Files::default();
+        let mut files = SecretFiles::default();
         let mut now = Instant::now();
         files.follow(&reference);
         assert!(files.value(&reference).unwrap_err().contains("No such file"));
         std::fs::write(&path, "one").unwrap();
-        let mut check = |files: &mut Files| {
+        let mut check = |files: &mut SecretFiles| {
             now += CHECK_EVERY;
             files.check(now).len()
         };
@@ -244,7 +244,7 @@ mod tests {
         std::os::unix::fs::symlink(at("in/a.pem"), at("out/link.pem")).unwrap();
         let check = |policy: FilePolicy, name: &str, expected: Result<&str, &str>| {
             let reference = format!("$file://{}/{name}", folder.path().display());
-            match (Files::new(policy).value(&reference), expected) {
+            match (SecretFiles::new(policy).value(&reference), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{name}"),
                 (Err(reason), Err(part)) => assert!(reason.contains(part), "{name}: {reason}"),
                 (found, _) => panic!("{name}: {found:?}"),
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn many_files_are_checked_in_parts() {
-        let mut files = Files::default();
+        let mut files = SecretFiles::default();
         for number in 0..=FILES_PER_CHECK {
             let file = KnownFile { stamp: None, content: Ok("gone".into()) };
             files.known.insert(format!("$file:///nowhere/{number}").into(), file);

@@ -5,7 +5,7 @@ use outbound::bounded_request::{BoundedAnswer, BoundedRequest};
 use serde_json::Value;
 
 use super::cache::{SecretFailure, Fields};
-use super::environment::Environment;
+use super::environment::SecretEnvironment;
 
 /// A kind of secret manager.
 pub(super) trait SecretManager: Sync {
@@ -20,7 +20,7 @@ pub(super) trait SecretManager: Sync {
         &self,
         manager: &Value,
         path: &str,
-        environment: Environment,
+        environment: SecretEnvironment,
     ) -> Result<BoundedRequest, SecretFailure>;
 
     /// The content of an answer.

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 
 use super::cache::Cache;
-use super::environment::Environment;
+use super::environment::SecretEnvironment;
 use super::files::FilePolicy;
 
 /// Settings for requests to secret managers.
@@ -34,7 +34,7 @@ pub struct SecretOptions {
 /// State of the thread and of the users of the values.
 pub(super) struct SecretShared {
     pub(super) options: SecretOptions,
-    pub(super) environment: Environment,
+    pub(super) environment: SecretEnvironment,
     /// For managers with TLS; made at the first request.
     tls: OnceLock<TlsConnector>,
     pub(super) cache: Mutex<Cache>,
@@ -50,7 +50,7 @@ pub(super) struct SecretShared {
 
 impl SecretShared {
     /// State without references.
-    pub(super) fn new(options: SecretOptions, environment: Environment) -> SecretShared {
+    pub(super) fn new(options: SecretOptions, environment: SecretEnvironment) -> SecretShared {
         let cache = Cache::new(options.refresh, options.stale, options.timeout);
         SecretShared {
             options,

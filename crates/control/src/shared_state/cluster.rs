@@ -8,7 +8,7 @@ use tokio::runtime::Handle;
 
 use super::{SharedDocument, Documents};
 use crate::source::etcd::{Expected, Follower, KeySpace, Operation, KeyPrefix, SharedEtcd, Update, follow};
-use crate::source::store::Record;
+use crate::source::store::StoredRecord;
 
 /// See the module.
 pub(super) struct Cluster {
@@ -116,7 +116,7 @@ fn take(documents: &Weak<Documents>, is_read: &AtomicBool, follower: &Follower, 
     true
 }
 
-fn set(documents: &Documents, path: &str, record: Record) {
+fn set(documents: &Documents, path: &str, record: StoredRecord) {
     let revision = record.modified_index;
     documents.set(path, Some(SharedDocument { text: record.text.into(), revision }), revision);
 }

@@ -34,7 +34,7 @@ pub use write::{Expected, Failed, Operation, EtcdWriteOutcome, KeyPrefix};
 pub(crate) use write::{MAX_OPERATIONS, MAX_TRANSACTION_BYTES};
 
 /// One object of etcd: its path, and its value with the revisions that created and changed it.
-pub type EtcdEntry = (String, crate::source::store::Record);
+pub type EtcdEntry = (String, crate::source::store::StoredRecord);
 
 /// The client, shared by the follower and the writers.
 pub(crate) type SharedEtcd = Arc<Etcd>;

@@ -33,7 +33,7 @@ pub use guard::panic_is_expected;
 pub use instance::{Instance, InstanceListener};
 pub(crate) use lock::make_directory;
 pub use lock::{DirectoryLock, LockError};
-pub use record::{Record, RecordError};
+pub use record::{StoredRecord, RecordError};
 pub use set_statement::SetStatement;
 pub use transaction::{Expect, Transaction};
 pub use versions::{Changed, Label, Version, VersionSource};
@@ -191,7 +191,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read, or holds a record that cannot be decoded.
-    pub fn load(&mut self) -> Result<Vec<(String, Record)>, StoreError> {
+    pub fn load(&mut self) -> Result<Vec<(String, StoredRecord)>, StoreError> {
         let objects = self.read_all()?;
         let expiring = objects.iter().filter_map(|(key, record)| Some((record.expires_at_ms?, key.clone())));
         self.expiries = expiring.collect();
@@ -226,13 +226,13 @@ impl Store {
         Ok(())
     }
 
-    fn read_all(&self) -> Result<Vec<(String, Record)>, StoreError> {
+    fn read_all(&self) -> Result<Vec<(String, StoredRecord)>, StoreError> {
         self.read(|read| {
             let table = Leaked::new(read.open_table(OBJECTS).map_err(|fault| self.unusable(fault))?);
             let mut objects = Vec::new();
             for entry in table.iter().map_err(|fault| self.unusable(fault))? {
                 let (key, bytes) = entry.map_err(|fault| self.unusable(fault))?;
-                let record = Record::decode(bytes.value())
+                let record = StoredRecord::decode(bytes.value())
                     .map_err(|fault| self.unusable(format!("object {}: {fault}", key.value())))?;
                 objects.push((key.value().to_owned(), record));
             }
@@ -429,7 +429,7 @@ const CACHE_BYTES: usize = 8 << 20;
 const STORE_FILE: &str = "store.redb";
 /// Extension of a store that is not complete yet.
 const UNFINISHED_EXTENSION: &str = "redb.unfinished";
-/// Key text → [`Record`].
+/// Key text → [`StoredRecord`].
 const OBJECTS: TableDefinition<&str, &[u8]> = TableDefinition::new("objects");
 /// Facts about the store itself.
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");

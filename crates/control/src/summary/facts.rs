@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 /// See the module. Empty where a kind has no such field.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct SummaryFacts {
     text: Option<Arc<str>>,
     pub(crate) name: Option<Box<str>>,
     pub(crate) desc: Option<Box<str>>,
@@ -95,9 +95,9 @@ struct RawFacts<'a> {
     group_id: Option<&'a RawValue>,
 }
 
-impl Facts {
+impl SummaryFacts {
     /// Reads the facts of an object; of a text that is no JSON object there are none.
-    pub(super) fn read(written: &WrittenObject) -> Facts {
+    pub(super) fn read(written: &WrittenObject) -> SummaryFacts {
         let form: RawFacts<'_> = serde_json::from_str(&written.text).unwrap_or_default();
         let kind = written.key.kind;
         let hosts = match kind {
@@ -111,7 +111,7 @@ impl Facts {
             ObjectKind::Ssl => (Some("server".into()), None),
             _ => (None, None),
         };
-        Facts {
+        SummaryFacts {
             text: Some(Arc::clone(&written.text)),
             name: read(form.name),
             desc: read(form.desc),

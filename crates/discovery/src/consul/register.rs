@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{Agent, KIND};
 use crate::BuildContext;
-use crate::http::{Call, Reply};
+use crate::http::{RegistryRequest, Reply};
 use crate::parts::encoded;
 use crate::registration::{Calling, Identity, Registrar, RegistrarKind, Renewal};
 
@@ -79,9 +79,9 @@ fn build(block: &Value, identity: Identity, context: &BuildContext) -> Result<Bo
 }
 
 impl ConsulRegistrar {
-    fn put(&self, target: String, body: &Value) -> Call {
+    fn put(&self, target: String, body: &Value) -> RegistryRequest {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        self.agent.with_token(Call::with_body(Method::PUT, target, "application/json", body))
+        self.agent.with_token(RegistryRequest::with_body(Method::PUT, target, "application/json", body))
     }
 
     fn check(&self) -> String {
@@ -139,7 +139,7 @@ impl Registrar for ConsulRegistrar {
                 // Only the agent passes this check, so that the instance asks whether it is still there.
                 Some(_) => {
                     let target = format!("/v1/agent/service/{}", encoded(&self.identity.id));
-                    self.agent.with_token(Call::get(target))
+                    self.agent.with_token(RegistryRequest::get(target))
                 }
                 None => {
                     let target = format!("/v1/agent/check/pass/{}", encoded(&self.check()));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{KIND, MAX_ANSWER_BYTES, path_prefix};
 use crate::BuildContext;
 use crate::blocks::Timeouts;
-use crate::http::{Call, HttpClient, TlsSettings};
+use crate::http::{RegistryRequest, HttpClient, TlsSettings};
 use crate::parts::encoded;
 use crate::registration::{Calling, Identity, Registrar, RegistrarKind, Renewal};
 
@@ -113,14 +113,14 @@ impl Registrar for EurekaRegistrar {
     fn register(&self) -> Calling<'_, ()> {
         Box::pin(async move {
             let body = self.instance().to_string();
-            let call = Call::with_body(Method::POST, &*self.application, "application/json", body);
+            let call = RegistryRequest::with_body(Method::POST, &*self.application, "application/json", body);
             self.client.call(&call).await?.success().map(drop)
         })
     }
 
     fn renew(&self) -> Calling<'_, Renewal> {
         Box::pin(async move {
-            let call = Call { method: Method::PUT, ..Call::get(self.path()) };
+            let call = RegistryRequest { method: Method::PUT, ..RegistryRequest::get(self.path()) };
             let reply = self.client.call(&call).await?;
             match reply.status {
                 404 => Ok(Renewal::Lost),
@@ -131,7 +131,7 @@ impl Registrar for EurekaRegistrar {
 
     fn withdraw(&self) -> Calling<'_, ()> {
         Box::pin(async move {
-            let call = Call { method: Method::DELETE, ..Call::get(self.path()) };
+            let call = RegistryRequest { method: Method::DELETE, ..RegistryRequest::get(self.path()) };
             let reply = self.client.call(&call).await?;
             if reply.status == 404 { Ok(()) } else { reply.success().map(drop) }
         })

@@ -17,7 +17,7 @@ use outbound::tls::Io;
 use parking_lot::Mutex;
 use rustls_pki_types::ServerName;
 
-use super::{Call, HttpSettings, Server};
+use super::{RegistryRequest, HttpSettings, Server};
 
 pub(super) use hyper::body::Incoming;
 
@@ -40,7 +40,7 @@ impl Connections {
     pub(super) async fn send(
         &self,
         server: &Server,
-        call: &Call,
+        call: &RegistryRequest,
         settings: &HttpSettings,
         waits_on_kept: &AtomicBool,
     ) -> Result<(Response<Incoming>, Sender), String> {
@@ -113,7 +113,7 @@ async fn open(server: &Server, settings: &HttpSettings) -> Result<Sender, String
     Ok(sender)
 }
 
-fn request(server: &Server, call: &Call) -> Result<Request<Full<Bytes>>, String> {
+fn request(server: &Server, call: &RegistryRequest) -> Result<Request<Full<Bytes>>, String> {
     let target = format!("{}{}", server.path, call.target);
     let mut request =
         Request::builder().method(call.method.clone()).uri(target).header(HOST, &server.authority);

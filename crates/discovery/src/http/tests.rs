@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::connection::IDLE_LIMIT;
-use super::{Call, HttpClient, HttpSettings, TlsSettings};
+use super::{RegistryRequest, HttpClient, HttpSettings, TlsSettings};
 
 fn settings(servers: Vec<String>) -> HttpSettings {
     HttpSettings {
@@ -53,7 +53,7 @@ async fn connection_is_kept_for_next_call() {
     let (url, connections) = serve("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Index: 7\r\n\r\nhi").await;
     let client = HttpClient::new(settings(vec![url])).unwrap();
     for _ in 0..3 {
-        let reply = client.call(&Call::get("/a")).await.unwrap();
+        let reply = client.call(&RegistryRequest::get("/a")).await.unwrap();
         assert_eq!((reply.ok(), reply.field("x-index")), (Ok(&b"hi"[..]), Some("7")));
     }
     assert_eq!(connections.load(Ordering::SeqCst), 1);
@@ -63,13 +63,13 @@ async fn connection_is_kept_for_next_call() {
 async fn connection_is_not_kept_for_long() {
     let (url, connections) = serve("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await;
     let client = HttpClient::new(settings(vec![url])).unwrap();
-    client.call(&Call::get("/")).await.unwrap();
+    client.call(&RegistryRequest::get("/")).await.unwrap();
     let kept = &client.inner.servers[0].connections;
     kept.keep_usable(Instant::now());
-    client.call(&Call::get("/")).await.unwrap();
+    client.call(&RegistryRequest::get("/")).await.unwrap();
     assert_eq!(connections.load(Ordering::SeqCst), 1);
     kept.keep_usable(Instant::now() + IDLE_LIMIT);
-    client.call(&Call::get("/")).await.unwrap();
+    client.call(&RegistryRequest::get("/")).await.unwrap();
     assert_eq!(connections.load(Ordering::SeqCst), 2);
 }
 
@@ -83,7 +83,7 @@ async fn call_is_repeated_after_lost_connection() {
     });
     let client = HttpClient::new(settings(vec![format!("http://{}", origin.address())])).unwrap();
     for _ in 0..2 {
-        assert_eq!(client.call(&Call::get("/")).await.unwrap().ok(), Ok(&b"hi"[..]));
+        assert_eq!(client.call(&RegistryRequest::get("/")).await.unwrap().ok(), Ok(&b"hi"[..]));
     }
     assert_eq!((origin.requests().len(), origin.connections()), (3, 2));
 }
@@ -101,13 +101,13 @@ async fn silent_kept_connection_takes_the_others_with_it() {
         _ => Reply::ok("hi"),
     });
     let client = HttpClient::new(settings(vec![format!("http://{}", origin.address())])).unwrap();
-    let call = Call::get("/both");
+    let call = RegistryRequest::get("/both");
     let (one, other) = tokio::join!(client.call(&call), client.call(&call));
     assert!(one.is_ok() && other.is_ok());
-    let short = Call::get("/silent").within(Duration::from_millis(50));
+    let short = RegistryRequest::get("/silent").within(Duration::from_millis(50));
     assert!(client.call(&short).await.unwrap_err().contains("no whole answer within 50 ms"));
     assert_eq!(origin.connections(), 2);
-    client.call(&Call::get("/")).await.unwrap();
+    client.call(&RegistryRequest::get("/")).await.unwrap();
     assert_eq!(origin.connections(), 3, "the other kept connection is not used");
     never.set();
 }
@@ -134,7 +134,7 @@ async fn certificates_are_verified_and_presented() {
     let call = async |host: &str, tls: &TlsSettings| {
         let servers = vec![format!("https://{host}:{}", front.port())];
         let client = HttpClient::new(HttpSettings { tls: tls.clone(), ..settings(servers) }).unwrap();
-        client.call(&Call::get("/")).await.map(|reply| reply.status)
+        client.call(&RegistryRequest::get("/")).await.map(|reply| reply.status)
     };
     assert_eq!(call("localhost", &trusted).await, Ok(200));
     assert!(front.handshakes()[0].client_certificate.is_some());
@@ -153,16 +153,16 @@ async fn next_server_answers_for_failed_one() {
     let (good, _) = serve("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").await;
     let closed = format!("http://{}", Origin::nowhere());
     let client = HttpClient::new(settings(vec![closed, bad.clone(), good])).unwrap();
-    assert_eq!(client.call(&Call::get("/")).await.unwrap().status, 200);
+    assert_eq!(client.call(&RegistryRequest::get("/")).await.unwrap().status, 200);
     let client = HttpClient::new(settings(vec![bad])).unwrap();
-    assert_eq!(client.call(&Call::get("/")).await.unwrap().ok().unwrap_err(), "status 500");
+    assert_eq!(client.call(&RegistryRequest::get("/")).await.unwrap().ok().unwrap_err(), "status 500");
 }
 
 #[tokio::test]
 async fn long_answer_is_refused_with_reason() {
     let (url, _) = serve("HTTP/1.1 200 OK\r\nContent-Length: 70\r\n\r\n0123456789012345678901234567890123456789012345678901234567890123456789").await;
     let client = HttpClient::new(settings(vec![url])).unwrap();
-    let reason = client.call(&Call::get("/").within(Duration::from_secs(5))).await.unwrap_err();
+    let reason = client.call(&RegistryRequest::get("/").within(Duration::from_secs(5))).await.unwrap_err();
     assert!(reason.contains("is longer than 64 bytes"), "{reason}");
 }
 
@@ -170,7 +170,7 @@ async fn long_answer_is_refused_with_reason() {
 async fn lines_arrive_before_the_end() {
     let (url, _) = serve("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\na\r\nb\n\r\n").await;
     let client = HttpClient::new(settings(vec![url])).unwrap();
-    let mut lines = client.lines(&Call::get("/")).await.unwrap();
+    let mut lines = client.lines(&RegistryRequest::get("/")).await.unwrap();
     assert_eq!(lines.next().await.unwrap().unwrap(), "a");
     assert_eq!(lines.next().await.unwrap().unwrap(), "b");
 }
@@ -203,7 +203,7 @@ async fn each_server_is_called_at_the_same_time() {
     });
     let urls = servers.iter().map(|server| format!("http://{}", server.address())).collect();
     let client = HttpClient::new(settings(urls)).unwrap();
-    let replies = client.call_each(&Call::get("/")).await;
+    let replies = client.call_each(&RegistryRequest::get("/")).await;
     assert_eq!(
         replies.iter().filter(|reply| reply.as_ref().is_ok_and(|reply| reply.status == 200)).count(),
         2

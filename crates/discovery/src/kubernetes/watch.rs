@@ -16,7 +16,7 @@ use super::config::Cluster;
 use super::event::{Event, event};
 use super::object;
 use crate::Services;
-use crate::http::{Call, HttpClient, Lines, Reply};
+use crate::http::{RegistryRequest, HttpClient, Lines, Reply};
 use crate::parts::encoded;
 use crate::publish::{ServiceLookup, Pause, publish};
 
@@ -263,9 +263,9 @@ impl Watcher {
     }
 
     /// A call with the token of this moment.
-    fn signed(&self, target: String) -> Result<Call, String> {
+    fn signed(&self, target: String) -> Result<RegistryRequest, String> {
         let token = self.cluster.token.read()?;
-        let call = Call::get(target).with(header::ACCEPT, "application/json");
+        let call = RegistryRequest::get(target).with(header::ACCEPT, "application/json");
         Ok(if token.is_empty() { call } else { call.with(header::AUTHORIZATION, &format!("Bearer {token}")) })
     }
 

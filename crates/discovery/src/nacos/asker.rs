@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::answer::{self, NacosRules};
-use crate::http::{Call, HttpClient, Reply};
+use crate::http::{RegistryRequest, HttpClient, Reply};
 use crate::parts::encoded;
 use crate::poll::{Asked, PollFailure, PollAnswer};
 use crate::publish::{ServiceLookup, is_grpc};
@@ -84,7 +84,7 @@ impl Asker {
     pub(super) async fn send(
         &self,
         service: NacosService<'_>,
-        call: &(dyn Fn(bool) -> Call + Send + Sync),
+        call: &(dyn Fn(bool) -> RegistryRequest + Send + Sync),
     ) -> Result<Reply, PollFailure> {
         let token = self.token(None).await?;
         let mut reply = self.by_either(service, call, token.as_deref()).await?;
@@ -101,7 +101,7 @@ impl Asker {
     async fn by_either(
         &self,
         service: NacosService<'_>,
-        call: &(dyn Fn(bool) -> Call + Send + Sync),
+        call: &(dyn Fn(bool) -> RegistryRequest + Send + Sync),
         token: Option<&str>,
     ) -> Result<Reply, PollFailure> {
         let is_third = self.is_third.load(Ordering::Relaxed);
@@ -117,7 +117,7 @@ impl Asker {
         Ok(other)
     }
 
-    async fn by(&self, mut call: Call, service: NacosService<'_>, token: Option<&str>) -> Result<Reply, PollFailure> {
+    async fn by(&self, mut call: RegistryRequest, service: NacosService<'_>, token: Option<&str>) -> Result<Reply, PollFailure> {
         if let Some(token) = token {
             call.target.push_str(&format!("&accessToken={}", encoded(token)));
         }
@@ -145,11 +145,11 @@ impl Asker {
     }
 
     /// The call for the instances of a service.
-    fn list(&self, is_third: bool, key: &ServiceKey) -> Call {
+    fn list(&self, is_third: bool, key: &ServiceKey) -> RegistryRequest {
         let namespace = if key.namespace.is_empty() { "public" } else { &key.namespace };
         let group = if key.group.is_empty() { "DEFAULT_GROUP" } else { &key.group };
         let path = self.path(is_third, "ns/instance/list");
-        Call::get(format!(
+        RegistryRequest::get(format!(
             "{path}?healthyOnly=true&serviceName={}&namespaceId={}&groupName={}",
             encoded(&key.service),
             encoded(namespace),
@@ -199,7 +199,7 @@ impl Asker {
     }
 
     async fn login(&self, target: &str, form: &str) -> Result<Reply, PollFailure> {
-        let call = Call::with_body(Method::POST, target, "application/x-www-form-urlencoded", form);
+        let call = RegistryRequest::with_body(Method::POST, target, "application/x-www-form-urlencoded", form);
         self.client.call(&call).await.map_err(PollFailure::Registry)
     }
 }

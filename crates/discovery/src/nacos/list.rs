@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::asker::{Asker, NacosService};
 use crate::Services;
 use crate::auto_routes::Names;
-use crate::http::Call;
+use crate::http::RegistryRequest;
 use crate::limits::Limits;
 use crate::parts::{encoded, read_names, shortened};
 
@@ -32,7 +32,7 @@ async fn all(asker: &Asker, namespace: &str, group: &str) -> Result<Names, Strin
         );
         // Version 3 calls the group by another name, and finds parts of it.
         let query = format!("{query}&groupNameParam={}", encoded(group));
-        let call = |is_third: bool| Call::get(format!("{}?{query}", asker.list_path(is_third)));
+        let call = |is_third: bool| RegistryRequest::get(format!("{}?{query}", asker.list_path(is_third)));
         let reply = asker.send(NacosService { group, name: "" }, &call).await?;
         let page = names_of(reply.success()?, group)?;
         let count = page.len();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::asker::{Asker, NacosService};
 use super::{KIND, answer, asker_of};
 use crate::BuildContext;
-use crate::http::{Call, Reply};
+use crate::http::{RegistryRequest, Reply};
 use crate::parts::encoded;
 use crate::registration::{Calling, Identity, Registrar, RegistrarKind, Renewal};
 
@@ -94,14 +94,14 @@ impl NacosRegistrar {
         all.map(|(name, value)| format!("{name}={}", encoded(&value))).join("&")
     }
 
-    async fn send(&self, call: impl Fn(bool) -> Call + Send + Sync) -> Result<Reply, String> {
+    async fn send(&self, call: impl Fn(bool) -> RegistryRequest + Send + Sync) -> Result<Reply, String> {
         let service = NacosService { group: &self.own.group_name, name: &self.identity.service };
         self.asker.send(service, &call).await.map_err(Into::into)
     }
 
-    fn instance(&self, method: &Method, is_third: bool, more: &str) -> Call {
+    fn instance(&self, method: &Method, is_third: bool, more: &str) -> RegistryRequest {
         let path = self.asker.path(is_third, "ns/instance");
-        Call { method: method.clone(), ..Call::get(format!("{path}?{}{more}", self.parameters())) }
+        RegistryRequest { method: method.clone(), ..RegistryRequest::get(format!("{path}?{}{more}", self.parameters())) }
     }
 }
 
@@ -132,7 +132,7 @@ impl Registrar for NacosRegistrar {
                 true => self.instance(&Method::POST, true, "&heartBeat=true"),
                 false => {
                     let path = self.asker.path(false, "ns/instance/beat");
-                    Call { method: Method::PUT, ..Call::get(format!("{path}?{}", self.parameters())) }
+                    RegistryRequest { method: Method::PUT, ..RegistryRequest::get(format!("{path}?{}", self.parameters())) }
                 }
             };
             answer::renewal(&self.send(call).await?)

@@ -5,7 +5,7 @@ use model::discovery::ServiceKey;
 use tokio::task::JoinSet;
 
 use super::schedule::Schedule;
-use super::{Asked, PollFailure, PollAnswer, Question};
+use super::{Asked, PollFailure, PollAnswer, PollQuery};
 use crate::Services;
 use crate::publish::publish;
 
@@ -39,8 +39,8 @@ impl Unanswered {
 /// The registry does not answer, so that the other services were not asked for.
 pub(super) async fn round<A>(
     services: &Services,
-    due: Vec<Question>,
-    ask: &impl Fn(Question) -> A,
+    due: Vec<PollQuery>,
+    ask: &impl Fn(PollQuery) -> A,
     schedule: &mut Schedule,
 ) -> Result<(), String>
 where
@@ -101,7 +101,7 @@ where
     Err(first)
 }
 
-fn spawn<A>(asked: &mut JoinSet<(ServiceKey, Asked)>, ask: &impl Fn(Question) -> A, question: Question)
+fn spawn<A>(asked: &mut JoinSet<(ServiceKey, Asked)>, ask: &impl Fn(PollQuery) -> A, question: PollQuery)
 where
     A: Future<Output = Asked> + Send + 'static,
 {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::discovery::ServiceKey;
 use tokio::time::Instant;
 
-use super::Question;
+use super::PollQuery;
 
 /// All followed services that were asked for.
 pub(super) struct Schedule {
@@ -49,18 +49,18 @@ impl Schedule {
         wanted: Vec<ServiceKey>,
         unanswered: &BTreeMap<ServiceKey, u64>,
         now: Instant,
-    ) -> Vec<Question> {
+    ) -> Vec<PollQuery> {
         let (mut usual, mut suspect) = (Vec::new(), Vec::new());
         for key in wanted {
             let is_new = unanswered.contains_key(&key);
             let Some(scheduled) = self.services.get(&key) else {
-                usual.push(Question { key, revision: None });
+                usual.push(PollQuery { key, revision: None });
                 continue;
             };
             if is_new || scheduled.due_at.is_none_or(|at| at <= now) {
                 let revision = scheduled.revision.clone().filter(|_| !is_new);
                 let list = if scheduled.is_suspect { &mut suspect } else { &mut usual };
-                list.push(Question { key, revision });
+                list.push(PollQuery { key, revision });
             }
         }
         usual.append(&mut suspect);
@@ -68,12 +68,12 @@ impl Schedule {
     }
 
     /// A call for a service that the registry has answered for the last time, and that is not among these.
-    pub(super) fn witness(&self, unanswered: &[(ServiceKey, String)]) -> Option<Question> {
+    pub(super) fn witness(&self, unanswered: &[(ServiceKey, String)]) -> Option<PollQuery> {
         let is_usable = |(key, scheduled): &(&ServiceKey, &Scheduled)| {
             !scheduled.is_suspect && unanswered.iter().all(|(failed, _)| failed != *key)
         };
         let (key, scheduled) = self.services.iter().find(is_usable)?;
-        Some(Question { key: key.clone(), revision: scheduled.revision.clone() })
+        Some(PollQuery { key: key.clone(), revision: scheduled.revision.clone() })
     }
 
     /// A good answer has come: the service is asked for again after the interval.
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(schedule.witness(&[]), None);
         *schedule.answered(key("b")) = None;
         assert!(due(&schedule, &[]).is_empty());
-        assert_eq!(schedule.witness(&[]), Some(Question { key: key("b"), revision: None }));
+        assert_eq!(schedule.witness(&[]), Some(PollQuery { key: key("b"), revision: None }));
         assert_eq!(schedule.witness(&[(key("b"), String::new())]), None);
     }
 }

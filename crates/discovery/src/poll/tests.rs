@@ -79,7 +79,7 @@ async fn changes_during_a_round_are_asked_for_once() {
     let pushed = Pushed { wanted: watch::channel(Vec::new()).0, changed };
     let (sender, mut calls) = mpsc::unbounded_channel();
     // Each call waits until the test answers it.
-    let ask = move |question: Question| {
+    let ask = move |question: PollQuery| {
         let (answer, answered) = oneshot::channel();
         sender.send((question, answer)).unwrap();
         async move { answered.await.unwrap() }
@@ -87,13 +87,13 @@ async fn changes_during_a_round_are_asked_for_once() {
     let services = Services::new(shared, "nacos");
     tokio::spawn(poll(services, Duration::from_secs(3600), Some(pushed), ask));
     let (first, answer) = timeout(WAIT_LIMIT, calls.recv()).await.unwrap().unwrap();
-    assert_eq!(first, Question { key: key.clone(), revision: None });
+    assert_eq!(first, PollQuery { key: key.clone(), revision: None });
     for _ in 0..5 {
         changes.send(key.clone()).await.unwrap();
     }
     let found = ServiceLookup::Instances(Vec::new(), None);
     answer.send(Ok(PollAnswer::Whole(found, Some("r1".to_owned())))).unwrap();
     let (second, _answer) = timeout(WAIT_LIMIT, calls.recv()).await.unwrap().unwrap();
-    assert_eq!(second, Question { key, revision: Some("r1".to_owned()) });
+    assert_eq!(second, PollQuery { key, revision: Some("r1".to_owned()) });
     assert_eq!(changes.capacity(), changes.max_capacity());
 }

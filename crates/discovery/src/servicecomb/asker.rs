@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::answer::{self, ServiceCombRules};
-use crate::http::{Call, HttpClient, Reply};
+use crate::http::{RegistryRequest, HttpClient, Reply};
 use crate::parts::encoded;
-use crate::poll::{Asked, PollFailure, PollAnswer, Question};
+use crate::poll::{Asked, PollFailure, PollAnswer, PollQuery};
 use crate::publish::{ServiceLookup, is_secure};
 
 /// The place of services that name none.
@@ -40,7 +40,7 @@ impl Asker {
     }
 
     /// Asks for the instances of a service.
-    pub(super) async fn ask(&self, question: &Question) -> Asked {
+    pub(super) async fn ask(&self, question: &PollQuery) -> Asked {
         let (key, revision) = (&question.key, question.revision.as_deref());
         let reply = self.send(self.instances(key, revision)).await?;
         match reply.status {
@@ -85,7 +85,7 @@ impl Asker {
     }
 
     async fn get(&self, target: &str, token: Option<&str>) -> Result<Reply, PollFailure> {
-        let mut call = Call::get(target).with(DOMAIN, &self.place.domain);
+        let mut call = RegistryRequest::get(target).with(DOMAIN, &self.place.domain);
         if let Some(token) = token {
             call = call.with(header::AUTHORIZATION, &format!("Bearer {token}"));
         }
@@ -122,7 +122,7 @@ impl Asker {
         }
         *held = None;
         let body = json!({"name": user, "password": password}).to_string();
-        let call = Call::with_body(Method::POST, "/v4/token", "application/json", body);
+        let call = RegistryRequest::with_body(Method::POST, "/v4/token", "application/json", body);
         let reply =
             self.client.call(&call.with(DOMAIN, &self.place.domain)).await.map_err(PollFailure::Registry)?;
         let token = reply.ok().and_then(answer::token);

@@ -13,7 +13,7 @@ use super::negotiation::Coding;
 
 /// A set of files. Texts are stored once, as Brotli under their name with `.br` behind it; the plain and gzip
 /// forms are made from that form.
-pub(in crate::admin) struct Files {
+pub(in crate::admin) struct DashboardFiles {
     /// The stored content by the name in the folder.
     stored: fn(&str) -> Option<Bytes>,
     /// The gzip forms by the name of the file, made at the first request for each. Browsers offer Brotli only
@@ -30,9 +30,9 @@ pub(super) struct CodedFile {
     pub(super) body: Bytes,
 }
 
-impl Files {
-    pub(super) const fn new(stored: fn(&str) -> Option<Bytes>) -> Files {
-        Files { stored, gzip: Mutex::new(BTreeMap::new()) }
+impl DashboardFiles {
+    pub(super) const fn new(stored: fn(&str) -> Option<Bytes>) -> DashboardFiles {
+        DashboardFiles { stored, gzip: Mutex::new(BTreeMap::new()) }
     }
 
     /// The content of a file that is stored plain, such as `index.html`; none if there is no such file.
@@ -83,8 +83,8 @@ impl Files {
 }
 
 /// The files in the binary.
-pub(in crate::admin) fn embedded() -> &'static Files {
-    static EMBEDDED: Files = Files::new(embedded_file);
+pub(in crate::admin) fn embedded() -> &'static DashboardFiles {
+    static EMBEDDED: DashboardFiles = DashboardFiles::new(embedded_file);
     &EMBEDDED
 }
 

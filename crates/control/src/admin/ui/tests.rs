@@ -7,7 +7,7 @@ use super::*;
 /// "plain" in Brotli, as one uncompressed block.
 const BROTLI: &[u8] = b"\x0b\x02\x80plain\x03";
 
-static FEW: Files = Files::new(|name| {
+static FEW: DashboardFiles = DashboardFiles::new(|name| {
     let files: [(&str, &'static [u8]); 6] = [
         ("index.html", b"<meta content=%NONCE%><style nonce=\"%NONCE%\">"),
         ("assets/app-1a.js.br", BROTLI),
@@ -20,16 +20,16 @@ static FEW: Files = Files::new(|name| {
     found.map(|(_, content)| Bytes::from_static(content))
 });
 
-static NOTHING: Files = Files::new(|_| None);
+static NOTHING: DashboardFiles = DashboardFiles::new(|_| None);
 
-fn ask_bytes(files: &Files, method: &str, target: &str, codings: &str) -> (u16, http::HeaderMap, Bytes) {
+fn ask_bytes(files: &DashboardFiles, method: &str, target: &str, codings: &str) -> (u16, http::HeaderMap, Bytes) {
     let request = Request::builder().method(method).uri(target).header("accept-encoding", codings);
     let (head, ()) = request.body(()).unwrap().into_parts();
     let (head, body) = answer(files, &head).into_parts();
     (head.status.as_u16(), head.headers, body)
 }
 
-fn ask(files: &Files, method: &str, target: &str, codings: &str) -> (u16, http::HeaderMap, String) {
+fn ask(files: &DashboardFiles, method: &str, target: &str, codings: &str) -> (u16, http::HeaderMap, String) {
     let (status, headers, body) = ask_bytes(files, method, target, codings);
     (status, headers, String::from_utf8(body.to_vec()).unwrap())
 }
@@ -135,7 +135,7 @@ fn damaged_file_is_an_error_in_no_coding() {
 #[cfg(feature = "dashboard")]
 #[test]
 fn gzip_form_is_made_once() {
-    static ONE: Files = Files::new(|name| (name == "a.js.br").then_some(Bytes::from_static(BROTLI)));
+    static ONE: DashboardFiles = DashboardFiles::new(|name| (name == "a.js.br").then_some(Bytes::from_static(BROTLI)));
     let gzip = || ask_bytes(&ONE, "GET", "/ui/a.js", "gzip").2;
     for (target, codings) in [("/ui/a.js", "br"), ("/ui/a.js", ""), ("/ui/b.js", "gzip")] {
         ask_bytes(&ONE, "GET", target, codings);

@@ -27,7 +27,7 @@ struct CertificateEntry {
     id: String,
     kind: &'static str,
     names: Vec<String>,
-    facts: Option<Facts>,
+    facts: Option<CertificateContent>,
     state: &'static str,
     /// None: it serves no routes.
     routes: Option<usize>,
@@ -38,7 +38,7 @@ struct CertificateEntry {
 
 /// The content of a certificate.
 #[derive(Debug, Clone, Default)]
-struct Facts {
+struct CertificateContent {
     issuer: String,
     subject: String,
     not_before_ms: u64,
@@ -88,7 +88,7 @@ fn of_object(
     now_ms: u64,
 ) -> CertificateEntry {
     let names: Vec<String> = summary.facts.hosts.iter().map(ToString::to_string).collect();
-    let facts = report.and_then(|report| report.facts.as_ref()).map(Facts::from);
+    let facts = report.and_then(|report| report.facts.as_ref()).map(CertificateContent::from);
     let is_shown_to_clients = report.is_none_or(|report| !report.is_shown_to_nodes);
     let state = match (summary.state, report.map(|report| report.state)) {
         (ListState::Off, _) => "off",
@@ -136,7 +136,7 @@ fn add_orders(parts: &AdminParts, entries: &mut Vec<CertificateEntry>, now_ms: u
 }
 
 /// The state that the dates say.
-fn dated_state(facts: Option<&Facts>, now_ms: u64) -> &'static str {
+fn dated_state(facts: Option<&CertificateContent>, now_ms: u64) -> &'static str {
     match facts {
         Some(facts) if facts.not_after_ms < now_ms => "expired",
         Some(facts) if facts.not_before_ms > now_ms => "not_yet",
@@ -145,9 +145,9 @@ fn dated_state(facts: Option<&Facts>, now_ms: u64) -> &'static str {
     }
 }
 
-impl From<&CertificateFacts> for Facts {
-    fn from(facts: &CertificateFacts) -> Facts {
-        Facts {
+impl From<&CertificateFacts> for CertificateContent {
+    fn from(facts: &CertificateFacts) -> CertificateContent {
+        CertificateContent {
             issuer: facts.issuer.clone(),
             subject: facts.subject.clone(),
             not_before_ms: ms(facts.not_before_s),

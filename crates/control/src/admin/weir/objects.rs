@@ -23,7 +23,7 @@ use describe::Details;
 use order::Order;
 
 /// A question about a list.
-struct Question {
+struct ObjectListQuery {
     kind: ObjectKind,
     /// The start of the ids: the consumer of credentials.
     prefix: Option<String>,
@@ -49,10 +49,10 @@ pub(super) async fn answer(parts: &Arc<AdminParts>, path: &[String], call: &Call
     }
 }
 
-fn question(path: &[String], query: &Query) -> Result<Question, RefusalResponse> {
+fn question(path: &[String], query: &Query) -> Result<ObjectListQuery, RefusalResponse> {
     let (kind, consumer) = collection(path)?;
     let offset = whole_number(query, "offset")?.unwrap_or_default();
-    Ok(Question {
+    Ok(ObjectListQuery {
         kind,
         prefix: consumer.map(|consumer| format!("{consumer}/")),
         filter: filter(query, &OBJECT_FIELDS)?,
@@ -62,7 +62,7 @@ fn question(path: &[String], query: &Query) -> Result<Question, RefusalResponse>
     })
 }
 
-fn list(parts: &AdminParts, question: &Question) -> Value {
+fn list(parts: &AdminParts, question: &ObjectListQuery) -> Value {
     let (view, summaries) = parts.summaries.newest(&parts.view, question.kind);
     let rates = Rates::of(parts.reports.traffic.as_deref(), &view, question.kind);
     let now_ms = now_ms();

@@ -14,7 +14,7 @@ use crate::plan::Plan;
 use crate::reconcile::stored_change::stored_change;
 use crate::sealing::Medium;
 use crate::source::etcd::{EtcdError, EtcdSource};
-use crate::source::store::{Changed, Record, Version};
+use crate::source::store::{Changed, StoredRecord, Version};
 use crate::stored_key;
 
 impl EtcdSource {
@@ -83,7 +83,7 @@ impl EtcdSource {
         &self,
         reconciler: &Reconciler,
         version: u64,
-    ) -> Result<Vec<(String, Record)>, WholeRefused> {
+    ) -> Result<Vec<(String, StoredRecord)>, WholeRefused> {
         self.refuse_newest(reconciler, version)?;
         self.handle()
             .block_on(self.etcd.at(&self.space, version))

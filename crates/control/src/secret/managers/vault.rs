@@ -12,7 +12,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::secret::cache::{SecretFailure, Fields, text_of};
-use crate::secret::environment::{self, Environment};
+use crate::secret::environment::{self, SecretEnvironment};
 use crate::secret::manager::SecretManager;
 
 /// The manager `vault`.
@@ -23,7 +23,7 @@ impl SecretManager for Vault {
         "vault"
     }
 
-    fn request(&self, manager: &Value, path: &str, lookup: Environment) -> Result<BoundedRequest, SecretFailure> {
+    fn request(&self, manager: &Value, path: &str, lookup: SecretEnvironment) -> Result<BoundedRequest, SecretFailure> {
         let text = |name: &str| manager.get(name).and_then(Value::as_str).unwrap_or_default();
         let token = match SecretReference::parse(text("token")) {
             None => text("token").to_owned(),

@@ -13,7 +13,7 @@ use super::load::load_at;
 use super::message::{DeleteRangeRequest, DeleteRangeResponse};
 use super::write::{Expected, Operation, KeyPrefix};
 use super::{EtcdEntry, Etcd, EtcdError, KeySpace, own_place};
-use crate::source::store::{Label, Record, Version, VersionSource};
+use crate::source::store::{Label, StoredRecord, Version, VersionSource};
 
 /// The note about one revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl Etcd {
         space: &KeySpace,
         path: &str,
         revision: u64,
-    ) -> Result<Option<Record>, EtcdError> {
+    ) -> Result<Option<StoredRecord>, EtcdError> {
         let request = RangeRequest {
             key: space.key(path),
             revision: i64::try_from(revision).unwrap_or(i64::MAX),

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::EtcdEntry;
-use crate::source::store::{DirectoryLock, Record, Store, StoreError};
+use crate::source::store::{DirectoryLock, StoredRecord, Store, StoreError};
 
 /// The copy on disk.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl LastGood {
         }
         let store = self.store.as_mut().ok_or_else(no_copy)?;
         store.reopen()?;
-        let mut gone: HashMap<String, Record> = store.load()?.into_iter().collect();
+        let mut gone: HashMap<String, StoredRecord> = store.load()?.into_iter().collect();
         self.origin.cluster_id = cluster_id;
         let origin = self.origin.text();
         let mut transaction = store.begin()?;
@@ -124,7 +124,7 @@ impl LastGood {
     pub fn change<'a>(
         &mut self,
         revision: u64,
-        changes: impl Iterator<Item = (&'a str, Option<&'a Record>)>,
+        changes: impl Iterator<Item = (&'a str, Option<&'a StoredRecord>)>,
     ) -> Result<(), StoreError> {
         if self.lacks_changes {
             return Err(StoreError::Failed("it lacks earlier changes and is made anew soon".to_owned()));
@@ -137,7 +137,7 @@ impl LastGood {
     fn try_change<'a>(
         &mut self,
         revision: u64,
-        changes: impl Iterator<Item = (&'a str, Option<&'a Record>)>,
+        changes: impl Iterator<Item = (&'a str, Option<&'a StoredRecord>)>,
     ) -> Result<(), StoreError> {
         if self.lock.is_none() {
             return Ok(());
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     fn entry(path: &str, text: &str, index: u64) -> EtcdEntry {
-        let record = Record {
+        let record = StoredRecord {
             text: text.to_owned(),
             created_index: index,
             modified_index: index,

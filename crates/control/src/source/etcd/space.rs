@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use model::lenient_json;
 use outbound::etcd::message::KeyValue;
 
-use crate::source::store::Record;
+use crate::source::store::StoredRecord;
 
 /// The keys below one prefix.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ pub struct Stray {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyContent {
     /// The text of an object.
-    Record(String, Record),
+    Record(String, StoredRecord),
     /// A value of APISIX that is no object: directory markers, counters, reports of data planes.
     Other,
     /// A value that cannot be used.
@@ -62,7 +62,7 @@ impl KeySpace {
     }
 
     /// The object of a key; none for other values.
-    pub(super) fn record(&self, kv: KeyValue) -> Option<Record> {
+    pub(super) fn record(&self, kv: KeyValue) -> Option<StoredRecord> {
         match self.read(kv) {
             KeyContent::Record(_, record) => Some(record),
             KeyContent::Other | KeyContent::Stray(_) => None,
@@ -98,7 +98,7 @@ impl KeySpace {
         let Ok(text) = String::from_utf8(value) else {
             return KeyContent::Stray(Stray { path, reason: "its value is no text".to_owned() });
         };
-        let record = Record {
+        let record = StoredRecord {
             text,
             created_index: kv.create_revision.unsigned_abs(),
             modified_index: kv.mod_revision.unsigned_abs(),

@@ -12,10 +12,10 @@ use tonic::Streaming;
 
 use super::space::KeyContent;
 use super::{Etcd, EtcdError, KeySpace, Stray};
-use crate::source::store::Record;
+use crate::source::store::StoredRecord;
 
 /// A change of one key; no record: the key was deleted.
-pub type Changed = (String, Result<Option<Record>, Stray>);
+pub type Changed = (String, Result<Option<StoredRecord>, Stray>);
 
 /// Changes of some whole revisions, in order.
 #[derive(Debug, Default)]

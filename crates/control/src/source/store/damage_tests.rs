@@ -16,7 +16,7 @@ fn text(number: usize) -> String {
 }
 
 /// A store's file, closed properly, and the objects in it.
-fn written(directory: &Path) -> (Vec<u8>, Vec<(String, Record)>) {
+fn written(directory: &Path) -> (Vec<u8>, Vec<(String, StoredRecord)>) {
     let mut store = Store::open(directory).unwrap();
     for part in 0..3 {
         let mut transaction = store.begin().unwrap();
@@ -193,7 +193,7 @@ fn store_without_checksums_is_read_and_raised() {
     let database = Database::open(&path).unwrap();
     let write = database.begin_write().unwrap();
     let mut old =
-        Record { text: "{}".to_owned(), created_index: 1, modified_index: 1, expires_at_ms: None }.encode();
+        StoredRecord { text: "{}".to_owned(), created_index: 1, modified_index: 1, expires_at_ms: None }.encode();
     old.truncate(old.len() - 4);
     old[0] = 1;
     write.open_table(OBJECTS).unwrap().insert("routes/old", old.as_slice()).unwrap();

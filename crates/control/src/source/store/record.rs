@@ -5,7 +5,7 @@ use thiserror::Error;
 
 /// One object in the store: the text as written and the metadata that etcd has too.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct StoredRecord {
     /// The JSON as stored, byte for byte.
     pub text: String,
     /// Revision of the write that created the object.
@@ -33,7 +33,7 @@ pub enum RecordError {
     Checksum,
 }
 
-impl Record {
+impl StoredRecord {
     /// The bytes for the store: layout byte, three little-endian numbers, the text, the CRC-32 of all of it.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.text.len() + CHECKSUM_BYTES);
@@ -48,7 +48,7 @@ impl Record {
     }
 
     /// Reads what `encode` wrote. Errors: see [`RecordError`].
-    pub fn decode(bytes: &[u8]) -> Result<Record, RecordError> {
+    pub fn decode(bytes: &[u8]) -> Result<StoredRecord, RecordError> {
         let bytes = match bytes.first() {
             Some(&LAYOUT) => {
                 let (content, checksum) =
@@ -63,7 +63,7 @@ impl Record {
         };
         let (fixed, text) = bytes.split_at_checked(FIXED_BYTES).ok_or(RecordError::Short(bytes.len()))?;
         let expires_at_ms = number(fixed, 17);
-        Ok(Record {
+        Ok(StoredRecord {
             text: std::str::from_utf8(text).map_err(|_| RecordError::Text)?.to_owned(),
             created_index: number(fixed, 1),
             modified_index: number(fixed, 9),
@@ -95,30 +95,30 @@ mod tests {
     proptest! {
         #[test]
         fn decode_reads_what_encode_wrote(text in ".*", created in 0u64.., modified in 0u64.., expiry in proptest::option::of(0u64..NEVER)) {
-            let record = Record { text, created_index: created, modified_index: modified, expires_at_ms: expiry };
-            prop_assert_eq!(Record::decode(&record.encode()), Ok(record));
+            let record = StoredRecord { text, created_index: created, modified_index: modified, expires_at_ms: expiry };
+            prop_assert_eq!(StoredRecord::decode(&record.encode()), Ok(record));
         }
 
         #[test]
         fn decode_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = Record::decode(&bytes);
+            let _ = StoredRecord::decode(&bytes);
         }
     }
 
     #[test]
     fn faults_are_named() {
         for layout in [LAYOUT, LAYOUT_WITHOUT_CHECKSUM] {
-            assert_eq!(Record::decode(&[layout; 3]), Err(RecordError::Short(3)));
+            assert_eq!(StoredRecord::decode(&[layout; 3]), Err(RecordError::Short(3)));
         }
-        assert_eq!(Record::decode(&[]), Err(RecordError::Short(0)));
-        assert_eq!(Record::decode(&[9; FIXED_BYTES]), Err(RecordError::Layout(9)));
+        assert_eq!(StoredRecord::decode(&[]), Err(RecordError::Short(0)));
+        assert_eq!(StoredRecord::decode(&[9; FIXED_BYTES]), Err(RecordError::Layout(9)));
         let mut bytes = vec![LAYOUT_WITHOUT_CHECKSUM; FIXED_BYTES];
         bytes.push(0xff);
-        assert_eq!(Record::decode(&bytes), Err(RecordError::Text));
+        assert_eq!(StoredRecord::decode(&bytes), Err(RecordError::Text));
     }
 
-    fn record() -> Record {
-        Record {
+    fn record() -> StoredRecord {
+        StoredRecord {
             text: "{\"uri\":\"/\"}".to_owned(),
             created_index: 3,
             modified_index: 9,
@@ -132,7 +132,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x10;
-            assert!(Record::decode(&damaged).is_err(), "byte {at}");
+            assert!(StoredRecord::decode(&damaged).is_err(), "byte {at}");
         }
     }
 
@@ -141,6 +141,6 @@ mod tests {
         let mut bytes = record().encode();
         bytes.truncate(bytes.len() - CHECKSUM_BYTES);
         bytes[0] = LAYOUT_WITHOUT_CHECKSUM;
-        assert_eq!(Record::decode(&bytes), Ok(record()));
+        assert_eq!(StoredRecord::decode(&bytes), Ok(record()));
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 
-fn put(store: &mut Store, key: &str, text: &str) -> Record {
+fn put(store: &mut Store, key: &str, text: &str) -> StoredRecord {
     let mut transaction = store.begin().unwrap();
     transaction.advance();
     let record = transaction.put(key, text, Expect::Any, None).unwrap();

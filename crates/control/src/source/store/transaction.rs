@@ -8,7 +8,7 @@ use super::failures;
 use super::guard::{Leaked, guarded};
 use super::versions::{Label, Pending};
 use super::{
-    FORMAT, FORMAT_VERSION, KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, Record, Store, StoreError, failed,
+    FORMAT, FORMAT_VERSION, KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, StoredRecord, Store, StoreError, failed,
     put_bytes, put_number,
 };
 
@@ -83,14 +83,14 @@ impl<'a> Transaction<'a> {
         text: &str,
         expect: Expect,
         expires_at_ms: Option<u64>,
-    ) -> Result<Record, StoreError> {
+    ) -> Result<StoredRecord, StoreError> {
         let before = self.get(key)?;
         if let Expect::ModifiedIndex(index) = expect
             && before.as_ref().is_none_or(|record| record.modified_index != index)
         {
             return Err(StoreError::Conflict);
         }
-        let record = Record {
+        let record = StoredRecord {
             text: text.to_owned(),
             created_index: before.as_ref().map_or(self.revision, |record| record.created_index),
             modified_index: self.revision,
@@ -106,11 +106,11 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     /// A failure of the file; the transaction cannot be used any more.
-    pub fn copy(&mut self, key: &str, record: &Record) -> Result<(), StoreError> {
+    pub fn copy(&mut self, key: &str, record: &StoredRecord) -> Result<(), StoreError> {
         self.insert(key, record)
     }
 
-    fn insert(&self, key: &str, record: &Record) -> Result<(), StoreError> {
+    fn insert(&self, key: &str, record: &StoredRecord) -> Result<(), StoreError> {
         self.guarded(|write| {
             let mut table = Leaked::new(write.open_table(OBJECTS).map_err(failed)?);
             table.insert(key, record.encode().as_slice()).map_err(failed)?;
@@ -150,12 +150,12 @@ impl<'a> Transaction<'a> {
     }
 
     /// One object as this transaction sees it.
-    pub fn get(&self, key: &str) -> Result<Option<Record>, StoreError> {
+    pub fn get(&self, key: &str) -> Result<Option<StoredRecord>, StoreError> {
         self.guarded(|write| {
             let table = Leaked::new(write.open_table(OBJECTS).map_err(failed)?);
             let bytes = table.get(key).map_err(failed)?;
             let decode = |bytes: &[u8]| {
-                Record::decode(bytes).map_err(|fault| StoreError::Failed(format!("object {key}: {fault}")))
+                StoredRecord::decode(bytes).map_err(|fault| StoreError::Failed(format!("object {key}: {fault}")))
             };
             bytes.map(|bytes| decode(bytes.value())).transpose()
         })
@@ -227,7 +227,7 @@ impl<'a> Transaction<'a> {
         Ok(revision)
     }
 
-    fn note(&mut self, key: &str, before: Option<Record>) {
+    fn note(&mut self, key: &str, before: Option<StoredRecord>) {
         match &self.label {
             Some(label) => Pending::note(&mut self.pending, self.revision, label, key, before),
             None => self.unsigned = true,

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap};
 use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
 use super::guard::Leaked;
-use super::{OBJECTS, Record, Store, StoreError, failed};
+use super::{OBJECTS, StoredRecord, Store, StoreError, failed};
 
 pub use version::{Label, Version, VersionSource};
 
@@ -25,9 +25,9 @@ pub struct Changed {
     /// The key's text.
     pub key: String,
     /// The record before; none: it did not exist.
-    pub before: Option<Record>,
+    pub before: Option<StoredRecord>,
     /// The record after; none: it was removed.
-    pub after: Option<Record>,
+    pub after: Option<StoredRecord>,
 }
 
 /// The part of the log that is held in memory.
@@ -61,7 +61,7 @@ pub(super) struct Limits {
 pub(super) struct Pending {
     revision: u64,
     label: Label,
-    changes: Vec<(String, Option<Record>)>,
+    changes: Vec<(String, Option<StoredRecord>)>,
 }
 
 impl Default for Limits {
@@ -110,7 +110,7 @@ impl Store {
                     Some(record) => record,
                     None => {
                         let bytes = objects.get(key.as_str()).map_err(failed)?;
-                        bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()?
+                        bytes.map(|bytes| StoredRecord::decode(bytes.value()).map_err(failed)).transpose()?
                     }
                 };
                 changed.push(Changed { key, before, after });
@@ -126,7 +126,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn since(&self, revision: u64) -> Result<Option<HashMap<String, Option<Record>>>, StoreError> {
+    pub fn since(&self, revision: u64) -> Result<Option<HashMap<String, Option<StoredRecord>>>, StoreError> {
         if revision < self.oldest_version() || revision > self.revision {
             return Ok(None);
         }
@@ -241,7 +241,7 @@ impl Pending {
         revision: u64,
         label: &Label,
         key: &str,
-        before: Option<Record>,
+        before: Option<StoredRecord>,
     ) {
         let change = (key.to_owned(), before);
         match pending.last_mut().filter(|last| last.revision == revision) {
@@ -255,7 +255,7 @@ impl Pending {
 fn undone(
     read: &ReadTransaction,
     revisions: std::ops::RangeInclusive<u64>,
-) -> Result<HashMap<String, Option<Record>>, StoreError> {
+) -> Result<HashMap<String, Option<StoredRecord>>, StoreError> {
     let mut found = BTreeMap::new();
     let Some(undo) = opened(read.open_table(UNDO))? else { return Ok(HashMap::new()) };
     let undo = Leaked::new(undo);
@@ -268,7 +268,7 @@ fn undone(
         let (place, bytes) = row.map_err(failed)?;
         let record = match bytes.value() {
             [] => None,
-            bytes => Some(Record::decode(bytes).map_err(failed)?),
+            bytes => Some(StoredRecord::decode(bytes).map_err(failed)?),
         };
         found.insert(place.value().1.to_owned(), record);
     }
@@ -286,7 +286,7 @@ fn opened<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
 
 /// Table: revision → [`Version`].
 const VERSIONS: TableDefinition<u64, &[u8]> = TableDefinition::new("versions");
-/// Table: revision and key → the [`Record`] before the change, or no bytes.
+/// Table: revision and key → the [`StoredRecord`] before the change, or no bytes.
 const UNDO: TableDefinition<(u64, &str), &[u8]> = TableDefinition::new("undo");
 /// Limit of kept revisions: weeks of changes of a busy team, and a script that writes every object one by one does not
 /// remove all revisions of the day before.

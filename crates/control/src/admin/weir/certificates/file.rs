@@ -10,7 +10,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
-use super::{CertificateEntry, Facts, dated_state, ms};
+use super::{CertificateEntry, CertificateContent, dated_state, ms};
 
 /// The entry of the file at `path`; a file that cannot be read is out.
 pub(super) fn entry(path: &Path, now_ms: u64) -> CertificateEntry {
@@ -21,7 +21,7 @@ pub(super) fn entry(path: &Path, now_ms: u64) -> CertificateEntry {
     let Some((_, parsed)) = der.as_ref().and_then(|der| X509Certificate::from_der(der).ok()) else {
         return entry;
     };
-    let facts = Facts {
+    let facts = CertificateContent {
         issuer: parsed.issuer().to_string(),
         subject: parsed.subject().to_string(),
         not_before_ms: ms(parsed.validity().not_before.timestamp()),

@@ -8,7 +8,7 @@ use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use crate::report::Reports;
-use crate::summary::{Facts, Row, Summary, rates};
+use crate::summary::{SummaryFacts, Row, Summary, rates};
 use crate::view::View;
 
 /// The parts of a list that are not in the objects themselves.
@@ -132,7 +132,7 @@ fn nodes_of(report: &UpstreamReport) -> Option<(Arc<str>, (usize, usize))> {
     Some((id.into(), (report.nodes.len(), down)))
 }
 
-fn labels(facts: &Facts) -> Map<String, Value> {
+fn labels(facts: &SummaryFacts) -> Map<String, Value> {
     facts.labels.iter().map(|(key, value)| (key.to_string(), Value::from(&**value))).collect()
 }
 

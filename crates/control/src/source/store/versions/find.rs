@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Changed, UNDO, VERSIONS, Version, opened, undone};
 use crate::source::store::guard::Leaked;
-use crate::source::store::{OBJECTS, Record, Store, StoreError, failed};
+use crate::source::store::{OBJECTS, StoredRecord, Store, StoreError, failed};
 
 impl Store {
     /// The revisions below `below` that pass the filter, newest first, at most `limit` of them. With a key, only those
@@ -54,7 +54,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn object_at(&self, revision: u64, key: &str) -> Result<Option<Option<Record>>, StoreError> {
+    pub fn object_at(&self, revision: u64, key: &str) -> Result<Option<Option<StoredRecord>>, StoreError> {
         if revision < self.oldest_version() || revision > self.revision {
             return Ok(None);
         }
@@ -68,14 +68,14 @@ impl Store {
                     if let Some(bytes) = undo.get((later.value(), key)).map_err(failed)? {
                         return match bytes.value() {
                             [] => Ok(None),
-                            bytes => Record::decode(bytes).map(Some).map_err(failed),
+                            bytes => StoredRecord::decode(bytes).map(Some).map_err(failed),
                         };
                     }
                 }
             }
             let objects = Leaked::new(read.open_table(OBJECTS).map_err(failed)?);
             let bytes = objects.get(key).map_err(failed)?;
-            bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()
+            bytes.map(|bytes| StoredRecord::decode(bytes.value()).map_err(failed)).transpose()
         });
         record.map(Some)
     }
@@ -103,7 +103,7 @@ impl Store {
                     Some(record) => record,
                     None => {
                         let bytes = objects.get(key.as_str()).map_err(failed)?;
-                        bytes.map(|bytes| Record::decode(bytes.value()).map_err(failed)).transpose()?
+                        bytes.map(|bytes| StoredRecord::decode(bytes.value()).map_err(failed)).transpose()?
                     }
                 };
                 let earlier = at_first.get(key).cloned().flatten();
@@ -188,7 +188,7 @@ mod tests {
         let store = store(directory.path());
         let check = |from: u64, to: u64, expected: &[(&str, Option<&str>, Option<&str>)]| {
             let found = store.between(from, to).unwrap().unwrap();
-            let text = |record: &Option<Record>| record.as_ref().map(|record| record.text.clone());
+            let text = |record: &Option<StoredRecord>| record.as_ref().map(|record| record.text.clone());
             let found: Vec<_> = found
                 .iter()
                 .map(|changed| (changed.key.clone(), text(&changed.before), text(&changed.after)))

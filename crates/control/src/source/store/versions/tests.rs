@@ -56,7 +56,7 @@ fn revision_has_author_changes_and_old_objects() {
     assert_eq!((told[0].label.at_ms, &*told[0].label.by), (7, "ann"));
     assert_eq!(store.versions(2, 9).unwrap().len(), 1);
     let (_, changed) = store.version(2).unwrap().unwrap();
-    let text = |record: &Option<Record>| record.as_ref().map(|record| record.text.clone());
+    let text = |record: &Option<StoredRecord>| record.as_ref().map(|record| record.text.clone());
     let changed: Vec<_> = changed
         .iter()
         .map(|change| (change.key.as_str(), text(&change.before), text(&change.after)))
