@@ -31,7 +31,7 @@ pub struct ObjectChange {
     /// The object: `routes/1`.
     pub key: String,
     /// The action on it.
-    pub action: Action,
+    pub action: PlanAction,
     /// The places that differ; for a new or a removed object, each of its top fields.
     pub fields: Vec<FieldChange>,
 }
@@ -39,7 +39,7 @@ pub struct ObjectChange {
 /// The action on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
+pub enum PlanAction {
     /// It did not exist.
     Create,
     /// It differs.
@@ -66,7 +66,7 @@ impl Plan {
     pub fn new(revision: u64, mut objects: Vec<ObjectChange>) -> Plan {
         objects.sort_by(|left, right| left.key.cmp(&right.key));
         let count = |action| objects.iter().filter(|object| object.action == action).count();
-        let (create, change, delete) = (count(Action::Create), count(Action::Change), count(Action::Delete));
+        let (create, change, delete) = (count(PlanAction::Create), count(PlanAction::Change), count(PlanAction::Delete));
         Plan { revision, create, change, delete, objects }
     }
 
@@ -90,19 +90,19 @@ pub fn between(
         (None, Some(new)) => {
             each_field(new, |pointer, value| FieldChange { pointer, before: None, after: Some(value) })
                 .for_each(|field| fields.push(field));
-            Action::Create
+            PlanAction::Create
         }
         (Some(old), None) => {
             each_field(old, |pointer, value| FieldChange { pointer, before: Some(value), after: None })
                 .for_each(|field| fields.push(field));
-            Action::Delete
+            PlanAction::Delete
         }
         (Some(old), Some(new)) => {
             compare("", old, new, &mut fields);
             if fields.is_empty() {
                 return None;
             }
-            Action::Change
+            PlanAction::Change
         }
     };
     for (whole, side) in [(old, Side::Before), (new, Side::After)] {

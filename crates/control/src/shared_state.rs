@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::source::etcd::SharedEtcd;
-use cluster::Cluster;
+use cluster::ClusterMedium;
 use local::Folder;
 
 /// See the module; cheap to clone.
@@ -29,7 +29,7 @@ pub(crate) struct SharedState {
 #[derive(Clone)]
 enum Medium {
     Folder(Arc<Folder>),
-    Cluster(Arc<Cluster>),
+    Cluster(Arc<ClusterMedium>),
 }
 
 /// The documents as this instance knows them.
@@ -61,7 +61,7 @@ impl SharedState {
     /// The state of a cluster in this folder of Weir's own keys, which is followed from now on.
     pub(crate) fn cluster(etcd: SharedEtcd, prefix: &str, folder: &str, handle: &Handle) -> SharedState {
         let documents = Arc::new(Documents::default());
-        let cluster = Cluster::follow(etcd, (prefix.to_owned(), folder.to_owned()), &documents, handle);
+        let cluster = ClusterMedium::follow(etcd, (prefix.to_owned(), folder.to_owned()), &documents, handle);
         SharedState { documents, medium: Medium::Cluster(Arc::new(cluster)) }
     }
 

@@ -13,19 +13,19 @@ use super::limits::WEIGHT_MAX;
 /// Time limits in milliseconds.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default)]
-pub(super) struct Timeouts {
+pub(super) struct RegistryTimeouts {
     connect: u64,
     send: u64,
     read: u64,
 }
 
-impl Default for Timeouts {
-    fn default() -> Timeouts {
-        Timeouts { connect: 2000, send: 2000, read: 5000 }
+impl Default for RegistryTimeouts {
+    fn default() -> RegistryTimeouts {
+        RegistryTimeouts { connect: 2000, send: 2000, read: 5000 }
     }
 }
 
-impl Timeouts {
+impl RegistryTimeouts {
     /// The JSON Schema.
     pub(super) fn schema() -> Value {
         let limit = |description: &str, default: u64| json!({"description": description, "type": "integer", "minimum": 1, "maximum": 3_600_000, "default": default});

@@ -91,7 +91,7 @@ pub(super) struct ConsulBlock {
     fetch_interval: u64,
     keepalive: bool,
     pub(super) weight: u32,
-    timeout: Timeouts,
+    timeout: ConsulTimeouts,
     tls: TlsSettings,
     skip_services: Vec<String>,
     pub(super) skip_keys: Vec<String>,
@@ -107,7 +107,7 @@ impl Default for ConsulBlock {
             fetch_interval: 3,
             keepalive: true,
             weight: 1,
-            timeout: Timeouts::default(),
+            timeout: ConsulTimeouts::default(),
             tls: TlsSettings::default(),
             skip_services: Vec::new(),
             skip_keys: Vec::new(),
@@ -119,15 +119,15 @@ impl Default for ConsulBlock {
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default)]
-struct Timeouts {
+struct ConsulTimeouts {
     connect: u64,
     read: u64,
     wait: u64,
 }
 
-impl Default for Timeouts {
-    fn default() -> Timeouts {
-        Timeouts { connect: 2000, read: 2000, wait: 60 }
+impl Default for ConsulTimeouts {
+    fn default() -> ConsulTimeouts {
+        ConsulTimeouts { connect: 2000, read: 2000, wait: 60 }
     }
 }
 
@@ -146,7 +146,7 @@ pub(super) struct Agent {
 
 /// The place in the history of one query.
 #[derive(Debug, Default)]
-pub(super) struct Position {
+pub(super) struct ConsulPosition {
     index: u64,
     failures: u32,
 }
@@ -195,7 +195,7 @@ impl Agent {
     pub(super) async fn next(
         &self,
         target: &str,
-        position: &mut Position,
+        position: &mut ConsulPosition,
         is_blocking: bool,
     ) -> Result<Option<bytes::Bytes>, String> {
         let mut call = self.with_token(RegistryRequest::get(target));
@@ -228,7 +228,7 @@ impl Agent {
     }
 
     /// Waits before the next query, after an answer.
-    pub(super) async fn pause_after_answer(&self, position: &Position, is_blocking: bool) {
+    pub(super) async fn pause_after_answer(&self, position: &ConsulPosition, is_blocking: bool) {
         match self.block.keepalive && is_blocking && position.index > 0 {
             true => tokio::time::sleep(LEAST_PAUSE).await,
             false => self.pause().await,
@@ -236,7 +236,7 @@ impl Agent {
     }
 
     /// Waits before the next query, after a failure: longer each time.
-    pub(super) async fn pause_after_failure(&self, position: &mut Position) {
+    pub(super) async fn pause_after_failure(&self, position: &mut ConsulPosition) {
         position.failures = position.failures.saturating_add(1);
         let factor = 1u32 << position.failures.min(6).saturating_sub(1);
         let pause = Duration::from_secs(self.block.fetch_interval).saturating_mul(factor);
@@ -275,7 +275,7 @@ async fn follow(agent: Agent, services: Services, key: ServiceKey, watches: Arc<
         return services.unknown(&key);
     }
     let target = target("health/service", &key, "passing=1");
-    let mut position = Position::default();
+    let mut position = ConsulPosition::default();
     // A service without a watch is asked for again and again.
     let watch = watches.try_acquire_owned().ok();
     let is_blocking = watch.is_some();
@@ -307,7 +307,7 @@ async fn follow(agent: Agent, services: Services, key: ServiceKey, watches: Arc<
 /// Whether a service without a passing instance is registered at all.
 async fn is_registered(agent: &Agent, key: &ServiceKey) -> Result<bool, String> {
     let target = target("catalog/service", key, "stale=1");
-    let body = agent.next(&target, &mut Position::default(), false).await?;
+    let body = agent.next(&target, &mut ConsulPosition::default(), false).await?;
     answer::has_entries(body.as_deref().unwrap_or(b"[]"))
 }
 

@@ -13,7 +13,7 @@ use model::discovery::{ServiceInstance, ServiceKey};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::consul::{Agent, Position, common_schema};
+use super::consul::{Agent, ConsulPosition, common_schema};
 use super::parts::{Loose, encoded, read_answer, read_message};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
@@ -46,7 +46,7 @@ impl Registry for ConsulKv {
             let prefix = agent.block.prefix.trim_matches('/').to_owned();
             let path: Vec<String> = prefix.split('/').map(encoded).collect();
             let target = format!("/v1/kv/{}/?recurse=true", path.join("/"));
-            let mut position = Position::default();
+            let mut position = ConsulPosition::default();
             loop {
                 let answer = agent.next(&target, &mut position, true).await;
                 // A prefix without keys is answered 404.

@@ -157,9 +157,9 @@ impl DiscoveryShared {
 }
 
 /// The last good answers of a file, and the names of all services.
-type Loaded = (Copies, Option<Names>);
+type LoadedCopies = (Copies, Option<Names>);
 
-fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<Loaded>, String> {
+fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<LoadedCopies>, String> {
     let text = match outbound::regular_file::read_to_string(path, FILE_MAX_BYTES) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

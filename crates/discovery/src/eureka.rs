@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until};
 
 use self::catalog::{EurekaCatalog, EurekaRules};
-use super::blocks::{self, Timeouts};
+use super::blocks::{self, RegistryTimeouts};
 use super::http::{RegistryRequest, HttpClient, TlsSettings};
 use super::publish::{ServiceLookup, Pause, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
@@ -57,7 +57,7 @@ struct EurekaBlock {
     #[serde(default = "blocks::default_weight")]
     weight: u32,
     #[serde(default)]
-    timeout: Timeouts,
+    timeout: RegistryTimeouts,
     zone: Option<Box<str>>,
     #[serde(default)]
     starting: bool,
@@ -77,7 +77,7 @@ fn schema() -> Value {
             },
             "fetch_interval": blocks::interval_schema(),
             "weight": blocks::weight_schema(),
-            "timeout": Timeouts::schema(),
+            "timeout": RegistryTimeouts::schema(),
             "zone": {
                 "description": "The zone with instances that are preferred: the metadata `zone`, or Amazon's zone.",
                 "type": "string", "minLength": 1, "maxLength": 256

@@ -141,7 +141,7 @@ impl Reply {
 
 /// A server of the settings.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(super) struct RegistryServer {
     /// As messages name it: without user and password.
     name: String,
     host: String,
@@ -162,7 +162,7 @@ pub(crate) struct HttpClient {
 
 #[derive(Debug)]
 struct Inner {
-    servers: Vec<Server>,
+    servers: Vec<RegistryServer>,
     /// The index of the server that is asked first: the last one with an answer, whatever its status.
     current: AtomicUsize,
     settings: HttpSettings,
@@ -177,7 +177,7 @@ impl HttpClient {
         if settings.servers.is_empty() {
             return Err("there is no server to ask".to_owned());
         }
-        let servers = settings.servers.iter().map(|url| Server::parse(url)).collect::<Result<_, _>>()?;
+        let servers = settings.servers.iter().map(|url| RegistryServer::parse(url)).collect::<Result<_, _>>()?;
         Ok(HttpClient { inner: Arc::new(Inner { servers, current: AtomicUsize::new(0), settings }) })
     }
 
@@ -287,8 +287,8 @@ impl HttpClient {
     }
 }
 
-impl Server {
-    fn parse(url: &str) -> Result<Server, String> {
+impl RegistryServer {
+    fn parse(url: &str) -> Result<RegistryServer, String> {
         // The URL may hold a password, so that messages show only its end.
         let shown = url.rsplit_once('@').map_or(url, |(_, end)| end).to_owned();
         let unusable = |reason: &str| format!("the server {shown:?} {reason}; write http://HOST:PORT");
@@ -324,7 +324,7 @@ impl Server {
             let decoded = percent_decode_str(user).collect::<Vec<u8>>();
             format!("Basic {}", BASE64.encode(&decoded))
         });
-        Ok(Server {
+        Ok(RegistryServer {
             name: shown.trim_end_matches('/').to_owned(),
             host: authority.host().trim_matches(['[', ']']).to_owned(),
             port,

@@ -34,7 +34,7 @@ use tokio::sync::watch as channel;
 use tokio::task::JoinSet;
 
 use self::catalog::KubernetesServicePort;
-use self::config::Cluster;
+use self::config::KubernetesCluster;
 use self::watch::Watcher;
 use super::http::{HttpClient, HttpSettings};
 use super::{BuildContext, Registry, RegistryKind, Services};
@@ -44,7 +44,7 @@ pub(super) const KIND: RegistryKind =
     RegistryKind { name: "kubernetes", has_ports_by_scheme: false, schema: config::schema, build };
 
 struct Kubernetes {
-    clusters: Vec<(Cluster, HttpClient)>,
+    clusters: Vec<(KubernetesCluster, HttpClient)>,
     addresses: AddressChoice,
 }
 

@@ -36,7 +36,7 @@ use tokio::task::JoinSet;
 use self::answer::NacosRules;
 use self::asker::Asker;
 use self::push::Push;
-use super::blocks::{self, Timeouts};
+use super::blocks::{self, RegistryTimeouts};
 use super::http::TlsSettings;
 use super::limits::Limits;
 use super::poll::{Pushed, poll};
@@ -67,7 +67,7 @@ struct NacosBlock {
     #[serde(default = "blocks::default_weight")]
     weight: u32,
     #[serde(default)]
-    timeout: Timeouts,
+    timeout: RegistryTimeouts,
     #[serde(default)]
     access_key: String,
     #[serde(default)]
@@ -99,7 +99,7 @@ fn schema() -> Value {
                 "type": "string", "pattern": "^[/a-zA-Z0-9_.-]+$", "maxLength": 100, "default": "/nacos/v1/"
             },
             "weight": blocks::weight_schema(),
-            "timeout": Timeouts::schema(),
+            "timeout": RegistryTimeouts::schema(),
             "access_key": {"description": "The key id of signed calls.", "type": "string", "default": ""},
             "secret_key": {"description": "The key that signs calls.", "type": "string", "default": ""},
             "push": {

@@ -50,7 +50,7 @@ impl From<PollFailure> for String {
 }
 
 /// The result of one call.
-pub(super) type Asked = Result<PollAnswer, PollFailure>;
+pub(super) type PollResult = Result<PollAnswer, PollFailure>;
 
 /// The ends that a push connection uses: it follows the wanted services, and names those that are to be asked for now.
 pub(super) struct Pushed {
@@ -88,7 +88,7 @@ pub(super) async fn poll<A>(
     mut pushed: Option<Pushed>,
     ask: impl Fn(PollQuery) -> A,
 ) where
-    A: Future<Output = Asked> + Send + 'static,
+    A: Future<Output = PollResult> + Send + 'static,
 {
     let mut schedule = Schedule::new(interval);
     let mut pause = Pause::default();

@@ -26,7 +26,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::asker::{Asker, ServiceCombScope};
-use super::blocks::{self, Timeouts};
+use super::blocks::{self, RegistryTimeouts};
 use super::http::TlsSettings;
 use super::limits::Limits;
 use super::poll::poll;
@@ -55,7 +55,7 @@ struct ServiceCombBlock {
     #[serde(default = "blocks::default_weight")]
     weight: u32,
     #[serde(default)]
-    timeout: Timeouts,
+    timeout: RegistryTimeouts,
     user: Option<String>,
     password: Option<String>,
     #[serde(default)]
@@ -87,7 +87,7 @@ fn schema() -> Value {
                 "type": "integer", "minimum": 1, "maximum": 86_400, "default": 10
             },
             "weight": blocks::weight_schema(),
-            "timeout": Timeouts::schema(),
+            "timeout": RegistryTimeouts::schema(),
             "user": {"description": "The account, where the service-center asks for one.", "type": "string", "minLength": 1},
             "password": {"description": "The account's password.", "type": "string", "minLength": 1},
             "tls": TlsSettings::schema(),

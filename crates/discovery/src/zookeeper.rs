@@ -43,12 +43,12 @@ pub(super) const KIND: RegistryKind =
 
 struct ZooKeeper {
     config: Config,
-    servers: Vec<Server>,
+    servers: Vec<ZooKeeperServer>,
     policy: OutboundPolicy,
 }
 
 /// A server.
-struct Server {
+struct ZooKeeperServer {
     /// As the settings name it.
     name: String,
     /// A name or an address, without brackets.
@@ -56,12 +56,12 @@ struct Server {
     port: u16,
 }
 
-impl Server {
-    fn parse(written: &str) -> Result<Server, String> {
+impl ZooKeeperServer {
+    fn parse(written: &str) -> Result<ZooKeeperServer, String> {
         let fault = || format!("the server `{}` has no port from 1 to 65535", shortened(written));
         let (host, port) = written.rsplit_once(':').ok_or_else(fault)?;
         let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(fault)?;
-        Ok(Server { name: written.to_owned(), host: host.trim_matches(['[', ']']).to_owned(), port })
+        Ok(ZooKeeperServer { name: written.to_owned(), host: host.trim_matches(['[', ']']).to_owned(), port })
     }
 }
 
@@ -165,7 +165,7 @@ fn schema() -> Value {
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let config: Config = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
-    let servers = config.host.iter().map(|server| Server::parse(server)).collect::<Result<_, _>>()?;
+    let servers = config.host.iter().map(|server| ZooKeeperServer::parse(server)).collect::<Result<_, _>>()?;
     Ok(Box::new(ZooKeeper { config, servers, policy: context.policy.clone() }))
 }
 
@@ -186,7 +186,7 @@ impl Registry for ZooKeeper {
 
 impl ZooKeeper {
     /// Follows services over one session until it ends, for the returned reason.
-    async fn session(&self, server: &Server, services: &Services) -> String {
+    async fn session(&self, server: &ZooKeeperServer, services: &Services) -> String {
         let config = &self.config;
         let credentials = config
             .auth

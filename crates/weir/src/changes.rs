@@ -1,6 +1,6 @@
 //! Changes of objects as text for a terminal. Does not know where the changes come from.
 
-use control::plan::{Action, FieldChange, ObjectChange, Plan};
+use control::plan::{PlanAction, FieldChange, ObjectChange, Plan};
 use control::source::file::dotted;
 use serde_json::Value;
 
@@ -11,9 +11,9 @@ pub(crate) fn render(objects: &[ObjectChange], paint: Paint) -> String {
     let mut text = String::new();
     for object in objects {
         let line = match object.action {
-            Action::Create => paint.good(&format!("+ {}", object.key)),
-            Action::Change => paint.noted(&format!("~ {}", object.key)),
-            Action::Delete => paint.bad(&format!("- {}", object.key)),
+            PlanAction::Create => paint.good(&format!("+ {}", object.key)),
+            PlanAction::Change => paint.noted(&format!("~ {}", object.key)),
+            PlanAction::Delete => paint.bad(&format!("- {}", object.key)),
         };
         text.push_str(&format!("  {line}\n"));
         for field in &object.fields {
@@ -33,7 +33,7 @@ pub(crate) fn counts(plan: &Plan, endings: [&str; 3]) -> String {
 
 /// One changed place. The fields of an object that is created or deleted have no sign of their own, because the object
 /// has one.
-fn place(action: Action, field: &FieldChange, paint: Paint) -> String {
+fn place(action: PlanAction, field: &FieldChange, paint: Paint) -> String {
     let name = dotted(&field.pointer);
     let name = if name.is_empty() { "the whole text".to_owned() } else { name };
     match (&field.before, &field.after) {
@@ -41,10 +41,10 @@ fn place(action: Action, field: &FieldChange, paint: Paint) -> String {
             let [before, after] = both(before, after);
             format!("{name}: {} → {}", paint.bad(&before), paint.good(&after))
         }
-        (None, Some(after)) if action == Action::Change => {
+        (None, Some(after)) if action == PlanAction::Change => {
             format!("{} {name}: {}", paint.good("+"), shortened(&after.to_string(), 0))
         }
-        (Some(before), None) if action == Action::Change => {
+        (Some(before), None) if action == PlanAction::Change => {
             format!("{} {name}: {}", paint.bad("-"), shortened(&before.to_string(), 0))
         }
         (_, Some(value)) => format!("{name}: {}", shortened(&value.to_string(), 0)),
@@ -96,16 +96,16 @@ mod tests {
             assert_eq!(render(&[object], Paint::Plain), expected);
         };
         check(
-            object(Action::Create, vec![field("/uri", Value::Null, json!("/a"))]),
+            object(PlanAction::Create, vec![field("/uri", Value::Null, json!("/a"))]),
             "  + routes/1\n      uri: \"/a\"\n",
         );
         check(
-            object(Action::Delete, vec![field("/uri", json!("/a"), Value::Null)]),
+            object(PlanAction::Delete, vec![field("/uri", json!("/a"), Value::Null)]),
             "  - routes/1\n      uri: \"/a\"\n",
         );
         check(
             object(
-                Action::Change,
+                PlanAction::Change,
                 vec![
                     field("/methods/0", json!("GET"), json!("PUT")),
                     field("/plugins/cors", Value::Null, json!({})),
@@ -115,7 +115,7 @@ mod tests {
             "  ~ routes/1\n      methods[0]: \"GET\" → \"PUT\"\n      + plugins.cors: {}\n      \
              - plugins.limit-count.count: 5\n",
         );
-        let painted = render(&[object(Action::Create, Vec::new())], Paint::Colour);
+        let painted = render(&[object(PlanAction::Create, Vec::new())], Paint::Colour);
         assert_eq!(painted, "  \u{1b}[32m+ routes/1\u{1b}[0m\n");
     }
 
@@ -125,7 +125,7 @@ mod tests {
         let text = render(
             &[ObjectChange {
                 key: "protos/1".to_owned(),
-                action: Action::Change,
+                action: PlanAction::Change,
                 fields: vec![field(
                     "/content",
                     json!(format!("{same}old{same}")),

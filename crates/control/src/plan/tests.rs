@@ -84,7 +84,7 @@ fn plan_counts_objects_and_is_ordered() {
     let of = |key: &str, action| ObjectChange { key: key.to_owned(), action, fields: Vec::new() };
     let plan = Plan::new(
         7,
-        vec![of("routes/2", Action::Delete), of("routes/1", Action::Create), of("a/1", Action::Create)],
+        vec![of("routes/2", PlanAction::Delete), of("routes/1", PlanAction::Create), of("a/1", PlanAction::Create)],
     );
     assert_eq!((plan.create, plan.change, plan.delete, plan.is_empty()), (2, 0, 1, false));
     assert_eq!(

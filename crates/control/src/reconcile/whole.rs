@@ -39,7 +39,7 @@ pub(crate) enum DesiredState {
 
 /// A whole set to be brought into force.
 #[derive(Debug, Clone)]
-pub(crate) struct Order {
+pub(crate) struct ApplyRequest {
     /// The wanted state.
     pub(crate) wanted: DesiredState,
     /// The revision that must be in force; none: any.
@@ -166,13 +166,13 @@ impl ControlLoop {
     }
 
     /// Brings a whole set into force: durable and published in one revision, or not at all.
-    pub(crate) fn take_whole(&mut self, order: &Order) -> Result<ApplyOutcome, WholeRefused> {
+    pub(crate) fn take_whole(&mut self, order: &ApplyRequest) -> Result<ApplyOutcome, WholeRefused> {
         let taken = self.try_to_take(order);
         self.reconciler.note_whole(&taken);
         taken
     }
 
-    fn try_to_take(&mut self, order: &Order) -> Result<ApplyOutcome, WholeRefused> {
+    fn try_to_take(&mut self, order: &ApplyRequest) -> Result<ApplyOutcome, WholeRefused> {
         let (source, reconciler) = (&mut self.source, &mut self.reconciler);
         source.catch_up(reconciler)?;
         let now = reconciler.snapshot.revision();

@@ -28,11 +28,11 @@ pub struct TlsFiles {
 #[derive(Debug)]
 pub(crate) struct ServerTls {
     files: TlsFiles,
-    loaded: Mutex<Loaded>,
+    loaded: Mutex<LoadedServerConfig>,
 }
 
 #[derive(Debug)]
-struct Loaded {
+struct LoadedServerConfig {
     config: Arc<ServerConfig>,
     stamps: Vec<TlsFileStamp>,
     checked: Instant,
@@ -50,7 +50,7 @@ impl ServerTls {
         // Before the files are read, so that a change meanwhile is noticed.
         let stamps = stamps(&files);
         let config = Arc::new(config(&files)?);
-        let loaded = Mutex::new(Loaded { config, stamps, checked: Instant::now() });
+        let loaded = Mutex::new(LoadedServerConfig { config, stamps, checked: Instant::now() });
         Ok(ServerTls { files, loaded })
     }
 

@@ -11,14 +11,14 @@ use crate::source::etcd::{Expected, Follower, KeySpace, Operation, KeyPrefix, Sh
 use crate::source::store::StoredRecord;
 
 /// See the module.
-pub(super) struct Cluster {
+pub(super) struct ClusterMedium {
     etcd: SharedEtcd,
     /// Known as soon as etcd has said where own keys may be.
     space: Arc<OnceLock<KeySpace>>,
     is_read: Arc<AtomicBool>,
 }
 
-impl Cluster {
+impl ClusterMedium {
     /// Follows the texts of the folder among the own keys of a prefix, for as long as `documents` is held
     /// elsewhere.
     pub(super) fn follow(
@@ -26,7 +26,7 @@ impl Cluster {
         (prefix, folder): (String, String),
         documents: &Arc<Documents>,
         handle: &Handle,
-    ) -> Cluster {
+    ) -> ClusterMedium {
         let follower = Arc::new(Follower::default());
         let is_read = Arc::new(AtomicBool::new(false));
         let (weak, read, theirs) = (Arc::downgrade(documents), Arc::clone(&is_read), Arc::clone(&follower));
@@ -45,7 +45,7 @@ impl Cluster {
             let tell = move |update| std::future::ready(take(&weak, &read, &theirs, update));
             follow(client, found, follower, tell).await;
         });
-        Cluster { etcd, space, is_read }
+        ClusterMedium { etcd, space, is_read }
     }
 
     pub(super) fn is_read(&self) -> bool {

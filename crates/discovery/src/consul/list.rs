@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::de::IgnoredAny;
 
-use super::{Agent, Position, parameters};
+use super::{Agent, ConsulPosition, parameters};
 use crate::Services;
 use crate::auto_routes::Names;
 use crate::parts::read_names;
@@ -13,7 +13,7 @@ use crate::parts::read_names;
 pub(super) async fn follow(agent: &Agent, services: &Services) {
     let Some(of) = services.list_of() else { return };
     let target = format!("/v1/catalog/services?stale=1{}", parameters(&of));
-    let mut position = Position::default();
+    let mut position = ConsulPosition::default();
     loop {
         let answer = agent.next(&target, &mut position, true).await;
         let names = answer.and_then(|body| match body {
@@ -28,7 +28,7 @@ pub(super) async fn follow(agent: &Agent, services: &Services) {
             }
             Err(reason) => {
                 services.list_failed(&reason);
-                position = Position { index: 0, ..position };
+                position = ConsulPosition { index: 0, ..position };
                 agent.pause_after_failure(&mut position).await;
             }
         }

@@ -16,7 +16,7 @@ use crate::limits::WEIGHT_MAX;
 
 /// A type of records that names instances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum DnsRecordKind {
     Srv,
     Address(AddressFamily),
 }
@@ -24,7 +24,7 @@ enum Kind {
 /// Which records are asked for.
 #[derive(Clone, Debug)]
 pub(super) struct DnsRules {
-    order: Vec<Kind>,
+    order: Vec<DnsRecordKind>,
     /// Which of the addresses of a target are used.
     addresses: AddressChoice,
 }
@@ -36,22 +36,22 @@ impl DnsRules {
     /// `order` has no type that names instances.
     pub(super) fn new(order: Option<&[String]>, addresses: &AddressChoice) -> Result<DnsRules, String> {
         let kind = |name: &String| match &**name {
-            "SRV" => Some(Kind::Srv),
-            "A" => Some(Kind::Address(AddressFamily::V4)),
-            "AAAA" => Some(Kind::Address(AddressFamily::V6)),
+            "SRV" => Some(DnsRecordKind::Srv),
+            "A" => Some(DnsRecordKind::Address(AddressFamily::V4)),
+            "AAAA" => Some(DnsRecordKind::Address(AddressFamily::V6)),
             // The others stand for no type of their own.
             _ => None,
         };
-        let families = |kinds: &[Kind]| {
+        let families = |kinds: &[DnsRecordKind]| {
             FamilyOrder::new(kinds.iter().filter_map(|kind| match kind {
-                Kind::Address(family) => Some(*family),
-                Kind::Srv => None,
+                DnsRecordKind::Address(family) => Some(*family),
+                DnsRecordKind::Srv => None,
             }))
         };
-        let usual = || addresses.order.families().map(Kind::Address);
-        let order: Vec<Kind> = match order {
+        let usual = || addresses.order.families().map(DnsRecordKind::Address);
+        let order: Vec<DnsRecordKind> = match order {
             Some(order) => order.iter().filter_map(kind).collect(),
-            None => std::iter::once(Kind::Srv).chain(usual()).collect(),
+            None => std::iter::once(DnsRecordKind::Srv).chain(usual()).collect(),
         };
         if order.is_empty() {
             return Err("`order` needs SRV, A or AAAA".to_owned());
@@ -65,7 +65,7 @@ impl DnsRules {
 #[derive(Debug, Default)]
 pub(super) struct LastDnsRecords {
     /// The type of the records in force.
-    kind: Option<Kind>,
+    kind: Option<DnsRecordKind>,
     /// The addresses of SRV targets.
     targets: BTreeMap<String, Vec<IpAddr>>,
 }
@@ -113,8 +113,8 @@ pub(super) async fn find(
     let (mut failure, mut without_route) = (None, None);
     for kind in &rules.order {
         let found = match kind {
-            Kind::Srv => of_targets(resolver, name, port, rules, &mut known.targets).await,
-            Kind::Address(family) => of_family(resolver, name, port, *family).await,
+            DnsRecordKind::Srv => of_targets(resolver, name, port, rules, &mut known.targets).await,
+            DnsRecordKind::Address(family) => of_family(resolver, name, port, *family).await,
         };
         let found = match found {
             Err(reason) if known.kind == Some(*kind) => return Err(reason),
@@ -127,7 +127,7 @@ pub(super) async fn find(
         };
         let address = |instance: &ServiceInstance| instance.host.parse::<IpAddr>().ok();
         let has_route = found.instances.iter().filter_map(address).any(rules.addresses.has_route);
-        if has_route || *kind == Kind::Srv {
+        if has_route || *kind == DnsRecordKind::Srv {
             return Ok(taken(found, *kind, failure, known));
         }
         without_route.get_or_insert((found, *kind));
@@ -143,7 +143,7 @@ pub(super) async fn find(
 }
 
 /// The answer for instances that come into force.
-fn taken(found: Instances, kind: Kind, before: Option<String>, known: &mut LastDnsRecords) -> DnsLookup {
+fn taken(found: Instances, kind: DnsRecordKind, before: Option<String>, known: &mut LastDnsRecords) -> DnsLookup {
     known.kind = Some(kind);
     match before.or(found.failure) {
         None => DnsLookup::Instances(found.instances, found.ttl),

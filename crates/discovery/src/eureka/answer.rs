@@ -12,7 +12,7 @@ use crate::parts::{Direct, Loose, Metadata, host, metadata, port, read_answer};
 #[derive(Debug)]
 pub(super) struct Applications {
     pub(super) hash: Option<String>,
-    pub(super) instances: Vec<(Action, Registered)>,
+    pub(super) instances: Vec<(EurekaAction, Registered)>,
     /// Entries that cannot be read, by application; those without one have an empty name.
     pub(super) faulty: HashMap<Box<str>, Faulty>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Faulty {
 
 /// The change that an entry of a list of changes stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum EurekaAction {
     /// The instance is new, or has changed.
     Put,
     Delete,
@@ -69,19 +69,19 @@ struct Listed {
 struct Application {
     name: Option<String>,
     #[serde(default)]
-    instance: Loose<Read>,
+    instance: Loose<EurekaChange>,
 }
 
 /// An entry in its compact form, which is made at once, so that memory for the written form is held for one entry only.
 #[derive(Deserialize)]
 #[serde(try_from = "Entry")]
-struct Read((Action, Registered));
+struct EurekaChange((EurekaAction, Registered));
 
-impl TryFrom<EurekaEntry> for Read {
+impl TryFrom<EurekaEntry> for EurekaChange {
     type Error = String;
 
-    fn try_from(entry: EurekaEntry) -> Result<Read, String> {
-        registered(entry).map(Read)
+    fn try_from(entry: EurekaEntry) -> Result<EurekaChange, String> {
+        registered(entry).map(EurekaChange)
     }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn applications(text: &[u8]) -> Result<Applications, String> {
     for application in answer.applications.application.0 {
         let name: Option<Box<str>> = application.name.map(|name| name.to_ascii_uppercase().into());
         for entry in application.instance.0 {
-            let read = entry.and_then(|Read((action, mut registered))| {
+            let read = entry.and_then(|EurekaChange((action, mut registered))| {
                 if let Some(name) = &name {
                     registered.application = name.clone();
                 }
@@ -134,7 +134,7 @@ pub(super) fn applications(text: &[u8]) -> Result<Applications, String> {
 }
 
 impl Applications {
-    fn take(&mut self, application: &str, read: Result<(Action, Registered), String>) {
+    fn take(&mut self, application: &str, read: Result<(EurekaAction, Registered), String>) {
         match read {
             Ok(read) => self.instances.push(read),
             Err(reason) => match self.faulty.get_mut(application) {
@@ -151,7 +151,7 @@ impl Applications {
     }
 }
 
-fn registered(entry: EurekaEntry) -> Result<(Action, Registered), String> {
+fn registered(entry: EurekaEntry) -> Result<(EurekaAction, Registered), String> {
     let application = entry.app.as_deref().unwrap_or_default();
     let address = entry.ip_addr.as_deref().or(entry.host_name.as_deref()).unwrap_or_default();
     // Clients of the first protocol have no instanceId; their host name is the identity.
@@ -165,8 +165,8 @@ fn registered(entry: EurekaEntry) -> Result<(Action, Registered), String> {
     let metadata = metadata(entry.metadata.as_ref());
     let zone = metadata.get("zone").cloned().or_else(|| amazon_zone(entry.data_center_info.as_ref()));
     let action = match entry.action_type.as_deref() {
-        Some("DELETED") => Action::Delete,
-        _ => Action::Put,
+        Some("DELETED") => EurekaAction::Delete,
+        _ => EurekaAction::Put,
     };
     let registered = Registered {
         application: application.to_ascii_uppercase().into(),
@@ -241,7 +241,7 @@ mod tests {
         );
         assert_eq!(all.hash.as_deref(), Some("UP_1_"));
         let (action, instance) = &all.instances[0];
-        assert_eq!((*action, &*instance.application, &*instance.status), (Action::Put, "ORDERS", "UP"));
+        assert_eq!((*action, &*instance.application, &*instance.status), (EurekaAction::Put, "ORDERS", "UP"));
         assert_eq!((&instance.port, &instance.secure_port), (&Some(Ok(8080)), &None));
         assert_eq!(instance.zone.as_deref(), Some("z1"));
     }
@@ -262,7 +262,7 @@ mod tests {
             {"instanceId": "2", "ipAddr": "10.0.0.2", "status": "UP", "actionType": "DELETED"}]}]}}));
         assert_eq!(&*all.instances[0].1.status, "OUT_OF_SERVICE");
         assert_eq!(&*all.instances[0].1.reported, "UP");
-        assert_eq!(all.instances[1].0, Action::Delete);
+        assert_eq!(all.instances[1].0, EurekaAction::Delete);
     }
 
     #[test]

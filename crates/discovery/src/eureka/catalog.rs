@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use model::discovery::ServiceInstance;
 use serde_json::Value;
 
-use super::answer::{Action, Applications, Faulty, Registered};
+use super::answer::{EurekaAction, Applications, Faulty, Registered};
 use crate::parts::{Collected, weight};
 
 /// All instances by application and id.
@@ -57,8 +57,8 @@ impl EurekaCatalog {
         for (action, registered) in changes.instances {
             let application = registered.application.clone();
             let is_changed = match action {
-                Action::Put => self.put(registered),
-                Action::Delete => self.delete(&registered),
+                EurekaAction::Put => self.put(registered),
+                EurekaAction::Delete => self.delete(&registered),
             };
             if is_changed {
                 touched.insert(application);

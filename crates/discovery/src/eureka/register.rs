@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{KIND, MAX_ANSWER_BYTES, path_prefix};
 use crate::BuildContext;
-use crate::blocks::Timeouts;
+use crate::blocks::RegistryTimeouts;
 use crate::http::{RegistryRequest, HttpClient, TlsSettings};
 use crate::parts::encoded;
 use crate::registration::{Calling, Identity, Registrar, RegistrarKind, Renewal};
@@ -35,7 +35,7 @@ struct EurekaRegistrarBlock {
     #[serde(default)]
     prefix: String,
     #[serde(default)]
-    timeout: Timeouts,
+    timeout: RegistryTimeouts,
     #[serde(default)]
     tls: TlsSettings,
     #[serde(default = "default_renew_interval")]

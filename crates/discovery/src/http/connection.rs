@@ -17,7 +17,7 @@ use outbound::tls::Io;
 use parking_lot::Mutex;
 use rustls_pki_types::ServerName;
 
-use super::{RegistryRequest, HttpSettings, Server};
+use super::{RegistryRequest, HttpSettings, RegistryServer};
 
 pub(super) use hyper::body::Incoming;
 
@@ -39,7 +39,7 @@ impl Connections {
     /// Sends a call on a kept connection or a new one. `waits_on_kept` is true while a kept one has not answered.
     pub(super) async fn send(
         &self,
-        server: &Server,
+        server: &RegistryServer,
         call: &RegistryRequest,
         settings: &HttpSettings,
         waits_on_kept: &AtomicBool,
@@ -91,7 +91,7 @@ impl Connections {
     }
 }
 
-async fn open(server: &Server, settings: &HttpSettings) -> Result<Sender, String> {
+async fn open(server: &RegistryServer, settings: &HttpSettings) -> Result<Sender, String> {
     let stream = connect_tcp(&server.host, server.port, &settings.policy).await?;
     stream.set_nodelay(true).map_err(|error| error.to_string())?;
     let stream: Box<dyn Io> = match server.is_tls {
@@ -113,7 +113,7 @@ async fn open(server: &Server, settings: &HttpSettings) -> Result<Sender, String
     Ok(sender)
 }
 
-fn request(server: &Server, call: &RegistryRequest) -> Result<Request<Full<Bytes>>, String> {
+fn request(server: &RegistryServer, call: &RegistryRequest) -> Result<Request<Full<Bytes>>, String> {
     let target = format!("{}{}", server.path, call.target);
     let mut request =
         Request::builder().method(call.method.clone()).uri(target).header(HOST, &server.authority);

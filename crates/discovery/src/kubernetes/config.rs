@@ -10,20 +10,20 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub(super) use self::schema::schema;
-use super::object::Kind;
+use super::object::KubernetesKind;
 use crate::http::TlsSettings;
 use crate::parts::{encoded, shortened};
 
 /// The settings of one cluster.
 #[derive(Clone, Debug)]
-pub(super) struct Cluster {
+pub(super) struct KubernetesCluster {
     /// The id in service names; none where there is one cluster.
     pub(super) id: Option<Box<str>>,
     /// `https://HOST:PORT`.
     pub(super) base: String,
     pub(super) tls: TlsSettings,
     pub(super) token: TokenSource,
-    pub(super) kind: Kind,
+    pub(super) kind: KubernetesKind,
     /// The path and query of the list, without limit and version.
     pub(super) target: String,
     pub(super) namespaces: Namespaces,
@@ -140,13 +140,13 @@ fn default_weight() -> u32 {
 pub(super) fn clusters(
     block: &Value,
     environment: &dyn Fn(&str) -> Option<String>,
-) -> Result<Vec<Cluster>, String> {
+) -> Result<Vec<KubernetesCluster>, String> {
     let several = block.as_array();
     let written: Vec<KubernetesBlock> = match several {
         Some(_) => serde_json::from_value(block.clone()).map_err(|error| error.to_string())?,
         None => vec![serde_json::from_value(block.clone()).map_err(|error| error.to_string())?],
     };
-    let mut clusters: Vec<Cluster> = Vec::new();
+    let mut clusters: Vec<KubernetesCluster> = Vec::new();
     for written in written {
         let cluster = cluster(written, environment)?;
         if several.is_some() && cluster.id.is_none() {
@@ -155,12 +155,12 @@ pub(super) fn clusters(
         if clusters.iter().any(|other| other.id == cluster.id) {
             return Err(format!("two clusters have the id `{}`", cluster.id.unwrap_or_default()));
         }
-        clusters.push(Cluster { id: cluster.id.filter(|_| several.is_some()), ..cluster });
+        clusters.push(KubernetesCluster { id: cluster.id.filter(|_| several.is_some()), ..cluster });
     }
     Ok(clusters)
 }
 
-fn cluster(written: KubernetesBlock, environment: &dyn Fn(&str) -> Option<String>) -> Result<Cluster, String> {
+fn cluster(written: KubernetesBlock, environment: &dyn Fn(&str) -> Option<String>) -> Result<KubernetesCluster, String> {
     let value = |field: &str, text: Option<String>, default: &str| {
         resolved(text.as_deref().unwrap_or(default), environment)
             .map_err(|reason| format!("{field}: {reason}"))
@@ -188,8 +188,8 @@ fn cluster(written: KubernetesBlock, environment: &dyn Fn(&str) -> Option<String
         None => Some(PathBuf::from(POD_CA)).filter(|file| Path::exists(file)),
     };
     let kind = match written.watch_endpoint_slices {
-        Some(false) => Kind::Endpoints,
-        _ => Kind::EndpointSlices,
+        Some(false) => KubernetesKind::Endpoints,
+        _ => KubernetesKind::EndpointSlices,
     };
     // APISIX has this field at `client`; Weir accepts it at `service` too.
     let verify = match (written.service.ssl_verify, written.client.ssl_verify) {
@@ -200,7 +200,7 @@ fn cluster(written: KubernetesBlock, environment: &dyn Fn(&str) -> Option<String
     };
     let (cert, key) = identity.unzip();
     let (target, namespaces) = target(kind, &written.namespace_selector, written.label_selector.as_deref())?;
-    Ok(Cluster {
+    Ok(KubernetesCluster {
         id: written.id,
         base: format!("{scheme}://{host}:{port}"),
         tls: TlsSettings { ca, cert, key, verify },
@@ -225,10 +225,10 @@ fn resolved(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<
 
 /// The path and query of a list with its selectors. One namespace is asked for by its own path, so that rights on that
 /// namespace suffice.
-fn target(kind: Kind, selector: &Selector, labels: Option<&str>) -> Result<(String, Namespaces), String> {
+fn target(kind: KubernetesKind, selector: &Selector, labels: Option<&str>) -> Result<(String, Namespaces), String> {
     let (api, objects) = match kind {
-        Kind::EndpointSlices => ("/apis/discovery.k8s.io/v1", "endpointslices"),
-        Kind::Endpoints => ("/api/v1", "endpoints"),
+        KubernetesKind::EndpointSlices => ("/apis/discovery.k8s.io/v1", "endpointslices"),
+        KubernetesKind::Endpoints => ("/api/v1", "endpoints"),
     };
     let mut target = match &selector.equal {
         Some(namespace) => format!("{api}/namespaces/{}/{objects}?", encoded(namespace)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::object::{Kind, Object, ObjectName, Slice, slice};
+use super::object::{KubernetesKind, Object, ObjectName, Slice, slice};
 use crate::parts::{read_message, shortened};
 
 /// An event of a watch, with its version where it has one.
@@ -29,7 +29,7 @@ pub(super) enum Event {
 ///
 /// # Errors
 /// The text is no event. An event with an object that cannot be read is one.
-pub(super) fn event(line: &[u8], kind: Kind) -> Result<Event, String> {
+pub(super) fn event(line: &[u8], kind: KubernetesKind) -> Result<Event, String> {
     #[derive(Deserialize)]
     struct Raw {
         #[serde(rename = "type")]
@@ -87,14 +87,14 @@ mod tests {
     fn hostile_line_is_a_failure() {
         let flat = format!("[{}0]", "[0],".repeat(60_000));
         let line = format!(r#"{{"type":"ADDED","object":{{"metadata":{{"labels":{flat}}}}}}}"#);
-        let error = event(line.as_bytes(), Kind::EndpointSlices).unwrap_err();
+        let error = event(line.as_bytes(), KubernetesKind::EndpointSlices).unwrap_err();
         assert!(error.contains("more than 100000 values"), "{error}");
     }
 
     #[test]
     fn events_of_a_watch_are_read() {
         let read = |kind: &str, object: Value| {
-            event(json!({"type": kind, "object": object}).to_string().as_bytes(), Kind::EndpointSlices)
+            event(json!({"type": kind, "object": object}).to_string().as_bytes(), KubernetesKind::EndpointSlices)
         };
         let is_seven = |version: &Option<String>| version.as_deref() == Some("7");
         assert!(matches!(read("ADDED", slice_object()), Ok(Event::Put(_, version)) if is_seven(&version)));
@@ -121,9 +121,9 @@ mod tests {
     #[test]
     fn garbage_is_refused() {
         for text in ["", "{}", "<html>", "{\"type\":\"ADDED\"}", "{\"object\":{}}"] {
-            assert!(event(text.as_bytes(), Kind::EndpointSlices).is_err(), "{text}");
+            assert!(event(text.as_bytes(), KubernetesKind::EndpointSlices).is_err(), "{text}");
         }
-        let nameless = event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", Kind::Endpoints);
+        let nameless = event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", KubernetesKind::Endpoints);
         assert!(matches!(nameless, Ok(Event::Unreadable(_, None))));
     }
 }

@@ -10,7 +10,7 @@ use crate::parts::{Loose, Metadata, host, read_answer, shortened};
 
 /// The kind of objects that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum KubernetesKind {
     /// `discovery.k8s.io/v1`.
     EndpointSlices,
     /// `v1`; Kubernetes keeps at most 1000 addresses in one, and deprecates the kind since 1.33.
@@ -157,7 +157,7 @@ struct SubsetAddress {
 ///
 /// # Errors
 /// The text is no list of Kubernetes.
-pub(super) fn page(text: &[u8], kind: Kind) -> Result<SlicePage, String> {
+pub(super) fn page(text: &[u8], kind: KubernetesKind) -> Result<SlicePage, String> {
     #[derive(Deserialize)]
     struct List {
         metadata: Meta,
@@ -189,14 +189,14 @@ pub(super) fn page(text: &[u8], kind: Kind) -> Result<SlicePage, String> {
 }
 
 /// The compact form of an object; none for a slice that belongs to no service.
-pub(super) fn slice(object: Object, kind: Kind) -> Result<Option<Slice>, String> {
+pub(super) fn slice(object: Object, kind: KubernetesKind) -> Result<Option<Slice>, String> {
     let name = object.metadata.name.ok_or("an object has no name")?;
     let namespace =
         object.metadata.namespace.ok_or_else(|| format!("`{}` has no namespace", shortened(&name)))?;
     let labels = object.metadata.labels.map(|Element(labels)| labels);
     let service = match kind {
-        Kind::Endpoints => Some(name.as_str()),
-        Kind::EndpointSlices => labels.as_ref().and_then(|labels| labels.get(SERVICE_LABEL)?.as_str()),
+        KubernetesKind::Endpoints => Some(name.as_str()),
+        KubernetesKind::EndpointSlices => labels.as_ref().and_then(|labels| labels.get(SERVICE_LABEL)?.as_str()),
     };
     let Some(service) = service.filter(|service| !service.is_empty()) else { return Ok(None) };
     let mut slice = Slice {
@@ -207,7 +207,7 @@ pub(super) fn slice(object: Object, kind: Kind) -> Result<Option<Slice>, String>
         reason: None,
     };
     match kind {
-        Kind::EndpointSlices => {
+        KubernetesKind::EndpointSlices => {
             let mut addresses = Vec::new();
             for endpoint in object.endpoints.0 {
                 slice.take_endpoint(endpoint, &mut addresses);
@@ -215,7 +215,7 @@ pub(super) fn slice(object: Object, kind: Kind) -> Result<Option<Slice>, String>
             let ports = slice.ports(object.ports);
             slice.subsets.push(Subset { addresses, ports });
         }
-        Kind::Endpoints => {
+        KubernetesKind::Endpoints => {
             for subset in object.subsets.0 {
                 match subset {
                     Ok(subset) => slice.take_subset(subset),

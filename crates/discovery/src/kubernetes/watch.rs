@@ -12,7 +12,7 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, timeout};
 
 use super::catalog::{KubernetesCatalog, KubernetesServicePort, of_one_family};
-use super::config::Cluster;
+use super::config::KubernetesCluster;
 use super::event::{Event, event};
 use super::object;
 use crate::Services;
@@ -22,7 +22,7 @@ use crate::publish::{ServiceLookup, Pause, publish};
 
 /// The task that follows one cluster.
 pub(super) struct Watcher {
-    cluster: Cluster,
+    cluster: KubernetesCluster,
     client: HttpClient,
     services: Services,
     /// The followed services of all clusters.
@@ -44,7 +44,7 @@ enum Ended {
 
 impl Watcher {
     pub(super) fn new(
-        cluster: Cluster,
+        cluster: KubernetesCluster,
         client: HttpClient,
         services: Services,
         wanted: Receiver<Arc<Vec<ServiceKey>>>,

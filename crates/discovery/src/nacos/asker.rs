@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::answer::{self, NacosRules};
 use crate::http::{RegistryRequest, HttpClient, Reply};
 use crate::parts::encoded;
-use crate::poll::{Asked, PollFailure, PollAnswer};
+use crate::poll::{PollResult, PollFailure, PollAnswer};
 use crate::publish::{ServiceLookup, is_grpc};
 
 /// A client of one cluster of Nacos.
@@ -63,7 +63,7 @@ impl Asker {
     }
 
     /// Asks for the instances of a service.
-    pub(super) async fn ask(&self, key: &ServiceKey) -> Asked {
+    pub(super) async fn ask(&self, key: &ServiceKey) -> PollResult {
         let group = if key.group.is_empty() { "DEFAULT_GROUP" } else { &key.group };
         let reply =
             self.send(NacosService { group, name: &key.service }, &|is_third| self.list(is_third, key)).await?;

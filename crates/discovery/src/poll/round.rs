@@ -5,7 +5,7 @@ use model::discovery::ServiceKey;
 use tokio::task::JoinSet;
 
 use super::schedule::Schedule;
-use super::{Asked, PollFailure, PollAnswer, PollQuery};
+use super::{PollResult, PollFailure, PollAnswer, PollQuery};
 use crate::Services;
 use crate::publish::publish;
 
@@ -44,7 +44,7 @@ pub(super) async fn round<A>(
     schedule: &mut Schedule,
 ) -> Result<(), String>
 where
-    A: Future<Output = Asked> + Send + 'static,
+    A: Future<Output = PollResult> + Send + 'static,
 {
     let mut waiting = due.into_iter();
     let mut asked = JoinSet::new();
@@ -101,9 +101,9 @@ where
     Err(first)
 }
 
-fn spawn<A>(asked: &mut JoinSet<(ServiceKey, Asked)>, ask: &impl Fn(PollQuery) -> A, question: PollQuery)
+fn spawn<A>(asked: &mut JoinSet<(ServiceKey, PollResult)>, ask: &impl Fn(PollQuery) -> A, question: PollQuery)
 where
-    A: Future<Output = Asked> + Send + 'static,
+    A: Future<Output = PollResult> + Send + 'static,
 {
     let key = question.key.clone();
     let answer = ask(question);

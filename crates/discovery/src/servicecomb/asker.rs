@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use super::answer::{self, ServiceCombRules};
 use crate::http::{RegistryRequest, HttpClient, Reply};
 use crate::parts::encoded;
-use crate::poll::{Asked, PollFailure, PollAnswer, PollQuery};
+use crate::poll::{PollResult, PollFailure, PollAnswer, PollQuery};
 use crate::publish::{ServiceLookup, is_secure};
 
 /// The place of services that name none.
@@ -40,7 +40,7 @@ impl Asker {
     }
 
     /// Asks for the instances of a service.
-    pub(super) async fn ask(&self, question: &PollQuery) -> Asked {
+    pub(super) async fn ask(&self, question: &PollQuery) -> PollResult {
         let (key, revision) = (&question.key, question.revision.as_deref());
         let reply = self.send(self.instances(key, revision)).await?;
         match reply.status {

@@ -10,7 +10,7 @@ use rustls_pki_types::ServerName;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf, split};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::Server;
+use super::ZooKeeperServer;
 use super::wire::{self, Frame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, ZooKeeperRequest};
 use crate::http::TlsSettings;
 
@@ -63,7 +63,7 @@ impl Session {
     ///
     /// # Errors
     /// The reason, a sentence without the credentials.
-    pub(super) async fn open(server: &Server, opening: &Opening<'_>) -> Result<Session, String> {
+    pub(super) async fn open(server: &ZooKeeperServer, opening: &Opening<'_>) -> Result<Session, String> {
         let (credentials, connect_timeout) = (opening.credentials, opening.connect_timeout);
         let open = async {
             let (reader, mut writer) = split(stream(server, opening).await?);
@@ -190,7 +190,7 @@ impl FrameReader {
 }
 
 /// A connection to the server, with TLS where it is asked for.
-async fn stream(server: &Server, opening: &Opening<'_>) -> Result<Stream, String> {
+async fn stream(server: &ZooKeeperServer, opening: &Opening<'_>) -> Result<Stream, String> {
     let stream = connect_tcp(&server.host, server.port, opening.policy).await?;
     // Small requests wait for nothing; a socket without the option is slower only.
     let _ = stream.set_nodelay(true);

@@ -20,7 +20,7 @@ use crate::serve::{RefusalResponse, respond};
 use crate::summary::{Rates, Row};
 
 use describe::Details;
-use order::Order;
+use order::ListOrder;
 
 /// A question about a list.
 struct ObjectListQuery {
@@ -28,7 +28,7 @@ struct ObjectListQuery {
     /// The start of the ids: the consumer of credentials.
     prefix: Option<String>,
     filter: SearchFilter,
-    order: Order,
+    order: ListOrder,
     offset: usize,
     limit: usize,
 }
@@ -56,7 +56,7 @@ fn question(path: &[String], query: &Query) -> Result<ObjectListQuery, RefusalRe
         kind,
         prefix: consumer.map(|consumer| format!("{consumer}/")),
         filter: filter(query, &OBJECT_FIELDS)?,
-        order: Order::parse(query.get("sort").unwrap_or("id"))?,
+        order: ListOrder::parse(query.get("sort").unwrap_or("id"))?,
         offset: usize::try_from(offset).unwrap_or(usize::MAX),
         limit: limit(query, LIMIT_DEFAULT, LIMIT_MAX)?,
     })

@@ -92,10 +92,10 @@ pub(super) fn now_value(now: Option<&TrafficNow>) -> Value {
 }
 
 /// A figure's value in an answer.
-type Read = fn(&Figures) -> Value;
+type FigureReader = fn(&Figures) -> Value;
 
 /// The names of the figures.
-const FIGURES: &[(&str, Read)] = &[
+const FIGURES: &[(&str, FigureReader)] = &[
     ("req_2xx", |figures| rounded(figures.successes)),
     ("req_3xx", |figures| rounded(figures.redirections)),
     ("req_4xx", |figures| rounded(figures.client_errors)),

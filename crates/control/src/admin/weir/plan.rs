@@ -14,7 +14,7 @@ use crate::admin::endpoint::SetCommand;
 use crate::admin::resources::refusal_of_write;
 use crate::plan::Plan;
 use crate::reconcile::Author;
-use crate::reconcile::whole::{Order, ApplyOutcome, Set, DesiredState, WholeRefused, plan as plan_of};
+use crate::reconcile::whole::{ApplyRequest, ApplyOutcome, Set, DesiredState, WholeRefused, plan as plan_of};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::whole_number;
 use crate::serve::query::Query;
@@ -71,7 +71,7 @@ async fn apply(
 ) -> Result<Response<Bytes>, RefusalResponse> {
     let (document, set) = read(query, body).await?;
     let order =
-        Order { wanted: DesiredState::Set(set), expect: whole_number(query, EXPECT)?, lenient: false, author };
+        ApplyRequest { wanted: DesiredState::Set(set), expect: whole_number(query, EXPECT)?, lenient: false, author };
     change(parts, order, Some(document)).await
 }
 
@@ -85,12 +85,12 @@ async fn rollback(
         return Err(refused("the argument to is missing: weir/rollback?to=REVISION"));
     };
     let (expect, lenient) = (whole_number(query, EXPECT)?, switch(query, "force")?);
-    change(parts, Order { wanted: DesiredState::Version(version), expect, lenient, author }, None).await
+    change(parts, ApplyRequest { wanted: DesiredState::Version(version), expect, lenient, author }, None).await
 }
 
 async fn change(
     parts: &Arc<AdminParts>,
-    order: Order,
+    order: ApplyRequest,
     document: Option<ConfigDocument>,
 ) -> Result<Response<Bytes>, RefusalResponse> {
     let taken = parts.reconcile.change(move |reconciler| reconciler.take_whole(&order)).await;

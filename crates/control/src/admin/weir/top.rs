@@ -19,7 +19,7 @@ use crate::view::View;
 
 /// Answers `weir/top`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
-    let asked = match Asked::read(call) {
+    let asked = match TopQuery::read(call) {
         Ok(asked) => asked,
         Err(refusal) => return *refusal,
     };
@@ -66,14 +66,14 @@ impl By {
 }
 
 /// The arguments.
-struct Asked {
+struct TopQuery {
     by: By,
     window_s: u64,
     limit: usize,
 }
 
-impl Asked {
-    fn read(call: &Call) -> Result<Asked, RefusalResponse> {
+impl TopQuery {
+    fn read(call: &Call) -> Result<TopQuery, RefusalResponse> {
         let by = call.query.get("by").unwrap_or("routes");
         let Some((_, by)) = By::NAMES.into_iter().find(|(name, _)| *name == by) else {
             let names = By::NAMES.map(|(name, _)| name).join(", ");
@@ -84,7 +84,7 @@ impl Asked {
             let message = format!("the argument window must be {WINDOW_MIN_S} to {WINDOW_MAX_S}, in seconds");
             return Err(refused(message));
         }
-        Ok(Asked { by, window_s, limit: limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)? })
+        Ok(TopQuery { by, window_s, limit: limit(&call.query, LIMIT_DEFAULT, LIMIT_MAX)? })
     }
 
     fn body(&self, mut top: Top, view: &View) -> Value {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::BuildContext;
-use crate::blocks::Timeouts;
+use crate::blocks::RegistryTimeouts;
 use crate::http::TlsSettings;
 use crate::nacos::answer::NacosRules;
 
@@ -14,7 +14,7 @@ pub(super) fn pushing(
 ) -> (Push, watch::Sender<Vec<ServiceKey>>, mpsc::Receiver<ServiceKey>) {
     let http = vec!["http://127.0.0.1:1".to_owned()];
     let client =
-        Timeouts::default().client(http, TlsSettings::default(), 1024, &BuildContext::default()).unwrap();
+        RegistryTimeouts::default().client(http, TlsSettings::default(), 1024, &BuildContext::default()).unwrap();
     let rules = NacosRules { default_weight: 1, is_grpc: false };
     let asker = Arc::new(Asker::new(client, "/nacos/v1/", None, None, rules));
     let (changes, receiver) = mpsc::channel(8);

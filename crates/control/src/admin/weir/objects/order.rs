@@ -9,7 +9,7 @@ use crate::summary::Row;
 
 /// A column and its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct ListOrder {
     column: &'static str,
     is_descending: bool,
 }
@@ -21,18 +21,18 @@ enum Value<'a> {
     Missing,
 }
 
-impl Order {
+impl ListOrder {
     /// Reads `name` or `-name`.
     ///
     /// # Errors
     /// 400 with the columns that there are.
-    pub(super) fn parse(text: &str) -> Result<Order, RefusalResponse> {
+    pub(super) fn parse(text: &str) -> Result<ListOrder, RefusalResponse> {
         let (is_descending, name) = match text.strip_prefix('-') {
             Some(name) => (true, name),
             None => (false, text),
         };
         match COLUMNS.into_iter().find(|column| *column == name) {
-            Some(column) => Ok(Order { column, is_descending }),
+            Some(column) => Ok(ListOrder { column, is_descending }),
             None => Err(refused(format!(
                 "the argument sort must be one of {}, with - before it for the highest first",
                 COLUMNS.join(", ")
