@@ -11,7 +11,7 @@ const PREFIX_CHARS_MIN: usize = 6;
 
 /// A version that is added.
 #[derive(Debug)]
-pub(crate) struct Push {
+pub(crate) struct ExtensionPush {
     /// Its language; none: that of the extension.
     pub(crate) language: Option<String>,
     /// Its content, decoded.
@@ -36,7 +36,7 @@ pub(crate) fn push(
     loader: &dyn ExtensionLoader,
     name: &str,
     stored: Option<Map<String, Value>>,
-    push: Push,
+    push: ExtensionPush,
 ) -> Result<(Map<String, Value>, String), String> {
     let stored_language = stored.as_ref().and_then(|object| object.get("language")).and_then(Value::as_str);
     let language = match (stored_language, push.language) {
@@ -247,7 +247,7 @@ mod tests {
     }
 
     fn pushed(stored: Option<Map<String, Value>>, content: &str, activate: bool) -> Map<String, Value> {
-        let push = Push {
+        let push = ExtensionPush {
             language: Some("tiny".to_owned()),
             content: content.into(),
             desc: None,
@@ -310,7 +310,7 @@ mod tests {
     fn versions_beyond_the_limit_are_refused() {
         let long = |letter: &str| letter.repeat(EXTENSION_TEXT_BYTES_MAX * 2 / 3);
         let first = pushed(None, &long("a"), false);
-        let push = Push {
+        let push = ExtensionPush {
             language: None,
             content: long("b").into(),
             desc: None,

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use crate::extension_edit::{self, Push};
+use crate::extension_edit::{self, ExtensionPush};
 use crate::reconcile::{Condition, Reconcile, Refused, Revisions, Write};
 use crate::view::SharedView;
 
@@ -172,7 +172,7 @@ impl Folder {
             return Ok(());
         }
         let now = stdx::clock::unix_time();
-        let push = Push {
+        let push = ExtensionPush {
             language: Some(file.language.to_owned()),
             content,
             desc: None,

@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 
 use super::each::each_wanted;
 use super::http::{RegistryRequest, HttpClient, HttpSettings, TlsSettings};
-use super::limits::{Limits, WEIGHT_MAX};
+use super::limits::{RegistryLimits, WEIGHT_MAX};
 use super::parts::encoded;
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
@@ -160,7 +160,7 @@ impl Agent {
             timeout: Duration::from_millis(block.timeout.connect.saturating_add(block.timeout.read)),
             tls: block.tls.clone(),
             policy: context.policy.clone(),
-            answer_bytes: Limits::default().answer_bytes,
+            answer_bytes: RegistryLimits::default().answer_bytes,
         })?;
         Ok(Agent { block: Arc::new(block), client })
     }

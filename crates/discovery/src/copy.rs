@@ -14,7 +14,7 @@ use model::outbound::OutboundPolicy;
 use serde::{Deserialize, Serialize};
 
 use super::auto_routes::Names;
-use super::limits::{Limits, usable};
+use super::limits::{RegistryLimits, usable};
 use super::table::{ServiceOutcome, RegistryState, DiscoveryShared};
 
 /// The content of a file.
@@ -70,7 +70,7 @@ impl Copies {
     }
 
     /// Keeps the instances of a service. Beyond the limits of a registry the first services make room.
-    pub(super) fn insert(&mut self, key: ServiceKey, instances: Arc<[ServiceInstance]>, limits: &Limits) {
+    pub(super) fn insert(&mut self, key: ServiceKey, instances: Arc<[ServiceInstance]>, limits: &RegistryLimits) {
         self.remove(&key);
         while self.services.len() >= limits.services
             || self.count + instances.len() > limits.registry_instances
@@ -166,7 +166,7 @@ fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<L
         Err(error) => return Err(error.to_string()),
     };
     let copy: RegistryCopy = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let limits = Limits::default();
+    let limits = RegistryLimits::default();
     let service = |copied: CopiedService| {
         let CopiedService { service, namespace, group, args, nodes } = copied;
         let key = ServiceKey { registry: registry.into(), service, namespace, group, args };
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn copies_in_memory_are_bounded() {
-        let limits = Limits { services: 3, registry_instances: 10, ..Limits::default() };
+        let limits = RegistryLimits { services: 3, registry_instances: 10, ..RegistryLimits::default() };
         let mut copies = Copies::default();
         let key = |name: &str| ServiceKey::new("file", name);
         for name in ["a", "b", "c", "d"] {

@@ -9,7 +9,7 @@ use model::outbound::OutboundPolicy;
 
 /// The limits of one registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct RegistryLimits {
     /// Bytes of one answer. 10,000 instances with metadata take about 8 MiB in Consul's form.
     pub(crate) answer_bytes: usize,
     /// Instances of one service. A set is walked by balancers and published as a whole.
@@ -20,9 +20,9 @@ pub(crate) struct Limits {
     pub(crate) services: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for RegistryLimits {
+    fn default() -> RegistryLimits {
+        RegistryLimits {
             answer_bytes: 32 << 20,
             service_instances: 20_000,
             registry_instances: 100_000,
@@ -52,7 +52,7 @@ pub(super) const REASON_MAX_CHARS: usize = 400;
 /// There are too many, or none of them is usable.
 pub(super) fn usable(
     instances: Vec<ServiceInstance>,
-    limits: &Limits,
+    limits: &RegistryLimits,
     policy: &OutboundPolicy,
 ) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
     if instances.len() > limits.service_instances {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn unusable_instances_are_left_out_with_reason() {
-        let limits = Limits::default();
+        let limits = RegistryLimits::default();
         let policy = OutboundPolicy::default();
         let all = ["b", "a b", "::1", "", "b", "169.254.169.254", "192.0.0.192"]
             .map(|host| instance(host, 1))
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn sizes_are_bounded() {
-        let limits = Limits { service_instances: 2, ..Limits::default() };
+        let limits = RegistryLimits { service_instances: 2, ..RegistryLimits::default() };
         assert!(
             usable(vec![instance("a", 1); 3], &limits, &OutboundPolicy::default())
                 .unwrap_err()
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn order_of_an_answer_changes_nothing() {
-        let limits = Limits::default();
+        let limits = RegistryLimits::default();
         let with = |weight: u32, priority: i32, zone: &str| ServiceInstance {
             weight,
             priority,

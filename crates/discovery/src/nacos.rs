@@ -34,11 +34,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use self::answer::NacosRules;
-use self::asker::Asker;
-use self::push::Push;
+use self::asker::NacosClient;
+use self::push::NacosPush;
 use super::blocks::{self, RegistryTimeouts};
 use super::http::TlsSettings;
-use super::limits::Limits;
+use super::limits::RegistryLimits;
 use super::poll::{Pushed, poll};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
@@ -49,7 +49,7 @@ pub(super) const KIND: RegistryKind =
     RegistryKind { name: "nacos", has_ports_by_scheme: true, schema, build };
 
 struct Nacos {
-    asker: Arc<Asker>,
+    asker: Arc<NacosClient>,
     interval: Duration,
     /// The servers for pushes, as `HOST:PORT`; empty: only calls.
     push: Vec<String>,
@@ -134,7 +134,7 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
 }
 
 /// A client of the cluster that the block names.
-fn asker_of(block: &Value, context: &BuildContext) -> Result<Asker, String> {
+fn asker_of(block: &Value, context: &BuildContext) -> Result<NacosClient, String> {
     let block = NacosBlock::deserialize(block).map_err(|error| error.to_string())?;
     let (mut servers, mut user) = (Vec::new(), None);
     for host in &block.host {
@@ -142,11 +142,11 @@ fn asker_of(block: &Value, context: &BuildContext) -> Result<Asker, String> {
         servers.push(server);
         user = user.or(credentials);
     }
-    let client = block.timeout.client(servers, block.tls, Limits::default().answer_bytes, context)?;
+    let client = block.timeout.client(servers, block.tls, RegistryLimits::default().answer_bytes, context)?;
     let keys =
         Some((block.access_key, block.secret_key)).filter(|(id, key)| !id.is_empty() && !key.is_empty());
     let rules = NacosRules { default_weight: block.weight, is_grpc: false };
-    Ok(Asker::new(client, &block.prefix, user, keys, rules))
+    Ok(NacosClient::new(client, &block.prefix, user, keys, rules))
 }
 
 impl Registry for Nacos {
@@ -157,7 +157,7 @@ impl Registry for Nacos {
             let pushed = (!push.is_empty()).then(|| {
                 let (wanted, following) = watch::channel(Vec::new());
                 let (sender, changed) = mpsc::channel(MAX_CHANGES);
-                tasks.spawn(Push::new(push, policy, Arc::clone(&asker), following, sender).run());
+                tasks.spawn(NacosPush::new(push, policy, Arc::clone(&asker), following, sender).run());
                 Pushed { wanted, changed }
             });
             tasks.spawn(list::follow(Arc::clone(&asker), services.clone(), interval));

@@ -18,7 +18,7 @@ pub(super) use super::limits::shortened;
 use super::limits::{WEIGHT_MAX, bound, host_fault, order};
 
 /// Metadata of an instance, as a registry sends it.
-pub(super) type Metadata = BTreeMap<Box<str>, Box<str>>;
+pub(super) type InstanceMetadata = BTreeMap<Box<str>, Box<str>>;
 
 /// Reads an answer of a registry as any type. The pass in front of it refuses answers with more values than
 /// the largest registry has, before any of them takes memory; members that the type does not name take none
@@ -229,8 +229,8 @@ pub(super) fn weight(value: Option<&Value>, default: u32) -> Result<u32, String>
 
 /// Metadata from an object; values that are neither texts, numbers nor booleans, and everything beyond the limits, are
 /// left out, because filters cannot name them.
-pub(super) fn metadata(value: Option<&Value>) -> Metadata {
-    let Some(Value::Object(fields)) = value else { return Metadata::new() };
+pub(super) fn metadata(value: Option<&Value>) -> InstanceMetadata {
+    let Some(Value::Object(fields)) = value else { return InstanceMetadata::new() };
     let fields = fields.iter().filter_map(|(name, value)| {
         let text: Box<str> = match value {
             Value::String(text) => text.as_str().into(),

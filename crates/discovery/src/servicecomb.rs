@@ -25,10 +25,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::asker::{Asker, ServiceCombScope};
+use self::asker::{ServiceCombClient, ServiceCombScope};
 use super::blocks::{self, RegistryTimeouts};
 use super::http::TlsSettings;
-use super::limits::Limits;
+use super::limits::RegistryLimits;
 use super::poll::poll;
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
@@ -37,7 +37,7 @@ pub(super) const KIND: RegistryKind =
     RegistryKind { name: "servicecomb", has_ports_by_scheme: true, schema, build };
 
 struct ServiceComb {
-    asker: Arc<Asker>,
+    asker: Arc<ServiceCombClient>,
     interval: Duration,
 }
 
@@ -101,9 +101,9 @@ fn schema() -> Value {
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
     let block: ServiceCombBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
-    let client = block.timeout.client(block.host, block.tls, Limits::default().answer_bytes, context)?;
+    let client = block.timeout.client(block.host, block.tls, RegistryLimits::default().answer_bytes, context)?;
     let place = ServiceCombScope { domain: block.domain, project: block.project, app_id: block.app_id };
-    let asker = Arc::new(Asker::new(client, place, block.user.zip(block.password), block.weight));
+    let asker = Arc::new(ServiceCombClient::new(client, place, block.user.zip(block.password), block.weight));
     Ok(Box::new(ServiceComb { asker, interval: Duration::from_secs(block.fetch_interval) }))
 }
 

@@ -9,7 +9,7 @@ use model::discovery::{ServiceInstance, ServiceKey};
 use tokio::sync::Notify;
 
 use super::auto_routes::Names;
-use super::limits::Limits;
+use super::limits::RegistryLimits;
 use super::publish::Pause;
 use super::table::{Answered, ServiceOutcome, ServiceState, DiscoveryShared};
 
@@ -19,14 +19,14 @@ pub(crate) struct Services {
     shared: Arc<DiscoveryShared>,
     registry: &'static str,
     wanted_changed: Arc<Notify>,
-    limits: Limits,
+    limits: RegistryLimits,
 }
 
 impl Services {
     /// The handle of the registry of that kind.
     pub(super) fn new(shared: Arc<DiscoveryShared>, registry: &'static str) -> Services {
         let wanted_changed = shared.wanted_changed(registry);
-        Services { shared, registry, wanted_changed, limits: Limits::default() }
+        Services { shared, registry, wanted_changed, limits: RegistryLimits::default() }
     }
 
     /// The services that upstreams follow now, ordered.

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::auto_routes::{AutoRoutes, Names};
 use super::copy::Copies;
-use super::limits::{Limits, REASON_MAX_CHARS, shortened_to, usable};
+use super::limits::{RegistryLimits, REASON_MAX_CHARS, shortened_to, usable};
 
 /// State that the thread of the registries, the compiler and the control API share.
 pub(super) struct DiscoveryShared {
@@ -92,7 +92,7 @@ pub(super) enum Answered {
 /// The rules for instances.
 #[derive(Clone, Copy)]
 struct InstanceRules<'a> {
-    limits: &'a Limits,
+    limits: &'a RegistryLimits,
     policy: &'a OutboundPolicy,
 }
 
@@ -132,7 +132,7 @@ impl DiscoveryShared {
     }
 
     /// The services that a registry lists now.
-    pub(super) fn listed(&self, registry: &'static str, names: Names, limits: &Limits) {
+    pub(super) fn listed(&self, registry: &'static str, names: Names, limits: &RegistryLimits) {
         let Some(routes) = &self.auto_routes else { return };
         if names.len() > limits.services {
             let (found, limit) = (names.len(), limits.services);
@@ -197,7 +197,7 @@ impl DiscoveryShared {
             if !(state.is_complete && service.outcome == ServiceOutcome::Known) {
                 let removed = state.services.remove(key).filter(|service| !service.instances.is_empty());
                 if let Some(service) = removed {
-                    state.copies.insert(key.clone(), service.instances, &Limits::default());
+                    state.copies.insert(key.clone(), service.instances, &RegistryLimits::default());
                 }
                 state.new.remove(key);
             }
@@ -208,7 +208,7 @@ impl DiscoveryShared {
         drop(dropped);
     }
 
-    pub(super) fn answer(&self, registry: &'static str, key: &ServiceKey, answer: Answered, limits: &Limits) {
+    pub(super) fn answer(&self, registry: &'static str, key: &ServiceKey, answer: Answered, limits: &RegistryLimits) {
         let mut table = self.table.lock();
         let Some(state) = table.get_mut(registry) else { return };
         if !state.services.contains_key(key) {
@@ -223,7 +223,7 @@ impl DiscoveryShared {
         &self,
         registry: &'static str,
         all: BTreeMap<ServiceKey, Vec<ServiceInstance>>,
-        limits: &Limits,
+        limits: &RegistryLimits,
     ) {
         let instances: usize = all.values().map(Vec::len).sum();
         if all.len() > limits.services || instances > limits.registry_instances {

@@ -28,7 +28,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::session::{Opening, Session};
+use self::session::{Opening, ZooKeeperSession};
 use self::tree::{KnownService, Tree};
 use self::wire::Frame;
 use super::http::TlsSettings;
@@ -199,7 +199,7 @@ impl ZooKeeper {
             connect_timeout: Duration::from_millis(config.timeout.connect),
             session_timeout: Duration::from_millis(config.timeout.session),
         };
-        match Session::open(server, &opening).await {
+        match ZooKeeperSession::open(server, &opening).await {
             Ok(session) => {
                 let Err(reason) = config.follow(session, services).await;
                 reason
@@ -210,7 +210,7 @@ impl ZooKeeper {
 }
 
 impl Config {
-    async fn follow(&self, mut session: Session, services: &Services) -> Result<Infallible, String> {
+    async fn follow(&self, mut session: ZooKeeperSession, services: &Services) -> Result<Infallible, String> {
         let mut tree = Tree::default();
         let mut keys = self.wanted(services, &mut tree);
         let mut refused_pause = Pause::default();

@@ -16,7 +16,7 @@ use super::validate::{INDEX, SET_FIELDS, check_item, identity, index_of, is_yaml
 use super::weir::plan::refusal;
 use crate::hidden::places::hide_secrets;
 use crate::reconcile::Author;
-use crate::reconcile::configs::{Collection, Item, Put};
+use crate::reconcile::configs::{Collection, ConfigsItem, Put};
 use crate::serve::RefusalResponse;
 use crate::serve::respond::{self, refused};
 use crate::serve::role::Role;
@@ -197,7 +197,7 @@ fn version(kind: ObjectKind, current: u64, given: Option<&Value>) -> Result<u64,
 }
 
 /// The objects of a collection, each checked on its own.
-fn items_of(catalog: &PluginCatalog, kind: ObjectKind, items: &[Value]) -> Result<Vec<Item>, String> {
+fn items_of(catalog: &PluginCatalog, kind: ObjectKind, items: &[Value]) -> Result<Vec<ConfigsItem>, String> {
     let name = kind.collection();
     let mut seen = HashSet::new();
     let mut objects = Vec::with_capacity(items.len());

@@ -13,7 +13,7 @@ use super::call::{AdminParts, Call};
 use super::conditions;
 use super::endpoint::ExtensionAction;
 use super::resources::refusal_of_write;
-use crate::extension_edit::{self, Push};
+use crate::extension_edit::{self, ExtensionPush};
 use crate::object_path::ObjectPath;
 use crate::reconcile::{Condition, Done, Refused, Revisions, Write};
 use crate::serve::respond;
@@ -217,7 +217,7 @@ impl Change {
         Ok((object, None))
     }
 
-    fn push(self, loader: &dyn model::extension::ExtensionLoader) -> Result<Push, String> {
+    fn push(self, loader: &dyn model::extension::ExtensionLoader) -> Result<ExtensionPush, String> {
         let body = self.body.ok_or("missing configurations")?;
         let text = |field: &str| body.get(field).and_then(Value::as_str).map(str::to_owned);
         let language = text("language").or(self.query_language);
@@ -235,7 +235,7 @@ impl Change {
             canary => canary.flatten(),
         };
         let now = stdx::clock::unix_time();
-        Ok(Push {
+        Ok(ExtensionPush {
             language,
             content,
             desc: text("desc"),

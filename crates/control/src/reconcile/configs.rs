@@ -25,7 +25,7 @@ pub(crate) struct Put {
 }
 
 /// An object of a set: its key, its text, and the index that its owner gave it.
-pub(crate) type Item = (ObjectKey, Arc<str>, Option<u64>);
+pub(crate) type ConfigsItem = (ObjectKey, Arc<str>, Option<u64>);
 
 /// One collection of a set.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub(crate) struct Collection {
     /// The kind of the list; credentials are among the consumers.
     pub(crate) kind: ObjectKind,
     pub(crate) version: u64,
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<ConfigsItem>,
 }
 
 /// Another set was put in the meantime.

@@ -329,7 +329,7 @@ impl Drop for Store {
     }
 }
 
-struct Meta {
+struct StoreMeta {
     format: u64,
     revision: u64,
     cluster_id: String,
@@ -365,7 +365,7 @@ fn create(directory: &Path, path: &Path) -> Result<(), StoreError> {
     made().map_err(|fault| StoreError::Unusable { path: path.to_owned(), reason: fault.to_string() })
 }
 
-fn open_database(path: &Path) -> Result<(Leaked<Database>, Meta), StoreError> {
+fn open_database(path: &Path) -> Result<(Leaked<Database>, StoreMeta), StoreError> {
     let unusable = |reason: String| StoreError::Unusable { path: path.to_owned(), reason };
     let opened = guarded(|| {
         let database = Leaked::new(builder().open(path).map_err(|fault| unusable(fault.to_string()))?);
@@ -381,7 +381,7 @@ fn builder() -> redb::Builder {
     builder
 }
 
-fn read_meta(path: &Path, database: &Database) -> Result<Meta, StoreError> {
+fn read_meta(path: &Path, database: &Database) -> Result<StoreMeta, StoreError> {
     let unusable = |reason: String| StoreError::Unusable { path: path.to_owned(), reason };
     let read = Leaked::new(database.begin_read().map_err(|fault| unusable(fault.to_string()))?);
     let table = read.open_table(META).map_err(|_| unusable("it belongs to another program".to_owned()))?;
@@ -404,7 +404,7 @@ fn read_meta(path: &Path, database: &Database) -> Result<Meta, StoreError> {
     }
     let revision = number(REVISION)?;
     let log = Log::read(&read, number(LOGGED).ok(), revision).map_err(|fault| unusable(fault.to_string()))?;
-    Ok(Meta { format, revision, cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(), log })
+    Ok(StoreMeta { format, revision, cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(), log })
 }
 
 fn put_number(write: &WriteTransaction, name: &str, value: u64) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::parts::{Direct, Loose, Metadata, host, metadata, port, read_answer};
+use crate::parts::{Direct, Loose, InstanceMetadata, host, metadata, port, read_answer};
 
 /// The applications of an answer, and the hash code of all instances that the server knows.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(super) struct Registered {
     /// The port with TLS, if it is enabled.
     pub(super) secure_port: Option<Result<u16, String>>,
     pub(super) zone: Option<Box<str>>,
-    pub(super) metadata: Metadata,
+    pub(super) metadata: InstanceMetadata,
 }
 
 #[derive(Deserialize)]

@@ -10,7 +10,7 @@ use crate::parts::{read_message, shortened};
 
 /// An event of a watch, with its version where it has one.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum KubernetesEvent {
     Put(Arc<Slice>, Option<String>),
     /// The object is gone, or no longer belongs to a service.
     Delete(ObjectName, Option<String>),
@@ -29,7 +29,7 @@ pub(super) enum Event {
 ///
 /// # Errors
 /// The text is no event. An event with an object that cannot be read is one.
-pub(super) fn event(line: &[u8], kind: KubernetesKind) -> Result<Event, String> {
+pub(super) fn event(line: &[u8], kind: KubernetesKind) -> Result<KubernetesEvent, String> {
     #[derive(Deserialize)]
     struct Raw {
         #[serde(rename = "type")]
@@ -41,32 +41,32 @@ pub(super) fn event(line: &[u8], kind: KubernetesKind) -> Result<Event, String> 
         let code = raw.object.get("code").and_then(Value::as_u64).unwrap_or_default();
         let message = raw.object.get("message").and_then(Value::as_str).unwrap_or_default();
         let message = format!("the watch ended with code {code}: {}", shortened(message));
-        return Ok(if code == 410 { Event::Expired(message) } else { Event::Failed(message) });
+        return Ok(if code == 410 { KubernetesEvent::Expired(message) } else { KubernetesEvent::Failed(message) });
     }
     let version = raw.object.pointer("/metadata/resourceVersion").and_then(Value::as_str).map(str::to_owned);
     if raw.kind == "BOOKMARK" {
-        return Ok(version.map_or(Event::Other(None), Event::Bookmark));
+        return Ok(version.map_or(KubernetesEvent::Other(None), KubernetesEvent::Bookmark));
     }
     let is_put = match raw.kind.as_str() {
         "ADDED" | "MODIFIED" => true,
         "DELETED" => false,
-        _ => return Ok(Event::Other(version)),
+        _ => return Ok(KubernetesEvent::Other(version)),
     };
     let text = |name: &str| raw.object.pointer(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (Some(namespace), Some(name)) = (text("/metadata/namespace"), text("/metadata/name")) else {
-        return Ok(Event::Unreadable("an object has no name or no namespace".to_owned(), version));
+        return Ok(KubernetesEvent::Unreadable("an object has no name or no namespace".to_owned(), version));
     };
     let object_name = ObjectName { namespace: namespace.into(), name: name.into() };
     if !is_put {
-        return Ok(Event::Delete(object_name, version));
+        return Ok(KubernetesEvent::Delete(object_name, version));
     }
     let read = Object::deserialize(raw.object).map_err(|error| error.to_string());
     Ok(match read.and_then(|object| slice(object, kind)) {
-        Ok(Some(slice)) => Event::Put(Arc::new(slice), version),
-        Ok(None) => Event::Delete(object_name, version),
+        Ok(Some(slice)) => KubernetesEvent::Put(Arc::new(slice), version),
+        Ok(None) => KubernetesEvent::Delete(object_name, version),
         Err(reason) => {
             let name = shortened(&object_name.name);
-            Event::Unreadable(format!("the object `{name}` cannot be read: {reason}"), version)
+            KubernetesEvent::Unreadable(format!("the object `{name}` cannot be read: {reason}"), version)
         }
     })
 }
@@ -97,25 +97,25 @@ mod tests {
             event(json!({"type": kind, "object": object}).to_string().as_bytes(), KubernetesKind::EndpointSlices)
         };
         let is_seven = |version: &Option<String>| version.as_deref() == Some("7");
-        assert!(matches!(read("ADDED", slice_object()), Ok(Event::Put(_, version)) if is_seven(&version)));
+        assert!(matches!(read("ADDED", slice_object()), Ok(KubernetesEvent::Put(_, version)) if is_seven(&version)));
         let is_web = |name: &ObjectName| (&*name.namespace, &*name.name) == ("shop", "web-1");
         let deleted = read("DELETED", slice_object());
-        assert!(matches!(deleted, Ok(Event::Delete(name, version)) if is_web(&name) && is_seven(&version)));
+        assert!(matches!(deleted, Ok(KubernetesEvent::Delete(name, version)) if is_web(&name) && is_seven(&version)));
         let mut unlabelled = slice_object();
         unlabelled["metadata"]["labels"] = json!({});
-        assert!(matches!(read("MODIFIED", unlabelled), Ok(Event::Delete(name, _)) if is_web(&name)));
+        assert!(matches!(read("MODIFIED", unlabelled), Ok(KubernetesEvent::Delete(name, _)) if is_web(&name)));
         let mut unreadable = slice_object();
         unreadable["endpoints"] = json!(7);
         let unreadable = read("MODIFIED", unreadable);
-        assert!(matches!(unreadable, Ok(Event::Unreadable(_, version)) if is_seven(&version)));
+        assert!(matches!(unreadable, Ok(KubernetesEvent::Unreadable(_, version)) if is_seven(&version)));
         let bookmark = json!({"metadata": {"resourceVersion": "12"}});
-        assert!(matches!(read("BOOKMARK", bookmark), Ok(Event::Bookmark(version)) if version == "12"));
+        assert!(matches!(read("BOOKMARK", bookmark), Ok(KubernetesEvent::Bookmark(version)) if version == "12"));
         let gone = json!({"kind": "Status", "code": 410, "message": "too old"});
         assert!(
-            matches!(read("ERROR", gone), Ok(Event::Expired(message)) if message.ends_with("410: too old"))
+            matches!(read("ERROR", gone), Ok(KubernetesEvent::Expired(message)) if message.ends_with("410: too old"))
         );
-        assert!(matches!(read("ERROR", json!({"code": 500})), Ok(Event::Failed(_))));
-        assert!(matches!(read("NEW", slice_object()), Ok(Event::Other(_))));
+        assert!(matches!(read("ERROR", json!({"code": 500})), Ok(KubernetesEvent::Failed(_))));
+        assert!(matches!(read("NEW", slice_object()), Ok(KubernetesEvent::Other(_))));
     }
 
     #[test]
@@ -124,6 +124,6 @@ mod tests {
             assert!(event(text.as_bytes(), KubernetesKind::EndpointSlices).is_err(), "{text}");
         }
         let nameless = event(b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":1}}}", KubernetesKind::Endpoints);
-        assert!(matches!(nameless, Ok(Event::Unreadable(_, None))));
+        assert!(matches!(nameless, Ok(KubernetesEvent::Unreadable(_, None))));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::element::Element;
-use crate::parts::{Loose, Metadata, host, read_answer, shortened};
+use crate::parts::{Loose, InstanceMetadata, host, read_answer, shortened};
 
 /// The kind of objects that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Address {
     pub(super) host: Box<str>,
     pub(super) state: AddressState,
     /// Zone, node and pod.
-    pub(super) metadata: Metadata,
+    pub(super) metadata: InstanceMetadata,
 }
 
 /// Whether an address gets traffic.
@@ -86,7 +86,7 @@ pub(super) struct SlicePage {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Meta {
+struct KubernetesMeta {
     name: Option<String>,
     namespace: Option<String>,
     resource_version: Option<String>,
@@ -98,7 +98,7 @@ struct Meta {
 /// An object as Kubernetes writes it.
 #[derive(Deserialize)]
 pub(super) struct Object {
-    metadata: Meta,
+    metadata: KubernetesMeta,
     #[serde(default)]
     endpoints: Loose<SliceEndpoint>,
     #[serde(default)]
@@ -160,7 +160,7 @@ struct SubsetAddress {
 pub(super) fn page(text: &[u8], kind: KubernetesKind) -> Result<SlicePage, String> {
     #[derive(Deserialize)]
     struct List {
-        metadata: Meta,
+        metadata: KubernetesMeta,
         items: Loose<Object>,
     }
     let list: List =
@@ -299,7 +299,7 @@ impl Conditions {
     }
 }
 
-fn facts<const N: usize>(facts: [(&str, Option<String>); N]) -> Metadata {
+fn facts<const N: usize>(facts: [(&str, Option<String>); N]) -> InstanceMetadata {
     facts.into_iter().filter_map(|(name, value)| Some((name.into(), value?.into()))).collect()
 }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::catalog::{KubernetesCatalog, KubernetesServicePort, of_one_family};
 use super::config::KubernetesCluster;
-use super::event::{Event, event};
+use super::event::{KubernetesEvent, event};
 use super::object;
 use crate::Services;
 use crate::http::{RegistryRequest, HttpClient, Lines, Reply};
@@ -175,7 +175,7 @@ impl Watcher {
             // After a line that is no event the copy may miss a change, so that everything is listed again.
             let event = event(&line, self.cluster.kind).inspect_err(|_| self.version = None)?;
             match event {
-                Event::Put(slice, version) => {
+                KubernetesEvent::Put(slice, version) => {
                     self.came_to(version);
                     if self.cluster.namespaces.has(&slice.namespace) {
                         let service = slice.service.clone();
@@ -184,12 +184,12 @@ impl Watcher {
                         self.tell(Some(&[before, Some(service)]));
                     }
                 }
-                Event::Delete(name, version) => {
+                KubernetesEvent::Delete(name, version) => {
                     self.came_to(version);
                     let before = self.catalog.delete(&name);
                     self.tell(Some(&[before, None]));
                 }
-                Event::Unreadable(reason, version) => {
+                KubernetesEvent::Unreadable(reason, version) => {
                     if !std::mem::replace(&mut has_warned, true) {
                         tracing::warn!(%reason, "an object of kubernetes keeps its last state");
                     }
@@ -199,13 +199,13 @@ impl Watcher {
                     }
                     self.came_to(version);
                 }
-                Event::Bookmark(version) => self.came_to(Some(version)),
-                Event::Other(version) => self.came_to(version),
-                Event::Expired(reason) => {
+                KubernetesEvent::Bookmark(version) => self.came_to(Some(version)),
+                KubernetesEvent::Other(version) => self.came_to(version),
+                KubernetesEvent::Expired(reason) => {
                     tracing::debug!(%reason, "listing the objects of kubernetes again");
                     return Ok(Ended::Expired);
                 }
-                Event::Failed(reason) => return Err(reason),
+                KubernetesEvent::Failed(reason) => return Err(reason),
             }
         }
     }

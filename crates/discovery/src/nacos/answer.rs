@@ -31,14 +31,14 @@ struct NacosAnswer {
     hosts: Option<Loose<NacosEntry>>,
     code: Option<i64>,
     message: Option<String>,
-    data: Option<Data>,
+    data: Option<NacosData>,
 }
 
 /// A service, or the list of its instances. It is read without a copy of its whole text in between.
-struct Data(Loose<NacosEntry>);
+struct NacosData(Loose<NacosEntry>);
 
-impl<'de> Deserialize<'de> for Data {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Data, D::Error> {
+impl<'de> Deserialize<'de> for NacosData {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<NacosData, D::Error> {
         deserializer.deserialize_any(DataVisitor)
     }
 }
@@ -46,22 +46,22 @@ impl<'de> Deserialize<'de> for Data {
 struct DataVisitor;
 
 impl<'de> Visitor<'de> for DataVisitor {
-    type Value = Data;
+    type Value = NacosData;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("a service or a list of instances")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Data, A::Error> {
-        Loose::deserialize(SeqAccessDeserializer::new(list)).map(Data)
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<NacosData, A::Error> {
+        Loose::deserialize(SeqAccessDeserializer::new(list)).map(NacosData)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Data, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<NacosData, A::Error> {
         #[derive(Deserialize)]
         struct NacosHosts {
             hosts: Loose<NacosEntry>,
         }
-        NacosHosts::deserialize(MapAccessDeserializer::new(map)).map(|service| Data(service.hosts))
+        NacosHosts::deserialize(MapAccessDeserializer::new(map)).map(|service| NacosData(service.hosts))
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn instances(text: &[u8], rules: NacosRules) -> Result<(Vec<ServiceIn
         return Err(format!("Nacos answers code {code}: {}", shortened(&message)));
     }
     let Loose(entries) = match (answer.hosts, answer.data) {
-        (Some(hosts), _) | (None, Some(Data(hosts))) => hosts,
+        (Some(hosts), _) | (None, Some(NacosData(hosts))) => hosts,
         (None, None) => return Err("the answer has neither `hosts` nor `data`".to_owned()),
     };
     // Weights are fractions there and whole numbers here. One fraction makes hundredths of all weights of the service.
@@ -166,12 +166,12 @@ pub(super) struct Token {
 pub(super) fn token(text: &[u8]) -> Result<Token, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Login {
+    struct NacosLogin {
         access_token: Option<String>,
         token_ttl: Option<u64>,
-        data: Option<Box<Login>>,
+        data: Option<Box<NacosLogin>>,
     }
-    let mut login: Login = read_message(text).map_err(|_| "the answer to the login is no JSON".to_owned())?;
+    let mut login: NacosLogin = read_message(text).map_err(|_| "the answer to the login is no JSON".to_owned())?;
     if login.access_token.is_none()
         && let Some(data) = login.data.take()
     {

@@ -18,7 +18,7 @@ use crate::poll::{PollResult, PollFailure, PollAnswer};
 use crate::publish::{ServiceLookup, is_grpc};
 
 /// A client of one cluster of Nacos.
-pub(super) struct Asker {
+pub(super) struct NacosClient {
     client: HttpClient,
     /// The path of the first API, with a slash at both ends.
     prefix: String,
@@ -29,7 +29,7 @@ pub(super) struct Asker {
     rules: NacosRules,
     /// Whether the server has removed the first API.
     is_third: AtomicBool,
-    session: Mutex<Session>,
+    session: Mutex<NacosSession>,
 }
 
 /// The service that a call is about; signatures hold both names.
@@ -41,25 +41,25 @@ pub(super) struct NacosService<'a> {
 
 /// The login.
 #[derive(Default)]
-struct Session {
+struct NacosSession {
     /// The token, and the time of its renewal.
     token: Option<(String, Instant)>,
     /// The last login because of a refused token.
     refused_at: Option<Instant>,
 }
 
-impl Asker {
+impl NacosClient {
     pub(super) fn new(
         client: HttpClient,
         prefix: &str,
         user: Option<(String, String)>,
         keys: Option<(String, String)>,
         rules: NacosRules,
-    ) -> Asker {
+    ) -> NacosClient {
         let prefix = format!("/{}/", prefix.trim_matches('/'));
         let third = format!("{}v3/", prefix.strip_suffix("v1/").unwrap_or("/nacos/"));
         let is_third = AtomicBool::new(false);
-        Asker { client, prefix, third, user, keys, rules, is_third, session: Mutex::default() }
+        NacosClient { client, prefix, third, user, keys, rules, is_third, session: Mutex::default() }
     }
 
     /// Asks for the instances of a service.
@@ -80,7 +80,7 @@ impl Asker {
     }
 
     /// Sends the call that `call` makes for the first API (false) or the third (true); once more with another token if
-    /// the server refuses the first one and [`Asker::token`] has another one. The target of the call has a query.
+    /// the server refuses the first one and [`NacosClient::token`] has another one. The target of the call has a query.
     pub(super) async fn send(
         &self,
         service: NacosService<'_>,

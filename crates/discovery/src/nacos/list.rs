@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::asker::{Asker, NacosService};
+use super::asker::{NacosClient, NacosService};
 use crate::Services;
 use crate::auto_routes::Names;
 use crate::http::RegistryRequest;
-use crate::limits::Limits;
+use crate::limits::RegistryLimits;
 use crate::parts::{encoded, read_names, shortened};
 
 /// Asks for the list without end; ends at once where no routes are made of it.
-pub(super) async fn follow(asker: Arc<Asker>, services: Services, interval: Duration) {
+pub(super) async fn follow(asker: Arc<NacosClient>, services: Services, interval: Duration) {
     let Some(of) = services.list_of() else { return };
     let namespace = if of.namespace.is_empty() { "public" } else { &of.namespace };
     let group = if of.group.is_empty() { "DEFAULT_GROUP" } else { &of.group };
@@ -22,9 +22,9 @@ pub(super) async fn follow(asker: Arc<Asker>, services: Services, interval: Dura
 }
 
 /// The names of all pages.
-async fn all(asker: &Asker, namespace: &str, group: &str) -> Result<Names, String> {
+async fn all(asker: &NacosClient, namespace: &str, group: &str) -> Result<Names, String> {
     let mut names = Names::new();
-    for number in 1..=Limits::default().services / PAGE + 1 {
+    for number in 1..=RegistryLimits::default().services / PAGE + 1 {
         let query = format!(
             "pageNo={number}&pageSize={PAGE}&namespaceId={}&groupName={}",
             encoded(namespace),
@@ -52,16 +52,16 @@ fn names_of(body: &[u8], group: &str) -> Result<Vec<Option<Box<str>>>, String> {
         doms: Option<Vec<Box<str>>>,
         code: Option<i64>,
         message: Option<String>,
-        data: Option<Data>,
+        data: Option<NacosPageData>,
     }
     #[derive(Deserialize)]
-    struct Data {
+    struct NacosPageData {
         #[serde(rename = "pageItems")]
-        items: Vec<Item>,
+        items: Vec<NacosPageItem>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Item {
+    struct NacosPageItem {
         name: Box<str>,
         group_name: Option<Box<str>>,
     }
@@ -72,7 +72,7 @@ fn names_of(body: &[u8], group: &str) -> Result<Vec<Option<Box<str>>>, String> {
         }
         NacosServicePage { doms: Some(names), .. } => Ok(names.into_iter().map(Some).collect()),
         NacosServicePage { data: Some(data), .. } => {
-            let is_of_it = |item: &Item| item.group_name.as_deref().is_none_or(|name| name == group);
+            let is_of_it = |item: &NacosPageItem| item.group_name.as_deref().is_none_or(|name| name == group);
             Ok(data.items.into_iter().map(|item| is_of_it(&item).then_some(item.name)).collect())
         }
         _ => Err("the answer has neither `doms` nor `data`".to_owned()),

@@ -15,13 +15,13 @@ use crate::parts::read_message;
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Payload {
     #[prost(message, optional, tag = "2")]
-    metadata: Option<Metadata>,
+    metadata: Option<PayloadMetadata>,
     #[prost(message, optional, tag = "3")]
     body: Option<Any>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct Metadata {
+struct PayloadMetadata {
     #[prost(string, tag = "3")]
     kind: String,
     #[prost(map = "string, string", tag = "7")]
@@ -38,7 +38,7 @@ impl Payload {
     /// A message of that type, with a token if there is one.
     pub(super) fn new(kind: &str, body: &Value, token: Option<&str>) -> Payload {
         let token = token.map(|token| ("accessToken".to_owned(), token.to_owned()));
-        let metadata = Metadata { kind: kind.to_owned(), headers: token.into_iter().collect() };
+        let metadata = PayloadMetadata { kind: kind.to_owned(), headers: token.into_iter().collect() };
         let body = Any { value: body.to_string().into_bytes() };
         Payload { metadata: Some(metadata), body: Some(body) }
     }

@@ -23,17 +23,17 @@ use tonic_prost::ProstCodec;
 
 use self::connect::Connector;
 use self::subscription::{Subscription, group_of, namespace_of};
-use super::asker::Asker;
+use super::asker::NacosClient;
 use super::payload::{Outgoing, Payload};
 use crate::parts::shortened;
 use crate::publish::Pause;
 
 /// The task that keeps one connection for pushes.
-pub(super) struct Push {
+pub(super) struct NacosPush {
     servers: Vec<String>,
     /// The addresses that may not be connected to.
     policy: OutboundPolicy,
-    asker: Arc<Asker>,
+    asker: Arc<NacosClient>,
     wanted: watch::Receiver<Vec<ServiceKey>>,
     changed: mpsc::Sender<ServiceKey>,
 }
@@ -45,15 +45,15 @@ pub(super) fn address(url: &str, offset: u16) -> Option<String> {
     (uri.scheme_str() == Some("http")).then(|| Some(format!("{}:{port}", uri.host()?)))?
 }
 
-impl Push {
+impl NacosPush {
     pub(super) fn new(
         servers: Vec<String>,
         policy: OutboundPolicy,
-        asker: Arc<Asker>,
+        asker: Arc<NacosClient>,
         wanted: watch::Receiver<Vec<ServiceKey>>,
         changed: mpsc::Sender<ServiceKey>,
-    ) -> Push {
-        Push { servers, policy, asker, wanted, changed }
+    ) -> NacosPush {
+        NacosPush { servers, policy, asker, wanted, changed }
     }
 
     /// Keeps a connection to one of the servers without end.

@@ -6,7 +6,7 @@ use http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asker::{Asker, NacosService};
+use super::asker::{NacosClient, NacosService};
 use super::{KIND, answer, asker_of};
 use crate::BuildContext;
 use crate::http::{RegistryRequest, Reply};
@@ -69,7 +69,7 @@ fn default_renew_interval() -> u64 {
 }
 
 struct NacosRegistrar {
-    asker: Asker,
+    asker: NacosClient,
     identity: Identity,
     own: Own,
 }

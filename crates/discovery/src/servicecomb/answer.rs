@@ -132,10 +132,10 @@ pub(super) fn refusal(status: u16, text: &[u8]) -> (bool, String) {
 /// The answer has none.
 pub(super) fn token(text: &[u8]) -> Result<String, String> {
     #[derive(Deserialize)]
-    struct Login {
+    struct ServiceCombLogin {
         token: String,
     }
-    let login: Login = read_message(text).map_err(|_| "the answer to the login has no token".to_owned())?;
+    let login: ServiceCombLogin = read_message(text).map_err(|_| "the answer to the login has no token".to_owned())?;
     match login.token.is_empty() || login.token.len() > MAX_TOKEN_BYTES {
         true => Err("the answer to the login has no token".to_owned()),
         false => Ok(login.token),

@@ -21,7 +21,7 @@ pub(super) struct ServiceCombScope {
 }
 
 /// A client of one service-center.
-pub(super) struct Asker {
+pub(super) struct ServiceCombClient {
     client: HttpClient,
     place: ServiceCombScope,
     user: Option<(String, String)>,
@@ -29,14 +29,14 @@ pub(super) struct Asker {
     token: Mutex<Option<String>>,
 }
 
-impl Asker {
+impl ServiceCombClient {
     pub(super) fn new(
         client: HttpClient,
         place: ServiceCombScope,
         user: Option<(String, String)>,
         weight: u32,
-    ) -> Asker {
-        Asker { client, place, user, weight, token: Mutex::default() }
+    ) -> ServiceCombClient {
+        ServiceCombClient { client, place, user, weight, token: Mutex::default() }
     }
 
     /// Asks for the instances of a service.

@@ -31,7 +31,7 @@ pub(super) struct Opening<'a> {
 }
 
 /// An open session. It ends with the connection.
-pub(super) struct Session {
+pub(super) struct ZooKeeperSession {
     reader: FrameReader,
     writer: WriteHalf<Stream>,
     /// The interval of pings, and the longest silence of the server.
@@ -58,12 +58,12 @@ struct FrameBytes {
     is_cut: bool,
 }
 
-impl Session {
+impl ZooKeeperSession {
     /// Connects to the server and opens a session, with credentials if there are some.
     ///
     /// # Errors
     /// The reason, a sentence without the credentials.
-    pub(super) async fn open(server: &ZooKeeperServer, opening: &Opening<'_>) -> Result<Session, String> {
+    pub(super) async fn open(server: &ZooKeeperServer, opening: &Opening<'_>) -> Result<ZooKeeperSession, String> {
         let (credentials, connect_timeout) = (opening.credentials, opening.connect_timeout);
         let open = async {
             let (reader, mut writer) = split(stream(server, opening).await?);
@@ -84,7 +84,7 @@ impl Session {
         let now = Instant::now();
         let ping_interval = granted / 3;
         let silence_limit = granted * 2 / 3;
-        Ok(Session {
+        Ok(ZooKeeperSession {
             reader,
             writer,
             ping_interval,

@@ -46,12 +46,12 @@ pub(super) struct Log {
     /// Whether a write was not recorded, so that the next write starts a new log.
     stale: bool,
     /// Limits of the log.
-    pub(super) limits: Limits,
+    pub(super) limits: RevisionLogLimits,
 }
 
 /// Limits of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct RevisionLogLimits {
     pub(super) versions: usize,
     pub(super) bytes: u64,
 }
@@ -64,9 +64,9 @@ pub(super) struct Pending {
     changes: Vec<(String, Option<StoredRecord>)>,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { versions: VERSIONS_MAX, bytes: VERSIONS_BYTES_MAX }
+impl Default for RevisionLogLimits {
+    fn default() -> RevisionLogLimits {
+        RevisionLogLimits { versions: VERSIONS_MAX, bytes: VERSIONS_BYTES_MAX }
     }
 }
 

@@ -11,19 +11,19 @@ use crate::nacos::answer::NacosRules;
 pub(super) fn pushing(
     servers: Vec<String>,
     wanted: Vec<ServiceKey>,
-) -> (Push, watch::Sender<Vec<ServiceKey>>, mpsc::Receiver<ServiceKey>) {
+) -> (NacosPush, watch::Sender<Vec<ServiceKey>>, mpsc::Receiver<ServiceKey>) {
     let http = vec!["http://127.0.0.1:1".to_owned()];
     let client =
         RegistryTimeouts::default().client(http, TlsSettings::default(), 1024, &BuildContext::default()).unwrap();
     let rules = NacosRules { default_weight: 1, is_grpc: false };
-    let asker = Arc::new(Asker::new(client, "/nacos/v1/", None, None, rules));
+    let asker = Arc::new(NacosClient::new(client, "/nacos/v1/", None, None, rules));
     let (changes, receiver) = mpsc::channel(8);
     let (sender, wanted) = watch::channel(wanted);
-    (Push::new(servers, OutboundPolicy::default(), asker, wanted, changes), sender, receiver)
+    (NacosPush::new(servers, OutboundPolicy::default(), asker, wanted, changes), sender, receiver)
 }
 
 /// A push connection without a server.
-fn push(wanted: Vec<ServiceKey>) -> (Push, mpsc::Receiver<ServiceKey>) {
+fn push(wanted: Vec<ServiceKey>) -> (NacosPush, mpsc::Receiver<ServiceKey>) {
     let (push, _, changed) = pushing(Vec::new(), wanted);
     (push, changed)
 }

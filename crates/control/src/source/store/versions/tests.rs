@@ -71,7 +71,7 @@ fn revision_has_author_changes_and_old_objects() {
 fn oldest_are_dropped_beyond_the_limits() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
-    store.log.limits = Limits { versions: 3, bytes: 10_000 };
+    store.log.limits = RevisionLogLimits { versions: 3, bytes: 10_000 };
     for number in 1..=5 {
         write(&mut store, VersionSource::Admin, &[("routes/1", Some(&number.to_string()))]);
     }
@@ -100,7 +100,7 @@ fn oldest_are_dropped_beyond_the_limits() {
 fn rows_of_dropped_revisions_are_removed_later() {
     let directory = tempfile::tempdir().unwrap();
     let mut store = Store::open(directory.path()).unwrap();
-    store.log.limits = Limits { versions: 1, bytes: 10_000 };
+    store.log.limits = RevisionLogLimits { versions: 1, bytes: 10_000 };
     let keys: Vec<String> = (0..2 * REMOVED_ROWS_MAX + 1).map(|number| format!("routes/{number}")).collect();
     let all: Vec<(&str, Option<&str>)> = keys.iter().map(|key| (key.as_str(), Some("{}"))).collect();
     write(&mut store, VersionSource::Apply, &all);
@@ -110,7 +110,7 @@ fn rows_of_dropped_revisions_are_removed_later() {
         drop(store);
         store = Store::open(directory.path()).unwrap();
         assert_eq!(store.log.leftover, expected, "it is known after opening again");
-        store.log.limits = Limits { versions: 1, bytes: 10_000 };
+        store.log.limits = RevisionLogLimits { versions: 1, bytes: 10_000 };
     }
 }
 
@@ -164,7 +164,7 @@ proptest! {
     ) {
         let directory = tempfile::tempdir().unwrap();
         let mut store = Store::open(directory.path()).unwrap();
-        store.log.limits = Limits { versions: limit, bytes: u64::MAX };
+        store.log.limits = RevisionLogLimits { versions: limit, bytes: u64::MAX };
         let mut states = vec![State::new()];
         for revision in &revisions {
             let keys: Vec<String> = revision.iter().map(|(key, _)| format!("routes/{key}")).collect();
