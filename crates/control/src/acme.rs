@@ -33,7 +33,7 @@ use crate::sealing::Sealer;
 use crate::shared_state::SharedState;
 use crate::view::SharedView;
 use account::Accounts;
-use answers::Answers;
+use answers::AcmeAnswers;
 use attempt::{AttemptCounts, AttemptContext};
 pub use config::{AcmeConfig, Authority, ChallengeKind, OnDemandConfig};
 use leader::Leader;
@@ -85,7 +85,7 @@ impl Acme {
                 email: config.email.clone(),
                 transport,
             },
-            answers: Answers::new(shared.clone(), challenges, hook, wait),
+            answers: AcmeAnswers::new(shared.clone(), challenges, hook, wait),
             objects: Objects { reconcile, shared: shared.clone(), sealer, beside_file },
             config,
             shared,

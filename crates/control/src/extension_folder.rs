@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::extension_edit::{self, ExtensionPush};
-use crate::reconcile::{Condition, Reconcile, Refused, Revisions, Write};
+use crate::reconcile::{Condition, Reconcile, WriteRefusal, Revisions, Write};
 use crate::view::SharedView;
 
 /// How often the folder is looked at. A version is in force about as soon after its file was written.
@@ -196,7 +196,7 @@ impl Folder {
                 tracing::info!(name = %file.name, %version, "an extension of the folder is in force");
                 Ok(())
             }
-            Err(Refused::Invalid(reason) | Refused::ReadOnly(reason)) => Err(ExtensionFileFault::Lasting(reason)),
+            Err(WriteRefusal::Invalid(reason) | WriteRefusal::ReadOnly(reason)) => Err(ExtensionFileFault::Lasting(reason)),
             Err(refused) => Err(ExtensionFileFault::Passing(format!("{refused:?}"))),
         }
     }
@@ -215,8 +215,8 @@ impl Folder {
                 Ok(_) => {
                     tracing::info!(name = %written.key.id, "the file of an extension is gone, and so is it")
                 }
-                Err(Refused::NotFound) => {}
-                Err(Refused::Invalid(reason)) => {
+                Err(WriteRefusal::NotFound) => {}
+                Err(WriteRefusal::Invalid(reason)) => {
                     faults.push(format!("the file of the extension {} is gone: {reason}", written.key.id));
                 }
                 Err(refused) => faults.push(format!(

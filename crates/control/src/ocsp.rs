@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use stdx::prometheus_text::{header, sample};
 use tokio::sync::Notify;
 
-use cache::{Cache, WantedChain};
+use cache::{OcspCache, WantedChain};
 
 /// The responses of all certificates of objects that ask for stapling.
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub struct Ocsp {
 #[derive(Default)]
 struct OcspShared {
     policy: OutboundPolicy,
-    cache: Mutex<Cache>,
+    cache: Mutex<OcspCache>,
     /// Objects with responses that have changed since [`Ocsp::take_changed`].
     changed: Mutex<BTreeSet<ObjectKey>>,
     listener: Mutex<Option<Box<dyn Fn() + Send>>>,

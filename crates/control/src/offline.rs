@@ -74,7 +74,7 @@ pub fn plan(
     let revision = objects.iter().map(of).max().unwrap_or_default();
     let snapshot = Snapshot::empty().apply(catalog, objects, revision, FaultPolicy::Lenient).snapshot;
     let view = View { snapshot, ..View::default() };
-    whole::plan(catalog, &view, &whole::Set::of(document, keep_others))
+    whole::plan(catalog, &view, &whole::DesiredSet::of(document, keep_others))
 }
 
 /// The answer of `GET weir/versions`, or with a version of `GET weir/versions/N`, for a store that no instance has

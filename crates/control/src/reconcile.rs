@@ -52,7 +52,7 @@ use source::{Source, SourceFacts};
 pub use condition::{Condition, Revisions};
 pub use gate::WriteGate;
 pub use release::{HandOver, Released};
-pub use write::{Author, Done, Part, Refused, Write};
+pub use write::{Author, Done, Part, WriteRefusal, Write};
 
 /// Brings a snapshot into force for requests.
 pub trait Publisher: Send {
@@ -125,7 +125,7 @@ pub struct Reconcile {
 /// A command for the thread.
 #[derive(Debug)]
 enum Command {
-    Write(Signed, oneshot::Sender<Result<Done, Refused>>),
+    Write(Signed, oneshot::Sender<Result<Done, WriteRefusal>>),
     Reload(oneshot::Sender<Vec<String>>),
     Adopt,
     /// The source has updates to be taken.
@@ -200,7 +200,7 @@ impl Reconcile {
     }
 
     /// Sends a write; the answer comes when the write is durable and published.
-    pub async fn write(&self, write: Write, author: Author) -> Result<Done, Refused> {
+    pub async fn write(&self, write: Write, author: Author) -> Result<Done, WriteRefusal> {
         self.write_if(write, author, Condition::default()).await
     }
 
@@ -210,7 +210,7 @@ impl Reconcile {
         write: Write,
         author: Author,
         condition: Condition,
-    ) -> Result<Done, Refused> {
+    ) -> Result<Done, WriteRefusal> {
         self.gate.pass().await;
         if self.life.is_down() {
             return Err(restart::not_done());
@@ -221,7 +221,7 @@ impl Reconcile {
         match self.commands.try_send(Command::Write(signed, reply)) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
-                return Err(Refused::Store("too many writes are waiting".to_owned()));
+                return Err(WriteRefusal::Store("too many writes are waiting".to_owned()));
             }
             Err(TrySendError::Disconnected(_)) => return Err(stopping()),
         }
@@ -229,7 +229,7 @@ impl Reconcile {
     }
 
     /// Why there is no answer to a write that was sent when the thread had panicked so often.
-    fn lost(&self, panics: u64) -> Refused {
+    fn lost(&self, panics: u64) -> WriteRefusal {
         if self.life.panics() == panics { stopping() } else { restart::not_known() }
     }
 
@@ -412,7 +412,7 @@ impl ControlLoop {
         }
     }
 
-    fn write_all(&mut self, writes: Vec<(Signed, oneshot::Sender<Result<Done, Refused>>)>) {
+    fn write_all(&mut self, writes: Vec<(Signed, oneshot::Sender<Result<Done, WriteRefusal>>)>) {
         if writes.is_empty() {
             return;
         }
@@ -424,12 +424,12 @@ impl ControlLoop {
     }
 
     /// Does the writes, in order, as far as they are allowed; one result each.
-    fn write(&mut self, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
+    fn write(&mut self, writes: Vec<Signed>) -> Vec<Result<Done, WriteRefusal>> {
         // Updates come first: a write is answered when its own has been taken.
         self.source.take_updates(&mut self.reconciler);
         let results = match self.source.catch_up(&mut self.reconciler) {
             Ok(()) => self.source.write(&mut self.reconciler, writes),
-            Err(fault) => vec![Err(Refused::Store(fault.to_string())); writes.len()],
+            Err(fault) => vec![Err(WriteRefusal::Store(fault.to_string())); writes.len()],
         };
         self.reconciler.note_writes(&results);
         results
@@ -454,8 +454,8 @@ pub(crate) enum Flow {
     Stop,
 }
 
-fn stopping() -> Refused {
-    Refused::Store("the gateway is stopping".to_owned())
+fn stopping() -> WriteRefusal {
+    WriteRefusal::Store("the gateway is stopping".to_owned())
 }
 
 /// Capacity of the command queue. The Admin listener has fewer seats, so that its requests never fill it.

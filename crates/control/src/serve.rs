@@ -36,7 +36,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use notice::Notice;
-pub(crate) use seats::Stage;
+pub(crate) use seats::SeatStage;
 use seats::{HeldSeat, SeatLimits, Seats};
 use streamed::AnswerBody;
 
@@ -195,13 +195,13 @@ pub(crate) async fn respond_to_request<B>(
     handler: &dyn Handler,
     request: Request<B>,
     peer: SocketAddr,
-    note: &(dyn Fn(Stage) + Send + Sync),
+    note: &(dyn Fn(SeatStage) + Send + Sync),
 ) -> Response<Bytes>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
 {
-    note(Stage::Reading);
+    note(SeatStage::Reading);
     let (mut head, body) = request.into_parts();
     let mut body = Box::pin(body);
     head.extensions.insert(Peer(peer));
@@ -226,7 +226,7 @@ where
     let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body.as_mut(), limit).collect()).await;
     match collected {
         Ok(Ok(body)) => {
-            note(Stage::Answering);
+            note(SeatStage::Answering);
             handler.answer(Request::from_parts(head, body.to_bytes())).await
         }
         Ok(Err(fault)) if fault.is::<LengthLimitError>() => {
@@ -290,7 +290,7 @@ async fn connection(
             let response = AnswerBody::of(response, &ending);
             // A stream is being answered until its connection ends; it does not keep a listener that stops waiting.
             if !response.body().is_streamed() {
-                seat.note(Stage::Idle);
+                seat.note(SeatStage::Idle);
             }
             drop(guard);
             Ok::<_, Infallible>(response)

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 pub(crate) use facts::SummaryFacts;
 pub(crate) use rates::{EndpointRates, Figures, Rates};
-pub(crate) use row::Row;
+pub(crate) use row::SummaryRow;
 
 use crate::verdict::{VerdictState, Verdict};
 use crate::view::{SharedView, View};

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
-use reader::Reader;
+use reader::TapReader;
 use searched::Searched;
 
 /// Readers at the same time. A reader is a person in front of a page or a terminal.
@@ -42,7 +42,7 @@ struct TapShared {
 
 #[derive(Default)]
 struct TapState {
-    readers: Vec<Reader>,
+    readers: Vec<TapReader>,
     /// Whether a task reads the rings.
     is_running: bool,
 }
@@ -75,12 +75,12 @@ impl TapHub {
     /// incident needs it.
     pub(crate) fn follow(&self, wanted: TapQuery, sender: mpsc::Sender<Bytes>) -> bool {
         let mut state = self.shared.state.lock();
-        state.readers.retain(Reader::is_there);
+        state.readers.retain(TapReader::is_there);
         let most = if wanted.hides_queries { READERS_MAX - 1 } else { READERS_MAX };
         if state.readers.len() >= most {
             return false;
         }
-        state.readers.push(Reader::new(wanted, sender));
+        state.readers.push(TapReader::new(wanted, sender));
         self.shared.tap.open(state.wants_timelines());
         if !state.is_running {
             state.is_running = true;
@@ -100,7 +100,7 @@ impl TapHub {
 
 impl TapState {
     fn wants_timelines(&self) -> bool {
-        self.readers.iter().any(Reader::wants_timelines)
+        self.readers.iter().any(TapReader::wants_timelines)
     }
 }
 

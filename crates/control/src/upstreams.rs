@@ -50,16 +50,16 @@ fn list(reports: &Reports, query: &Query) -> Result<Response<Bytes>, RefusalResp
     let endpoints = EndpointRates::of(reports.traffic.as_deref());
     let all = reports.upstreams.upstreams(None);
     let matched: Vec<&UpstreamReport> =
-        all.iter().filter(|upstream| filter.matches(&Row(upstream))).collect();
+        all.iter().filter(|upstream| filter.matches(&UpstreamRow(upstream))).collect();
     let list: Vec<Value> =
         matched.iter().take(limit).map(|upstream| describe(upstream, &endpoints)).collect();
     Ok(respond::json(StatusCode::OK, &json!({ "total": matched.len(), "list": list })))
 }
 
 /// An upstream as filters see it.
-struct Row<'a>(&'a UpstreamReport);
+struct UpstreamRow<'a>(&'a UpstreamReport);
 
-impl Searchable for Row<'_> {
+impl Searchable for UpstreamRow<'_> {
     fn any_word(&self, test: &mut dyn FnMut(&str) -> bool) -> bool {
         test(&self.0.name)
             || self.0.nodes.iter().any(|node| test(&node.host) || test(&node.address.to_string()))

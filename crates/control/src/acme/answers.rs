@@ -21,7 +21,7 @@ use super::failure::{AcmeFailure, cleaned};
 use crate::shared_state::SharedState;
 
 /// The answers of the instances, and their way to the data plane.
-pub(super) struct Answers {
+pub(super) struct AcmeAnswers {
     shared: SharedState,
     challenges: Arc<Challenges>,
     dns_hook: Option<PathBuf>,
@@ -46,17 +46,17 @@ pub(super) struct OrderAnswers {
     records: Vec<(String, String)>,
 }
 
-impl Answers {
+impl AcmeAnswers {
     pub(super) fn new(
         shared: SharedState,
         challenges: Arc<Challenges>,
         dns_hook: Option<PathBuf>,
         dns_wait: Duration,
-    ) -> Answers {
-        Answers { shared, challenges, dns_hook, dns_wait, made: Mutex::default() }
+    ) -> AcmeAnswers {
+        AcmeAnswers { shared, challenges, dns_hook, dns_wait, made: Mutex::default() }
     }
 
-    /// Gives the answer to one challenge; it holds once [`Answers::settle`] has returned.
+    /// Gives the answer to one challenge; it holds once [`AcmeAnswers::settle`] has returned.
     pub(super) async fn give(
         &self,
         given: &mut OrderAnswers,

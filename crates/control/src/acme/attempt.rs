@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::account::Accounts;
-use super::answers::Answers;
+use super::answers::AcmeAnswers;
 use super::config::{AcmeConfig, Authority};
 use super::current::Current;
 use super::failure::AcmeFailure;
@@ -26,7 +26,7 @@ pub(super) struct AttemptContext {
     pub(super) config: AcmeConfig,
     pub(super) shared: SharedState,
     pub(super) accounts: Accounts,
-    pub(super) answers: Answers,
+    pub(super) answers: AcmeAnswers,
     pub(super) objects: Objects,
     pub(super) clock: Arc<dyn Clock>,
     /// Authorities that take no orders before a time.
@@ -44,7 +44,7 @@ pub(super) struct AttemptCounts {
 }
 
 /// A certificate that is due.
-pub(super) struct Due {
+pub(super) struct DueCertificate {
     pub(super) id: String,
     pub(super) names: Vec<String>,
     pub(super) current: Option<Current>,
@@ -52,7 +52,7 @@ pub(super) struct Due {
 
 impl AttemptContext {
     /// Orders the certificate. The record says afterwards how that went.
-    pub(super) async fn order(&self, due: &Due) {
+    pub(super) async fn order(&self, due: &DueCertificate) {
         let mut record = self.record(&due.id);
         record.names.clone_from(&due.names);
         let mut reasons = Vec::new();
@@ -83,7 +83,7 @@ impl AttemptContext {
     async fn order_at(
         &self,
         authority: &Authority,
-        due: &Due,
+        due: &DueCertificate,
         record: &mut CertificateRecord,
     ) -> Result<Issued, AcmeFailure> {
         match self.order_with_account(authority, due, record).await {
@@ -100,7 +100,7 @@ impl AttemptContext {
     async fn order_with_account(
         &self,
         authority: &Authority,
-        due: &Due,
+        due: &DueCertificate,
         record: &mut CertificateRecord,
     ) -> Result<Issued, AcmeFailure> {
         let (account, last) = self.accounts.open(authority).await?;
@@ -123,7 +123,7 @@ impl AttemptContext {
         run.finish().await
     }
 
-    async fn bring_into_force(&self, authority: &Authority, due: &Due, mut record: CertificateRecord, issued: Issued) {
+    async fn bring_into_force(&self, authority: &Authority, due: &DueCertificate, mut record: CertificateRecord, issued: Issued) {
         let Some(key) = names::key_of(&due.id) else { return };
         if let Err(reason) = self.objects.put(&key, &issued, &due.names, &host(authority)).await {
             let reason = format!("it was issued and could not be stored: {reason}");
@@ -150,7 +150,7 @@ impl AttemptContext {
         self.keep(&due.id, &record).await;
     }
 
-    async fn note_failure(&self, due: &Due, mut record: CertificateRecord, reason: String, wait: Option<Duration>) {
+    async fn note_failure(&self, due: &DueCertificate, mut record: CertificateRecord, reason: String, wait: Option<Duration>) {
         self.counts.failed.fetch_add(1, Ordering::Relaxed);
         let now_ms = self.clock.unix_ms();
         let wait_ms = wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
@@ -167,7 +167,7 @@ impl AttemptContext {
     }
 
     /// Asks the authority when it wants the certificate to be renewed (RFC 9773).
-    pub(super) async fn ask_for_advice(&self, due: &Due) {
+    pub(super) async fn ask_for_advice(&self, due: &DueCertificate) {
         let Some(current) = &due.current else { return };
         let now_ms = self.clock.unix_ms();
         let asked = self.advice(current, &self.record(&due.id), now_ms).await;

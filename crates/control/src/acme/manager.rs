@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 
-use super::attempt::{Due, AttemptContext, RECORDS, record_path};
+use super::attempt::{DueCertificate, AttemptContext, RECORDS, record_path};
 use super::current::Current;
 use super::leader::Leader;
 use super::names;
@@ -162,7 +162,7 @@ impl Manager {
                 continue;
             }
             self.environment.busy.lock().insert(id.clone());
-            let (environment, due) = (Arc::clone(&self.environment), Due { id: id.clone(), names, current });
+            let (environment, due) = (Arc::clone(&self.environment), DueCertificate { id: id.clone(), names, current });
             let task = attempts.spawn(async move {
                 match step {
                     Step::Order => environment.order(&due).await,

@@ -8,7 +8,7 @@ use model::ObjectKey;
 use serde_json::{Map, Value, json};
 
 use super::order::Issued;
-use crate::reconcile::{Reconcile, Refused, Write};
+use crate::reconcile::{Reconcile, WriteRefusal, Write};
 use crate::sealing::Sealer;
 use crate::shared_state::SharedState;
 
@@ -40,7 +40,7 @@ impl Objects {
         loop {
             let fault = match self.write(key, &body).await {
                 Ok(()) => return Ok(()),
-                Err(Refused::Store(reason)) => reason,
+                Err(WriteRefusal::Store(reason)) => reason,
                 Err(refused) => return Err(format!("{refused:?}")),
             };
             if pause > LONGEST_PAUSE {
@@ -52,12 +52,12 @@ impl Objects {
         }
     }
 
-    async fn write(&self, key: &ObjectKey, body: &Map<String, Value>) -> Result<(), Refused> {
+    async fn write(&self, key: &ObjectKey, body: &Map<String, Value>) -> Result<(), WriteRefusal> {
         if self.beside_file {
             let text = Value::Object(body.clone()).to_string();
             let path = format!("{FOLDER}{}", key.id);
             let kept = self.shared.put(&path, &self.sealer.seal_text(&text), None).await;
-            kept.map_err(Refused::Store)?;
+            kept.map_err(WriteRefusal::Store)?;
             self.show_beside_file().await;
             return Ok(());
         }

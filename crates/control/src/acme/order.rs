@@ -9,7 +9,7 @@ use instant_acme::{
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
-use super::answers::{Answers, OrderAnswers};
+use super::answers::{AcmeAnswers, OrderAnswers};
 use super::config::ChallengeKind;
 use super::current::Current;
 use super::failure::{AcmeFailure, cleaned};
@@ -20,7 +20,7 @@ pub(super) struct Run<'a> {
     pub(super) names: &'a [String],
     /// The challenges that may be used, the preferred one first.
     pub(super) challenges: &'a [ChallengeKind],
-    pub(super) answers: &'a Answers,
+    pub(super) answers: &'a AcmeAnswers,
     pub(super) last: LastAnswer,
     order: Order,
 }
@@ -52,7 +52,7 @@ impl<'a> Run<'a> {
     pub(super) async fn begin(
         account: &Account,
         last: LastAnswer,
-        answers: &'a Answers,
+        answers: &'a AcmeAnswers,
         request: OrderRequest<'a>,
     ) -> Result<Run<'a>, AcmeFailure> {
         let OrderRequest { names, challenges, profile, replaces, open_order } = request;

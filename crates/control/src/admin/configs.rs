@@ -16,7 +16,7 @@ use super::validate::{INDEX, SET_FIELDS, check_item, identity, index_of, is_yaml
 use super::weir::plan::refusal;
 use crate::hidden::places::hide_secrets;
 use crate::reconcile::Author;
-use crate::reconcile::configs::{Collection, ConfigsItem, Put};
+use crate::reconcile::configs::{Collection, ConfigsItem, ConfigsUpdate};
 use crate::serve::RefusalResponse;
 use crate::serve::respond::{self, refused};
 use crate::serve::role::Role;
@@ -125,7 +125,7 @@ async fn put(
         let items = collections.iter().flat_map(|collection| &collection.items);
         let keys: Vec<ObjectKey> = items.map(|(key, ..)| key.clone()).collect();
         let (digest, follows, author) = (digest.clone(), Arc::clone(&view.configs), Arc::clone(&author));
-        let put = Put { digest, follows, collections, author };
+        let put = ConfigsUpdate { digest, follows, collections, author };
         match parts.reconcile.change(move |reconciler| reconciler.put_configs(put)).await {
             Some(Ok(Ok(()))) => {
                 let mut response = respond::empty(StatusCode::ACCEPTED);

@@ -15,7 +15,7 @@ use super::endpoint::ExtensionAction;
 use super::resources::refusal_of_write;
 use crate::extension_edit::{self, ExtensionPush};
 use crate::object_path::ObjectPath;
-use crate::reconcile::{Condition, Done, Refused, Revisions, Write};
+use crate::reconcile::{Condition, Done, WriteRefusal, Revisions, Write};
 use crate::serve::respond;
 
 /// Times that a change is made anew because another write came in between.
@@ -52,11 +52,11 @@ pub(super) async fn answer(
         Ok(condition) => condition,
         Err(refusal) => return *refusal,
     };
-    let mut refused = Refused::NotFound;
+    let mut refused = WriteRefusal::NotFound;
     for _ in 0..ATTEMPTS_MAX {
         match change_once(parts, &key, action, &condition, call).await {
             Ok(response) => return response,
-            Err(Refused::Changed(key)) => refused = Refused::Changed(key),
+            Err(WriteRefusal::Changed(key)) => refused = WriteRefusal::Changed(key),
             Err(other) => return refusal_of_write(other),
         }
     }
@@ -70,7 +70,7 @@ async fn change_once(
     action: ExtensionAction,
     condition: &Condition,
     call: &Call,
-) -> Result<Response<Bytes>, Refused> {
+) -> Result<Response<Bytes>, WriteRefusal> {
     let view = parts.view.load();
     let written = view.written(key);
     let index = written.map(|written| written.modified_index);

@@ -12,7 +12,7 @@ use super::call::{AdminParts, Call, REVISION};
 use super::listing::{self, ListingEntry, shown_key};
 use super::{conditions, kinds};
 use crate::object_path::ObjectPath;
-use crate::reconcile::{Author, Condition, Done, Part, Refused, Write};
+use crate::reconcile::{Author, Condition, Done, Part, WriteRefusal, Write};
 use crate::serve::RefusalResponse;
 use crate::serve::respond::{self, bad, refused};
 use crate::serve::role::Role;
@@ -177,7 +177,7 @@ async fn finish(parts: &AdminParts, write: Write, author: Author, condition: Con
             let body = json!({ "deleted": "1", "key": shown_key(&key.path()) });
             stamped(respond::json(StatusCode::OK, &body), revision)
         }
-        Err(Refused::Changed(key)) => conditions::changed(parts, &key).await,
+        Err(WriteRefusal::Changed(key)) => conditions::changed(parts, &key).await,
         Err(refused) => refusal_of_write(refused),
     }
 }
@@ -195,21 +195,21 @@ fn warnings(parts: &AdminParts, key: &ObjectKey, text: &str) -> Vec<Warning> {
 }
 
 /// The answer to a refused write.
-pub(super) fn refusal_of_write(refused: Refused) -> Response<Bytes> {
+pub(super) fn refusal_of_write(refused: WriteRefusal) -> Response<Bytes> {
     match refused {
-        Refused::NotFound => respond::key_not_found(),
-        Refused::Changed(key) => {
+        WriteRefusal::NotFound => respond::key_not_found(),
+        WriteRefusal::Changed(key) => {
             let message = format!("{} was changed in the meantime", crate::stored_key::text(&key));
             respond::error(StatusCode::PRECONDITION_FAILED, message)
         }
-        Refused::NoConsumer => respond::error(StatusCode::NOT_FOUND, "consumer not found"),
-        Refused::Invalid(message) => bad(message),
-        Refused::ReadOnly(message) => {
+        WriteRefusal::NoConsumer => respond::error(StatusCode::NOT_FOUND, "consumer not found"),
+        WriteRefusal::Invalid(message) => bad(message),
+        WriteRefusal::ReadOnly(message) => {
             let mut response = respond::error(StatusCode::METHOD_NOT_ALLOWED, message);
             response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, OPTIONS"));
             response
         }
-        Refused::Store(message) => respond::error(StatusCode::SERVICE_UNAVAILABLE, message),
+        WriteRefusal::Store(message) => respond::error(StatusCode::SERVICE_UNAVAILABLE, message),
     }
 }
 

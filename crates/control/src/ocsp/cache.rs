@@ -28,7 +28,7 @@ pub(super) struct WantedChain {
 
 /// The certificates by the digest of their DER.
 #[derive(Default)]
-pub(super) struct Cache {
+pub(super) struct OcspCache {
     known: BTreeMap<Digest, OcspEntry>,
     /// The certificates of each object.
     objects: BTreeMap<ObjectKey, Vec<Digest>>,
@@ -53,7 +53,7 @@ pub(super) struct OcspTask {
     pub(super) skip_verify: bool,
 }
 
-impl Cache {
+impl OcspCache {
     pub(super) fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
@@ -223,14 +223,14 @@ mod tests {
         let responder = Responder::new();
         let wanted = WantedChain { chain: responder.chain.clone(), skip_verify: false, cache_ttl_s: 3600 };
         let key = ObjectKey::new(ObjectKind::Ssl, "1").unwrap();
-        let mut cache = Cache::default();
+        let mut cache = OcspCache::default();
         cache.set(&key, vec![wanted.clone()]);
         let (now, now_s) = (Instant::now(), 1_000);
         let task = cache.due(now, 8).pop().unwrap();
         assert!(cache.due(now, 8).is_empty(), "one request at a time");
-        let wait = |cache: &Cache| cache.next(now, now_s).duration_since(now).as_secs();
+        let wait = |cache: &OcspCache| cache.next(now, now_s).duration_since(now).as_secs();
         // Failures are tried again, later each time.
-        let answer = |cache: &mut Cache, answer| cache.answered(&task.digest, answer, (now, now_s), 0).len();
+        let answer = |cache: &mut OcspCache, answer| cache.answered(&task.digest, answer, (now, now_s), 0).len();
         for expected_s in [5, 10, 20] {
             assert_eq!(answer(&mut cache, Err("down".to_owned())), 0);
             assert_eq!(wait(&cache), expected_s);
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn chain_without_a_responder_is_never_asked() {
         let key = ObjectKey::new(ObjectKind::Ssl, "1").unwrap();
-        let mut cache = Cache::default();
+        let mut cache = OcspCache::default();
         let chain = crate::testing::certificate().0.clone();
         cache.set(&key, vec![WantedChain { chain, skip_verify: false, cache_ttl_s: 60 }]);
         assert!(cache.due(Instant::now(), 8).is_empty());

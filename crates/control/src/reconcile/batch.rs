@@ -9,8 +9,8 @@ use model::{Applied, PluginCatalog, SnapshotChange, Difference, ConfigFault, Obj
 use serde_json::{Map, Value};
 
 use super::Signed;
-use super::journal::{Indices, Journal, Put};
-use super::write::{Done, Part, Refused, Write, forbid_times, set_times};
+use super::journal::{Indices, Journal, JournalPut};
+use super::write::{Done, Part, WriteRefusal, Write, forbid_times, set_times};
 use crate::hidden;
 use crate::source::store::Expect;
 use crate::stored_key;
@@ -48,14 +48,14 @@ impl<'a, J: Journal> Batch<'a, J> {
         self.dirty.then_some((self.journal, applied))
     }
 
-    pub(super) fn write(&mut self, signed: Signed) -> Result<Done, Refused> {
+    pub(super) fn write(&mut self, signed: Signed) -> Result<Done, WriteRefusal> {
         let Signed { write, condition, .. } = signed;
         match write.key() {
             Some(key) if !condition.holds(self.written(key).map(|written| written.modified_index)) => {
-                return Err(Refused::Changed(key.clone()));
+                return Err(WriteRefusal::Changed(key.clone()));
             }
             None if !condition.holds(None) => {
-                return Err(Refused::Invalid(
+                return Err(WriteRefusal::Invalid(
                     "an object that gets its id with this write has no revision for If-Match".to_owned(),
                 ));
             }
@@ -74,14 +74,14 @@ impl<'a, J: Journal> Batch<'a, J> {
         done
     }
 
-    fn put(&mut self, key: ObjectKey, mut body: Map<String, Value>, ttl_s: Option<f64>) -> Result<Done, Refused> {
+    fn put(&mut self, key: ObjectKey, mut body: Map<String, Value>, ttl_s: Option<f64>) -> Result<Done, WriteRefusal> {
         if let Some(consumer) = key.consumer()
             && !ObjectKey::new(ObjectKind::Consumer, consumer).is_ok_and(|consumer| self.written(&consumer).is_some())
         {
-            return Err(Refused::NoConsumer);
+            return Err(WriteRefusal::NoConsumer);
         }
         if key.kind != ObjectKind::PluginMetadata {
-            forbid_times(&body).map_err(Refused::Invalid)?;
+            forbid_times(&body).map_err(WriteRefusal::Invalid)?;
         }
         set_times(key.kind, &mut body, self.written(&key).map(|written| &*written.text), self.now_ms / 1000);
         self.store(key, body, Expect::Any, ttl_s)
@@ -93,9 +93,9 @@ impl<'a, J: Journal> Batch<'a, J> {
         kind: ObjectKind,
         mut body: Map<String, Value>,
         ttl_s: Option<f64>,
-    ) -> Result<Done, Refused> {
-        forbid_times(&body).map_err(Refused::Invalid)?;
-        let number = self.journal.new_id().map_err(|fault| Refused::Store(fault.to_string()))?;
+    ) -> Result<Done, WriteRefusal> {
+        forbid_times(&body).map_err(WriteRefusal::Invalid)?;
+        let number = self.journal.new_id().map_err(|fault| WriteRefusal::Store(fault.to_string()))?;
         let id = format!("{number:020}");
         let key = ObjectKey::new(kind, &id).expect("twenty digits are an id");
         body.insert("id".to_owned(), Value::String(id));
@@ -103,10 +103,10 @@ impl<'a, J: Journal> Batch<'a, J> {
         self.store(key, body, Expect::Any, ttl_s)
     }
 
-    fn patch(&mut self, key: ObjectKey, part: Part, ttl_s: Option<f64>) -> Result<Done, Refused> {
-        let before = self.written(&key).ok_or(Refused::NotFound)?;
+    fn patch(&mut self, key: ObjectKey, part: Part, ttl_s: Option<f64>) -> Result<Done, WriteRefusal> {
+        let before = self.written(&key).ok_or(WriteRefusal::NotFound)?;
         let index = before.modified_index;
-        let mut object = part.apply(&before.text, self.now_ms / 1000).map_err(Refused::Invalid)?;
+        let mut object = part.apply(&before.text, self.now_ms / 1000).map_err(WriteRefusal::Invalid)?;
         settle_id(&key, &mut object);
         self.store(key, object, Expect::ModifiedIndex(index), ttl_s)
     }
@@ -117,26 +117,26 @@ impl<'a, J: Journal> Batch<'a, J> {
         body: Map<String, Value>,
         expect: Expect,
         ttl_s: Option<f64>,
-    ) -> Result<Done, Refused> {
+    ) -> Result<Done, WriteRefusal> {
         let mut value = Value::Object(body);
         let before = self.written(&key);
         hidden::put_back(self.catalog, &key, &mut value, before.map(|before| &*before.text))
-            .map_err(|fault| Refused::Invalid(fault.to_string()))?;
+            .map_err(|fault| WriteRefusal::Invalid(fault.to_string()))?;
         if self.catalog.options().refuses_expired_certificates {
             let now_s = i64::try_from(self.now_ms / 1000).unwrap_or(i64::MAX);
             check::unexpired(key.kind, &value, now_s)
-                .map_err(|refusal| Refused::Invalid(refusal.contract_message().to_owned()))?;
+                .map_err(|refusal| WriteRefusal::Invalid(refusal.contract_message().to_owned()))?;
         }
         let admitted = self
             .snapshot
             .admit(self.catalog, &key, &value)
-            .map_err(|refusal| Refused::Invalid(refusal.contract_message().to_owned()))?;
+            .map_err(|refusal| WriteRefusal::Invalid(refusal.contract_message().to_owned()))?;
         let before = self.written(&key).map(indices);
         let created = before.is_none();
         let text: Arc<str> = value.to_string().into();
         let revision = self.journal.advance();
-        let put = Put { key: &key, text: &text, before, expect, ttl_s, now_ms: self.now_ms };
-        let indices = self.journal.put(&put).map_err(|fault| Refused::Store(fault.to_string()))?;
+        let put = JournalPut { key: &key, text: &text, before, expect, ttl_s, now_ms: self.now_ms };
+        let indices = self.journal.put(&put).map_err(|fault| WriteRefusal::Store(fault.to_string()))?;
         let written = WrittenObject {
             key: key.clone(),
             text: Arc::clone(&text),
@@ -148,12 +148,12 @@ impl<'a, J: Journal> Batch<'a, J> {
         Ok(Done::Stored { key, text, created, revision })
     }
 
-    fn delete(&mut self, key: &ObjectKey, force: bool) -> Result<Done, Refused> {
+    fn delete(&mut self, key: &ObjectKey, force: bool) -> Result<Done, WriteRefusal> {
         if self.written(key).is_none() {
-            return Err(Refused::NotFound);
+            return Err(WriteRefusal::NotFound);
         }
         if !force && let Some(user) = self.snapshot.still_used(key) {
-            return Err(Refused::Invalid(user));
+            return Err(WriteRefusal::Invalid(user));
         }
         let revision = self.journal.advance();
         let mut keys = self.credentials_of(key);
@@ -162,7 +162,7 @@ impl<'a, J: Journal> Batch<'a, J> {
             let before = self.written(key).map(indices);
             self.journal
                 .delete(&stored_key::text(key), before.as_ref())
-                .map_err(|fault| Refused::Store(fault.to_string()))?;
+                .map_err(|fault| WriteRefusal::Store(fault.to_string()))?;
         }
         let changes: Vec<SnapshotChange> = keys.into_iter().map(|key| SnapshotChange { key, written: None }).collect();
         self.take(self.snapshot.apply(self.catalog, &changes, revision, FaultPolicy::Lenient));
@@ -170,13 +170,13 @@ impl<'a, J: Journal> Batch<'a, J> {
     }
 
     /// Removes an expired object, even if other objects refer to it.
-    pub(super) fn expire(&mut self, path: &str) -> Result<(), Refused> {
+    pub(super) fn expire(&mut self, path: &str) -> Result<(), WriteRefusal> {
         match stored_key::parse(path) {
             Some(key) => self.delete(&key, true).map(drop),
             None => {
                 self.journal.advance();
                 self.dirty = true;
-                self.journal.delete(path, None).map_err(|fault| Refused::Store(fault.to_string()))
+                self.journal.delete(path, None).map_err(|fault| WriteRefusal::Store(fault.to_string()))
             }
         }
     }

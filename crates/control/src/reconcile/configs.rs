@@ -7,14 +7,14 @@ use std::sync::Arc;
 use model::{ObjectKey, ObjectKind};
 
 use super::store::EmbeddedStore;
-use super::whole::{Set, Terms, WholeRefused, differences};
+use super::whole::{DesiredSet, Terms, WholeRefused, differences};
 use super::write::Author;
 use super::{ControlLoop, Reconciler};
 use crate::source::store::{SetStatement, VersionSource};
 
 /// The next set.
 #[derive(Debug, Clone)]
-pub(crate) struct Put {
+pub(crate) struct ConfigsUpdate {
     pub(crate) digest: String,
     /// The set that it follows; if another one was put in the meantime, the configuration stays unchanged.
     pub(crate) follows: Arc<SetStatement>,
@@ -43,7 +43,7 @@ pub(crate) struct Overtaken;
 impl ControlLoop {
     /// Replaces the objects of the set's collections. Faulty objects are reported and keep their last good
     /// form. The change is one revision, durable together with the statement of the set.
-    pub(crate) fn put_configs(&mut self, put: Put) -> Result<Result<(), Overtaken>, WholeRefused> {
+    pub(crate) fn put_configs(&mut self, put: ConfigsUpdate) -> Result<Result<(), Overtaken>, WholeRefused> {
         let caught_up = self.source.catch_up(&mut self.reconciler).map_err(WholeRefused::from);
         let result = caught_up.and_then(|()| self.source.put_configs(&mut self.reconciler, put));
         if !matches!(result, Ok(Err(Overtaken))) {
@@ -58,7 +58,7 @@ impl EmbeddedStore {
     pub(super) fn change_configs(
         &mut self,
         reconciler: &mut Reconciler,
-        put: Put,
+        put: ConfigsUpdate,
     ) -> Result<Result<(), Overtaken>, WholeRefused> {
         if !Arc::ptr_eq(&reconciler.configs, &put.follows) {
             return Ok(Err(Overtaken));
@@ -66,7 +66,7 @@ impl EmbeddedStore {
         let view = reconciler.parts.view.load();
         let mut next = (*reconciler.configs).clone();
         next.digest = put.digest;
-        let mut set = Set::default();
+        let mut set = DesiredSet::default();
         for collection in &put.collections {
             next.set_version(collection.kind, collection.version);
             set.complete.push(collection.kind);

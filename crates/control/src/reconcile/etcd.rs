@@ -17,11 +17,11 @@ use super::source::{ClusterAccess, Source, SourceFacts, Wake};
 use super::stored_change::stored_change;
 use super::versions::{VersionFilter, VersionList};
 use super::whole::{Differing, Terms, WholeRefused};
-use super::write::{Done, Refused};
+use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::Plan;
 use crate::sealing::Medium;
-use crate::source::etcd::{Changed, EtcdSource, EtcdState, Stray, Update};
+use crate::source::etcd::{EtcdKeyChange, EtcdSource, EtcdState, Stray, Update};
 use crate::source::store::{StoredRecord, StoreError, Version};
 use crate::stored_key;
 
@@ -61,15 +61,15 @@ impl Source for EtcdSource {
         self.follower.drop_floor();
     }
 
-    fn refusal(&self) -> Refused {
-        Refused::ReadOnly(
+    fn refusal(&self) -> WriteRefusal {
+        WriteRefusal::ReadOnly(
             "the configuration comes from etcd, which has other owners too: write objects, or a set with \
              `weir apply`"
                 .to_owned(),
         )
     }
 
-    fn write(&mut self, reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
+    fn write(&mut self, reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, WriteRefusal>> {
         self.write_objects(reconciler, writes)
     }
 
@@ -234,7 +234,7 @@ impl EtcdSource {
         }
     }
 
-    fn take_changes(&mut self, reconciler: &mut Reconciler, revision: u64, mut changes: Vec<Changed>) {
+    fn take_changes(&mut self, reconciler: &mut Reconciler, revision: u64, mut changes: Vec<EtcdKeyChange>) {
         for (_, change) in &mut changes {
             if let Err(stray) = change
                 && let Some(record) = reconciler.faulty_record(stray)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::{SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject};
 
 use super::source::{Source, SourceFacts, Wake};
-use super::{ControlLoop, LoadError, Reconciler, Refused};
+use super::{ControlLoop, LoadError, Reconciler, WriteRefusal};
 use crate::source::file::{ConfigDocument, FileFault, FileSource};
 
 /// A declarative file; the Admin API only reads.
@@ -62,8 +62,8 @@ impl Source for DeclarativeFile {
         faults
     }
 
-    fn refusal(&self) -> Refused {
-        Refused::ReadOnly(format!(
+    fn refusal(&self) -> WriteRefusal {
+        WriteRefusal::ReadOnly(format!(
             "the configuration comes from the file {}; change it there, it is read again at once",
             self.file.path().display()
         ))

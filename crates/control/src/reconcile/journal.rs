@@ -11,7 +11,7 @@ pub(super) struct Indices {
 }
 
 /// One put, with the known revisions of the object that it replaces.
-pub(super) struct Put<'p> {
+pub(super) struct JournalPut<'p> {
     pub(super) key: &'p ObjectKey,
     pub(super) text: &'p str,
     /// Revisions of the object as the writer sees it; none: the object is new.
@@ -38,7 +38,7 @@ pub(super) trait Journal {
     ///
     /// # Errors
     /// The object is not as expected. A source that several instances write may know that only afterwards.
-    fn put(&mut self, put: &Put<'_>) -> Result<Indices, StoreError>;
+    fn put(&mut self, put: &JournalPut<'_>) -> Result<Indices, StoreError>;
 
     /// Removes one object; `before` has its known revisions.
     ///

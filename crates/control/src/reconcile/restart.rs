@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use stdx::threads::ThreadLife;
 
-use super::{Command, ControlLoop, Flow, Refused};
+use super::{Command, ControlLoop, Flow, WriteRefusal};
 
 /// The name of the thread.
 pub(super) const THREAD: &str = "reconcile";
@@ -66,13 +66,13 @@ impl ControlLoop {
 }
 
 /// The refusal of a write that arrives while the thread is down.
-pub(super) fn not_done() -> Refused {
-    Refused::Store(format!("{RESTARTS}: nothing was written"))
+pub(super) fn not_done() -> WriteRefusal {
+    WriteRefusal::Store(format!("{RESTARTS}: nothing was written"))
 }
 
 /// The answer to a write during which the thread panicked.
-pub(super) fn not_known() -> Refused {
-    Refused::Store(format!("{RESTARTS}: read the object to see whether it was written"))
+pub(super) fn not_known() -> WriteRefusal {
+    WriteRefusal::Store(format!("{RESTARTS}: read the object to see whether it was written"))
 }
 
 const RESTARTS: &str =

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use model::ObjectKey;
 
-use super::configs::{Overtaken, Put};
+use super::configs::{Overtaken, ConfigsUpdate};
 use super::versions::{VersionFilter, VersionList};
 use super::whole::{Differing, Terms, WholeRefused};
-use super::write::{Done, Refused};
+use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::Plan;
 use crate::source::etcd::SharedEtcd;
@@ -85,12 +85,12 @@ pub(crate) trait Source: Send {
     }
 
     /// Why it does not take what the defaults refuse, and what to do instead.
-    fn refusal(&self) -> Refused {
-        Refused::Store("this source takes no writes".to_owned())
+    fn refusal(&self) -> WriteRefusal {
+        WriteRefusal::Store("this source takes no writes".to_owned())
     }
 
     /// Does the writes in order, as far as they are allowed; one result each, given when the write is durable and in force.
-    fn write(&mut self, _reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
+    fn write(&mut self, _reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, WriteRefusal>> {
         writes.iter().map(|_| Err(self.refusal())).collect()
     }
 
@@ -114,7 +114,7 @@ pub(crate) trait Source: Send {
     fn put_configs(
         &mut self,
         _reconciler: &mut Reconciler,
-        _put: Put,
+        _put: ConfigsUpdate,
     ) -> Result<Result<(), Overtaken>, WholeRefused> {
         Err(WholeRefused::Write(self.refusal()))
     }

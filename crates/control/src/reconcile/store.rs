@@ -9,12 +9,12 @@ use std::sync::Arc;
 use model::{SnapshotChange, ObjectKey, FaultPolicy};
 
 use super::batch::Batch;
-use super::configs::{Overtaken, Put};
+use super::configs::{Overtaken, ConfigsUpdate};
 use super::source::{Source, SourceFacts, Wake};
 use super::stored_change::stored_change;
 use super::versions::{VersionFilter, VersionList, plan_of, text_of};
 use super::whole::{Differing, Terms, WholeRefused};
-use super::write::{Done, Refused};
+use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::Plan;
 use crate::sealing::Medium;
@@ -165,25 +165,25 @@ impl Source for EmbeddedStore {
         reconciler.show();
     }
 
-    fn write(&mut self, reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, Refused>> {
+    fn write(&mut self, reconciler: &mut Reconciler, writes: Vec<Signed>) -> Vec<Result<Done, WriteRefusal>> {
         let now_ms = reconciler.parts.clock.unix_ms();
         let count = writes.len();
         let mut batch = match self.begin(reconciler, now_ms) {
             Ok(batch) => batch,
-            Err(fault) => return vec![Err(Refused::Store(fault.to_string())); count],
+            Err(fault) => return vec![Err(WriteRefusal::Store(fault.to_string())); count],
         };
         let write = |signed: Signed| {
             let by = Arc::clone(&signed.author);
             batch.journal.sign(Label { at_ms: now_ms, source: VersionSource::Admin, by });
             batch.write(signed)
         };
-        let mut results: Vec<Result<Done, Refused>> = writes.into_iter().map(write).collect();
+        let mut results: Vec<Result<Done, WriteRefusal>> = writes.into_iter().map(write).collect();
         let committed = batch.finish().map(|(journal, applied)| journal.commit().map(|()| applied));
         match committed.transpose() {
             Ok(applied) => self.publish(reconciler, applied),
             Err(fault) => {
                 tracing::error!(%fault, "writes were lost before they were acknowledged");
-                let refusal = Refused::Store(fault.to_string());
+                let refusal = WriteRefusal::Store(fault.to_string());
                 results
                     .iter_mut()
                     .filter(|result| result.is_ok())
@@ -205,7 +205,7 @@ impl Source for EmbeddedStore {
     fn put_configs(
         &mut self,
         reconciler: &mut Reconciler,
-        put: Put,
+        put: ConfigsUpdate,
     ) -> Result<Result<(), Overtaken>, WholeRefused> {
         self.change_configs(reconciler, put)
     }

@@ -9,7 +9,7 @@ use super::stored_change::stored_change;
 use super::whole::{WholeRefused, unreadable};
 use crate::plan::{self, Plan};
 use crate::sealing::{Medium, Sealer};
-use crate::source::store::{Changed, Label, StoredRecord, Version};
+use crate::source::store::{RecordChange, Label, StoredRecord, Version};
 use crate::stored_key;
 
 /// A part of the list of revisions.
@@ -103,9 +103,9 @@ pub(crate) fn plan_of(
     sealer: &Sealer,
     medium: Medium,
     parent: u64,
-    changed: Vec<Changed>,
+    changed: Vec<RecordChange>,
 ) -> Plan {
-    let change = |Changed { key: path, before, after }: Changed| {
+    let change = |RecordChange { key: path, before, after }: RecordChange| {
         let key = stored_key::parse(&path)?;
         let text = |record| {
             let change = stored_change(sealer, medium, key.clone(), record);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use model::{Applied, PluginCatalog, SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, WrittenObject, check};
 use serde_json::Value;
 
-use super::write::{Author, Refused, set_times};
+use super::write::{Author, WriteRefusal, set_times};
 use super::{ControlLoop, Reconciler};
 use crate::hidden::places::HIDDEN;
 use crate::hidden::{self, NothingStored};
@@ -19,7 +19,7 @@ use crate::view::View;
 
 /// The objects that are to exist afterwards.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Set {
+pub(crate) struct DesiredSet {
     /// Their keys and texts, each key once.
     pub(crate) objects: Vec<(ObjectKey, Arc<str>)>,
     /// The kinds that the set lists completely: other objects of these kinds are removed.
@@ -32,7 +32,7 @@ pub(crate) struct Set {
 #[derive(Debug, Clone)]
 pub(crate) enum DesiredState {
     /// These objects.
-    Set(Set),
+    Set(DesiredSet),
     /// The objects at an older revision.
     Version(u64),
 }
@@ -63,7 +63,7 @@ pub(crate) struct ApplyOutcome {
 #[derive(Debug, Clone)]
 pub(crate) enum WholeRefused {
     /// As for a single write.
-    Write(Refused),
+    Write(WriteRefusal),
     /// The configuration is at another revision than the one expected.
     Moved {
         /// The revision in force.
@@ -82,20 +82,20 @@ pub(crate) enum WholeRefused {
     },
 }
 
-impl Set {
+impl DesiredSet {
     /// The set of a document: all objects that are to exist, or with `keep_others` only the named ones.
-    pub(crate) fn of(document: &ConfigDocument, keep_others: bool) -> Set {
+    pub(crate) fn of(document: &ConfigDocument, keep_others: bool) -> DesiredSet {
         let objects =
             document.objects.iter().map(|object| (object.key.clone(), Arc::clone(&object.text))).collect();
         let deletes = document.deletes.iter().map(|(key, _)| key.clone()).collect();
-        Set { objects, complete: if keep_others { Vec::new() } else { ObjectKind::ALL.to_vec() }, deletes }
+        DesiredSet { objects, complete: if keep_others { Vec::new() } else { ObjectKind::ALL.to_vec() }, deletes }
     }
 
     /// The set with stored secrets in the places where it has them hidden.
     ///
     /// # Errors
     /// The places where no secret is stored.
-    fn revealed(&self, catalog: &PluginCatalog, view: &View) -> Result<Cow<'_, Set>, Vec<ConfigFault>> {
+    fn revealed(&self, catalog: &PluginCatalog, view: &View) -> Result<Cow<'_, DesiredSet>, Vec<ConfigFault>> {
         let is_hidden = |(_, text): &&(ObjectKey, Arc<str>)| text.contains(HIDDEN);
         if !self.objects.iter().any(|object| is_hidden(&object)) {
             return Ok(Cow::Borrowed(self));
@@ -122,7 +122,7 @@ impl Set {
 
 impl From<StoreError> for WholeRefused {
     fn from(fault: StoreError) -> WholeRefused {
-        WholeRefused::Write(Refused::Store(fault.to_string()))
+        WholeRefused::Write(WriteRefusal::Store(fault.to_string()))
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct Terms<'a> {
     pub(super) source: VersionSource,
     pub(super) author: &'a Author,
     /// If present, nothing is changed when any object of this set is faulty; if none, the good objects are applied.
-    pub(super) strict: Option<&'a Set>,
+    pub(super) strict: Option<&'a DesiredSet>,
 }
 
 /// One object that differs from the wanted state.
@@ -147,7 +147,7 @@ pub(crate) struct Differing {
 ///
 /// # Errors
 /// The faulty objects.
-pub(crate) fn plan(catalog: &PluginCatalog, view: &View, set: &Set) -> Result<Plan, Vec<ConfigFault>> {
+pub(crate) fn plan(catalog: &PluginCatalog, view: &View, set: &DesiredSet) -> Result<Plan, Vec<ConfigFault>> {
     let set = set.revealed(catalog, view)?;
     let differing = differences(view, &set);
     let revision = view.revision() + 1;
@@ -184,7 +184,7 @@ impl ControlLoop {
             DesiredState::Set(set) => {
                 set.revealed(&reconciler.parts.catalog, &view).map_err(WholeRefused::Faulty)?
             }
-            DesiredState::Version(_) => Cow::Owned(Set::default()),
+            DesiredState::Version(_) => Cow::Owned(DesiredSet::default()),
         };
         let mut differing = match &order.wanted {
             DesiredState::Set(_) => differences(&view, &set),
@@ -268,7 +268,7 @@ impl Differing {
 }
 
 /// The objects of the set that differ, and the objects that are not in the set, ordered by key.
-pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
+pub(super) fn differences(view: &View, set: &DesiredSet) -> Vec<Differing> {
     let mut named: HashSet<&ObjectKey> = HashSet::with_capacity(set.objects.len());
     let mut differing = Vec::new();
     for (key, text) in &set.objects {
@@ -292,7 +292,7 @@ pub(super) fn differences(view: &View, set: &Set) -> Vec<Differing> {
 }
 
 /// The objects that the set removes by name; with a consumer, its credentials.
-fn removed<'v>(view: &'v View, set: &'v Set) -> impl Iterator<Item = &'v WrittenObject> {
+fn removed<'v>(view: &'v View, set: &'v DesiredSet) -> impl Iterator<Item = &'v WrittenObject> {
     let consumers: HashSet<&str> =
         set.deletes.iter().filter(|key| key.kind == ObjectKind::Consumer).map(ObjectKey::own_id).collect();
     let credentials = if consumers.is_empty() { Vec::new() } else { view.all_written(ObjectKind::Credential) };
@@ -303,7 +303,7 @@ fn removed<'v>(view: &'v View, set: &'v Set) -> impl Iterator<Item = &'v Written
 
 /// All faults of the objects of the set, and of objects that refer to them. An object that was faulty before and is
 /// unchanged in the set is still faulty.
-pub(super) fn faults_of(applied: &Applied, set: &Set) -> Vec<ConfigFault> {
+pub(super) fn faults_of(applied: &Applied, set: &DesiredSet) -> Vec<ConfigFault> {
     // The usual case has no fault. If the change has faults of its own, it was not applied and `faults` has all of
     // them.
     if !applied.faults.is_empty() || applied.snapshot.faulty().next().is_none() {

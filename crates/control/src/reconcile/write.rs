@@ -105,7 +105,7 @@ impl Done {
 
 /// The reasons why a write was not done; nothing has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum WriteRefusal {
     /// The object does not exist.
     NotFound,
     /// The object is not at a revision that the condition of the write admits.

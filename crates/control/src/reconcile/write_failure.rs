@@ -2,17 +2,17 @@
 //! it an instance on a full disk looks healthy, because requests are served. It does not try again.
 
 use super::whole::WholeRefused;
-use super::{Done, Reconciler, Refused};
+use super::{Done, Reconciler, WriteRefusal};
 use crate::source::store::StoreError;
 use crate::view::WriteFailure;
 
 impl Reconciler {
     /// Notes the results of writes in their order: the last one that the store took or failed at decides.
     /// Refusals of an object are neither.
-    pub(super) fn note_writes(&mut self, results: &[Result<Done, Refused>]) {
-        let decisive = |result: &Result<Done, Refused>| match result {
+    pub(super) fn note_writes(&mut self, results: &[Result<Done, WriteRefusal>]) {
+        let decisive = |result: &Result<Done, WriteRefusal>| match result {
             Ok(_) => Some(Ok(())),
-            Err(Refused::Store(reason)) if *reason != StoreError::Conflict.to_string() => {
+            Err(WriteRefusal::Store(reason)) if *reason != StoreError::Conflict.to_string() => {
                 Some(Err(reason.clone()))
             }
             Err(_) => None,
@@ -26,7 +26,7 @@ impl Reconciler {
     pub(super) fn note_whole<T>(&mut self, result: &Result<T, WholeRefused>) {
         match result {
             Ok(_) => self.note_written(Ok(())),
-            Err(WholeRefused::Write(Refused::Store(reason)))
+            Err(WholeRefused::Write(WriteRefusal::Store(reason)))
                 if *reason != StoreError::Conflict.to_string() =>
             {
                 self.note_written(Err(reason.clone()));

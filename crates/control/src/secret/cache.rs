@@ -57,7 +57,7 @@ pub(super) struct ReferenceCounts {
 
 /// Documents and their managers.
 #[derive(Debug)]
-pub(super) struct Cache {
+pub(super) struct SecretCache {
     refresh: Duration,
     stale: Duration,
     timeout: Duration,
@@ -102,10 +102,10 @@ impl CachedDocument {
     }
 }
 
-impl Cache {
-    pub(super) fn new(refresh: Duration, stale: Duration, timeout: Duration) -> Cache {
+impl SecretCache {
+    pub(super) fn new(refresh: Duration, stale: Duration, timeout: Duration) -> SecretCache {
         let (managers, documents) = (HashMap::new(), HashMap::new());
-        Cache { refresh, stale, timeout, managers, documents, version: 0 }
+        SecretCache { refresh, stale, timeout, managers, documents, version: 0 }
     }
 
     /// Whether there are no references.

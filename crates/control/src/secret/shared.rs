@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 use tokio_rustls::TlsConnector;
 
-use super::cache::Cache;
+use super::cache::SecretCache;
 use super::environment::SecretEnvironment;
 use super::files::FilePolicy;
 
@@ -37,7 +37,7 @@ pub(super) struct SecretShared {
     pub(super) environment: SecretEnvironment,
     /// For managers with TLS; made at the first request.
     tls: OnceLock<TlsConnector>,
-    pub(super) cache: Mutex<Cache>,
+    pub(super) cache: Mutex<SecretCache>,
     /// References with values that have changed since the last [`Secrets::take_changed`](super::Secrets::take_changed).
     pub(super) changed: Mutex<Vec<Arc<str>>>,
     /// Called after each change.
@@ -51,7 +51,7 @@ pub(super) struct SecretShared {
 impl SecretShared {
     /// State without references.
     pub(super) fn new(options: SecretOptions, environment: SecretEnvironment) -> SecretShared {
-        let cache = Cache::new(options.refresh, options.stale, options.timeout);
+        let cache = SecretCache::new(options.refresh, options.stale, options.timeout);
         SecretShared {
             options,
             environment,

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// The stage of a connection's request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum SeatStage {
     /// No head of a request has arrived yet, or only a part of one.
     Silent,
     /// The last request was answered; the client may send another one.
@@ -42,7 +42,7 @@ pub(super) struct Seats {
 #[derive(Debug)]
 struct Seat {
     source: IpAddr,
-    stage: Stage,
+    stage: SeatStage,
     /// The begin of the stage, or the last time that the client read a part of its answer.
     since: Instant,
     /// Notified when the connection has to close.
@@ -71,7 +71,7 @@ impl Seats {
         let (id, closing) = (self.next, Arc::new(Notify::new()));
         self.next += 1;
         self.seats
-            .insert(id, Seat { source, stage: Stage::Silent, since: now, closing: Arc::clone(&closing) });
+            .insert(id, Seat { source, stage: SeatStage::Silent, since: now, closing: Arc::clone(&closing) });
         Some((id, closing))
     }
 
@@ -83,8 +83,8 @@ impl Seats {
 
     fn close_longest_silent(&mut self, is_meant: impl Fn(&Seat) -> bool) -> bool {
         let candidates =
-            self.seats.iter().filter(|(_, seat)| seat.stage != Stage::Answering && is_meant(seat));
-        let longest = candidates.min_by_key(|(_, seat)| (seat.stage != Stage::Silent, seat.since));
+            self.seats.iter().filter(|(_, seat)| seat.stage != SeatStage::Answering && is_meant(seat));
+        let longest = candidates.min_by_key(|(_, seat)| (seat.stage != SeatStage::Silent, seat.since));
         let Some(seat) = longest.map(|(id, _)| *id).and_then(|id| self.seats.remove(&id)) else {
             return false;
         };
@@ -92,7 +92,7 @@ impl Seats {
         true
     }
 
-    fn note(&mut self, id: u64, stage: Stage, now: Instant) {
+    fn note(&mut self, id: u64, stage: SeatStage, now: Instant) {
         if let Some(seat) = self.seats.get_mut(&id) {
             (seat.stage, seat.since) = (stage, now);
         }
@@ -109,10 +109,10 @@ impl Seats {
     fn look_again_at(&self, id: u64, now: Instant) -> Option<Instant> {
         let seat = self.seats.get(&id)?;
         let (timeout, is_bounded) = match seat.stage {
-            Stage::Silent => (FIRST_HEAD_TIMEOUT, true),
-            Stage::Idle => (IDLE_TIMEOUT, true),
+            SeatStage::Silent => (FIRST_HEAD_TIMEOUT, true),
+            SeatStage::Idle => (IDLE_TIMEOUT, true),
             // The body has a timeout of its own, and the time for an answer is the listener's.
-            Stage::Reading | Stage::Answering => (IDLE_TIMEOUT, false),
+            SeatStage::Reading | SeatStage::Answering => (IDLE_TIMEOUT, false),
         };
         let deadline = seat.since + timeout;
         match (deadline > now, is_bounded) {
@@ -137,7 +137,7 @@ impl HeldSeat {
         Some(HeldSeat { seats: Arc::clone(seats), id, closing })
     }
 
-    pub(super) fn note(&self, stage: Stage) {
+    pub(super) fn note(&self, stage: SeatStage) {
         self.seats.lock().note(self.id, stage, Instant::now());
     }
 
@@ -210,7 +210,7 @@ mod tests {
             taken.map(|seat| self.taken.push(seat)).is_some()
         }
 
-        fn note(&mut self, number: usize, stage: Stage, second: u64) {
+        fn note(&mut self, number: usize, stage: SeatStage, second: u64) {
             let at = self.at(second);
             self.seats.note(self.taken[number].0, stage, at);
         }
@@ -229,18 +229,18 @@ mod tests {
         for (second, peer) in ["10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"].into_iter().enumerate() {
             assert!(table.take(peer, second as u64));
         }
-        table.note(0, Stage::Idle, 5);
-        table.note(1, Stage::Answering, 5);
+        table.note(0, SeatStage::Idle, 5);
+        table.note(1, SeatStage::Answering, 5);
         assert!(table.take("10.0.0.5", 6));
         assert_eq!(table.seated(), [0, 1, 3, 4], "the oldest that never asked");
         assert!(table.take("10.0.0.6", 7) && table.take("10.0.0.7", 8));
         assert_eq!(table.seated(), [0, 1, 5, 6]);
-        table.note(5, Stage::Reading, 9);
-        table.note(6, Stage::Answering, 9);
+        table.note(5, SeatStage::Reading, 9);
+        table.note(6, SeatStage::Answering, 9);
         assert!(table.take("10.0.0.8", 10));
         assert_eq!(table.seated(), [1, 5, 6, 7], "then the one whose last answer is longest ago");
-        table.note(5, Stage::Answering, 11);
-        table.note(7, Stage::Answering, 11);
+        table.note(5, SeatStage::Answering, 11);
+        table.note(7, SeatStage::Answering, 11);
         assert!(!table.take("10.0.0.9", 12), "a request that is being answered is never cut");
         assert!(!table.seats.make_room());
         assert_eq!(table.seated(), [1, 5, 6, 7]);
@@ -278,11 +278,11 @@ mod tests {
         check(&table, 0, Some(10));
         check(&table, 9, Some(10));
         check(&table, 10, None);
-        table.note(0, Stage::Reading, 10);
+        table.note(0, SeatStage::Reading, 10);
         check(&table, 99, Some(159));
-        table.note(0, Stage::Answering, 20);
+        table.note(0, SeatStage::Answering, 20);
         check(&table, 20, Some(80));
-        table.note(0, Stage::Idle, 30);
+        table.note(0, SeatStage::Idle, 30);
         check(&table, 89, Some(90));
         table.seats.note_progress(id, table.at(40));
         check(&table, 90, Some(100));

@@ -29,7 +29,7 @@ pub(crate) use lease::LeasedKey;
 pub use source::{EtcdSource, EtcdSourceError};
 pub use space::{KeySpace, Stray};
 pub use status::{EtcdState, EtcdStatus};
-pub use watch::Changed;
+pub use watch::EtcdKeyChange;
 pub use write::{Expected, Failed, Operation, EtcdWriteOutcome, KeyPrefix};
 pub(crate) use write::{MAX_OPERATIONS, MAX_TRANSACTION_BYTES};
 

@@ -36,7 +36,7 @@ pub use lock::{DirectoryLock, LockError};
 pub use record::{StoredRecord, RecordError};
 pub use set_statement::SetStatement;
 pub use transaction::{Expect, Transaction};
-pub use versions::{Changed, Label, Version, VersionSource};
+pub use versions::{RecordChange, Label, Version, VersionSource};
 
 /// The store of one data directory, open in one process and used by one thread.
 #[derive(Debug)]

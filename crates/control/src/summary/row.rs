@@ -6,14 +6,14 @@ use super::{Figures, Summary};
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Row<'a> {
+pub(crate) struct SummaryRow<'a> {
     pub(crate) summary: &'a Summary,
     /// None: not measured for this kind.
     pub(crate) figures: Option<Figures>,
     pub(crate) now_ms: u64,
 }
 
-impl Searchable for Row<'_> {
+impl Searchable for SummaryRow<'_> {
     fn any_word(&self, test: &mut dyn FnMut(&str) -> bool) -> bool {
         let facts = &self.summary.facts;
         test(&self.summary.key.id)

@@ -17,7 +17,7 @@ const OPEN_MAX: Duration = Duration::from_secs(600);
 const COUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// See the module.
-pub(super) struct Reader {
+pub(super) struct TapReader {
     wanted: TapQuery,
     sender: mpsc::Sender<Bytes>,
     opened: Instant,
@@ -43,12 +43,12 @@ struct Tokens {
     filled: Instant,
 }
 
-impl Reader {
-    pub(super) fn new(wanted: TapQuery, sender: mpsc::Sender<Bytes>) -> Reader {
+impl TapReader {
+    pub(super) fn new(wanted: TapQuery, sender: mpsc::Sender<Bytes>) -> TapReader {
         let now = Instant::now();
         let rate = f64::from(wanted.rate);
         let tokens = Tokens { rate, left: rate, filled: now };
-        Reader { wanted, sender, opened: now, counted: now, tokens, counts: TapReaderCounts::default() }
+        TapReader { wanted, sender, opened: now, counted: now, tokens, counts: TapReaderCounts::default() }
     }
 
     /// Whether its receiver is still there.

@@ -21,7 +21,7 @@ use tonic::client::Grpc;
 use tonic::transport::{Channel, Endpoint};
 use tonic_prost::ProstCodec;
 
-use self::connect::Connector;
+use self::connect::NacosConnector;
 use self::subscription::{Subscription, group_of, namespace_of};
 use super::asker::NacosClient;
 use super::payload::{Outgoing, Payload};
@@ -78,11 +78,11 @@ impl NacosPush {
     async fn session(&mut self, server: &str) -> Result<Infallible, String> {
         let endpoint =
             Endpoint::from_shared(format!("http://{server}")).map_err(|error| error.to_string())?;
-        let connector = Connector::new(server, self.policy.clone())?;
+        let connector = NacosConnector::new(server, self.policy.clone())?;
         let connecting = timeout(CALL_TIMEOUT, endpoint.connect_with_connector(connector)).await;
         let channel =
             connecting.map_err(|_| "no connection in time".to_owned())?.map_err(|error| chain(&error))?;
-        self.unary(&channel, "ServerCheckRequest", &json!({})).await.map_err(Refused::into_reason)?;
+        self.unary(&channel, "ServerCheckRequest", &json!({})).await.map_err(NacosCallError::into_reason)?;
         let (sender, receiver) = mpsc::channel(MAX_ANSWERS);
         let setup = json!({
             "clientVersion": "Weir", "abilities": {}, "tenant": "",
@@ -112,7 +112,7 @@ impl NacosPush {
                     behind_since = Some(attempt);
                 }
                 _ = alive.tick() => {
-                    self.unary(&channel, "HealthCheckRequest", &json!({})).await.map_err(Refused::into_reason)?;
+                    self.unary(&channel, "HealthCheckRequest", &json!({})).await.map_err(NacosCallError::into_reason)?;
                 }
                 () = tokio::time::sleep_until(attempt), if behind_since.is_some() => {
                     let refused = self.subscribe(&channel, &mut subscribed).await?;
@@ -153,8 +153,8 @@ impl NacosPush {
                     subscribed.insert(subscription);
                 }
                 Ok(_) => drop(subscribed.remove(&subscription)),
-                Err(Refused::ByServer(reason)) => drop(refused.get_or_insert(reason)),
-                Err(Refused::Broken(reason)) => return Err(reason),
+                Err(NacosCallError::ByServer(reason)) => drop(refused.get_or_insert(reason)),
+                Err(NacosCallError::Broken(reason)) => return Err(reason),
             }
         }
         Ok(refused)
@@ -192,42 +192,42 @@ impl NacosPush {
         let _ = self.changed.try_send(key.clone());
     }
 
-    async fn unary(&self, channel: &Channel, kind: &str, body: &Value) -> Result<Value, Refused> {
-        let token = self.asker.push_token().await.map_err(Refused::Broken)?;
+    async fn unary(&self, channel: &Channel, kind: &str, body: &Value) -> Result<Value, NacosCallError> {
+        let token = self.asker.push_token().await.map_err(NacosCallError::Broken)?;
         let call = async {
             let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
-            grpc.ready().await.map_err(|error| Refused::Broken(error.to_string()))?;
+            grpc.ready().await.map_err(|error| NacosCallError::Broken(error.to_string()))?;
             let path = PathAndQuery::from_static("/Request/request");
             let codec = ProstCodec::<Payload, Payload>::default();
             let request = tonic::Request::new(Payload::new(kind, body, token.as_deref()));
             let answer = grpc.unary(request, path, codec).await;
-            let answer = answer.map_err(|status| Refused::Broken(status.message().to_owned()))?.into_inner();
-            let (_, answer) = answer.read().map_err(Refused::Broken)?;
+            let answer = answer.map_err(|status| NacosCallError::Broken(status.message().to_owned()))?.into_inner();
+            let (_, answer) = answer.read().map_err(NacosCallError::Broken)?;
             match answer.get("resultCode").and_then(Value::as_i64) {
                 None | Some(200) => Ok(answer),
                 Some(code) => {
                     let message = answer.get("message").and_then(Value::as_str).unwrap_or_default();
-                    Err(Refused::ByServer(format!("code {code} for {kind}: {}", shortened(message))))
+                    Err(NacosCallError::ByServer(format!("code {code} for {kind}: {}", shortened(message))))
                 }
             }
         };
         let answer = timeout(CALL_TIMEOUT, call).await;
-        answer.unwrap_or_else(|_| Err(Refused::Broken(format!("no answer to {kind}"))))
+        answer.unwrap_or_else(|_| Err(NacosCallError::Broken(format!("no answer to {kind}"))))
     }
 }
 
 /// The reason why a call was not done.
-enum Refused {
+enum NacosCallError {
     /// The server has answered with another code than 200.
     ByServer(String),
     /// The connection, the login or the answer is unusable.
     Broken(String),
 }
 
-impl Refused {
+impl NacosCallError {
     fn into_reason(self) -> String {
         match self {
-            Refused::ByServer(reason) | Refused::Broken(reason) => reason,
+            NacosCallError::ByServer(reason) | NacosCallError::Broken(reason) => reason,
         }
     }
 }

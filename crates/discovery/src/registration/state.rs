@@ -19,7 +19,7 @@ pub(super) struct States {
 struct RegistrationState {
     /// The identity, as views show it.
     identity: Value,
-    stage: Stage,
+    stage: RegistrationStage,
     /// The last good answer of the registry.
     last_good: Option<Instant>,
     failures: u64,
@@ -29,19 +29,19 @@ struct RegistrationState {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum RegistrationStage {
     /// The instance is not ready, or was not registered yet.
     Waiting,
     Registered,
     Withdrawn,
 }
 
-impl Stage {
+impl RegistrationStage {
     fn as_str(self) -> &'static str {
         match self {
-            Stage::Waiting => "waiting",
-            Stage::Registered => "registered",
-            Stage::Withdrawn => "withdrawn",
+            RegistrationStage::Waiting => "waiting",
+            RegistrationStage::Registered => "registered",
+            RegistrationStage::Withdrawn => "withdrawn",
         }
     }
 }
@@ -49,19 +49,19 @@ impl Stage {
 impl States {
     pub(super) fn add(&self, registry: &'static str, identity: Value) {
         let state =
-            RegistrationState { identity, stage: Stage::Waiting, last_good: None, failures: 0, losses: 0, failure: None };
+            RegistrationState { identity, stage: RegistrationStage::Waiting, last_good: None, failures: 0, losses: 0, failure: None };
         self.all.lock().insert(registry, state);
     }
 
     /// The registry has registered the instance, or renewed its registration.
     pub(super) fn registered(&self, registry: &'static str) {
         self.change(registry, |state| {
-            if state.stage == Stage::Waiting {
+            if state.stage == RegistrationStage::Waiting {
                 tracing::info!(registry, "this instance is registered");
             } else if state.failure.is_some() {
                 tracing::info!(registry, "the registration of this instance can be renewed again");
             }
-            state.stage = Stage::Registered;
+            state.stage = RegistrationStage::Registered;
             state.last_good = Some(Instant::now());
             state.failure = None;
         });
@@ -71,7 +71,7 @@ impl States {
     pub(super) fn lost(&self, registry: &'static str) {
         self.change(registry, |state| {
             tracing::warn!(registry, "the registry has lost this instance, which is registered again");
-            state.stage = Stage::Waiting;
+            state.stage = RegistrationStage::Waiting;
             state.losses += 1;
         });
     }
@@ -97,7 +97,7 @@ impl States {
                     tracing::warn!(registry, %reason, "this instance cannot be taken out; its lease has to end");
                 }
             }
-            state.stage = Stage::Withdrawn;
+            state.stage = RegistrationStage::Withdrawn;
             state.failure = failure;
         });
     }
@@ -106,7 +106,7 @@ impl States {
     pub(super) fn wait_until_withdrawn(&self, limit: Duration, abandon: &dyn Fn() -> bool) -> bool {
         let deadline = Instant::now() + limit;
         let mut all = self.all.lock();
-        let is_out = |state: &RegistrationState| state.stage == Stage::Withdrawn;
+        let is_out = |state: &RegistrationState| state.stage == RegistrationStage::Withdrawn;
         while !all.values().all(is_out) && Instant::now() < deadline && !abandon() {
             self.changed.wait_for(&mut all, ABANDON_POLL);
         }
@@ -145,7 +145,7 @@ impl States {
         };
         let help = "Whether this instance is registered.";
         family("weir_registration_registered", "gauge", help, &|state| {
-            u64::from(state.stage == Stage::Registered)
+            u64::from(state.stage == RegistrationStage::Registered)
         });
         let help = "Failed calls to register this instance or to renew its registration.";
         family("weir_registration_failures_total", "counter", help, &|state| state.failures);

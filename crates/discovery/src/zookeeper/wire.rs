@@ -41,7 +41,7 @@ pub(super) fn connect(session_timeout_ms: i32) -> Vec<u8> {
 /// # Errors
 /// The server refuses the session, or speaks another protocol.
 pub(super) fn connected(frame: &[u8]) -> Result<u32, String> {
-    let mut reader = Reader(frame);
+    let mut reader = WireReader(frame);
     let no_session = || "the server is no ZooKeeper: its first frame is no answer to a connection".to_owned();
     let _version = reader.int().ok_or_else(no_session)?;
     let timeout = reader.int().ok_or_else(no_session)?;
@@ -91,7 +91,7 @@ pub(super) fn request(xid: i32, request: &ZooKeeperRequest) -> Vec<u8> {
 /// # Errors
 /// The bytes are no frame of ZooKeeper.
 pub(super) fn frame(bytes: &[u8]) -> Result<Frame, String> {
-    let mut reader = Reader(bytes);
+    let mut reader = WireReader(bytes);
     let short = || "a frame of the server is too short".to_owned();
     let xid = reader.int().ok_or_else(short)?;
     let _zxid = reader.long().ok_or_else(short)?;
@@ -120,7 +120,7 @@ pub(super) fn frame(bytes: &[u8]) -> Result<Frame, String> {
 /// # Errors
 /// The body is none, or has more than [`MAX_CHILDREN`] names.
 pub(super) fn children(body: &[u8]) -> Result<Vec<String>, String> {
-    let mut reader = Reader(body);
+    let mut reader = WireReader(body);
     let fault = || "a list of nodes cannot be read".to_owned();
     let count = reader.int().ok_or_else(fault)?;
     // -1 is the null list.
@@ -141,7 +141,7 @@ pub(super) fn children(body: &[u8]) -> Result<Vec<String>, String> {
 /// # Errors
 /// The body is none.
 pub(super) fn data(body: &[u8]) -> Result<Vec<u8>, String> {
-    let data = Reader(body).bytes().ok_or_else(|| "the data of a node cannot be read".to_owned())?;
+    let data = WireReader(body).bytes().ok_or_else(|| "the data of a node cannot be read".to_owned())?;
     Ok(data[..data.len().min(MAX_VALUE_BYTES)].to_vec())
 }
 
@@ -156,9 +156,9 @@ pub(super) fn refusal(code: i32, path: &str) -> String {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct WireReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> WireReader<'a> {
     fn int(&mut self) -> Option<i32> {
         let (bytes, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

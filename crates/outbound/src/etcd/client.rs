@@ -14,7 +14,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status, Streaming};
 use tonic_prost::ProstCodec;
 
-use crate::etcd::connector::{Connector, etcd_tls_config};
+use crate::etcd::connector::{EtcdConnector, etcd_tls_config};
 use crate::etcd::message::{AuthenticateRequest, AuthenticateResponse, WatchRequest, WatchResponse};
 use crate::etcd::{EtcdConfig, EtcdError, MAX_ANSWER_BYTES};
 
@@ -54,7 +54,7 @@ impl EtcdClient {
                 .keep_alive_while_idle(true)
                 .initial_stream_window_size(WINDOW_BYTES)
                 .initial_connection_window_size(WINDOW_BYTES);
-            let connector = Connector::new(url, &config, tls.as_ref())?;
+            let connector = EtcdConnector::new(url, &config, tls.as_ref())?;
             endpoints.push((url.clone(), endpoint.connect_with_connector_lazy(connector)));
         }
         Ok(EtcdClient { config, endpoints, current: AtomicUsize::new(0), token: RwLock::new(None) })

@@ -20,14 +20,14 @@ use crate::tls::{self, Io};
 
 /// Opens connections to one endpoint.
 #[derive(Clone)]
-pub(crate) struct Connector {
+pub(crate) struct EtcdConnector {
     /// `HOST:PORT`; the name is looked up for every connection.
     authority: String,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     policy: Option<OutboundPolicy>,
 }
 
-impl Connector {
+impl EtcdConnector {
     /// Connections to `endpoint`, which is `http://HOST:PORT` or `https://HOST:PORT`.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Connector {
         endpoint: &str,
         settings: &EtcdConfig,
         config: Option<&Arc<ClientConfig>>,
-    ) -> Result<Connector, EtcdError> {
+    ) -> Result<EtcdConnector, EtcdError> {
         let (scheme, authority) = endpoint.split_once("://").unwrap_or(("http", endpoint));
         let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
         let tls = match (scheme, config) {
@@ -48,11 +48,11 @@ impl Connector {
             }
             _ => None,
         };
-        Ok(Connector { authority: authority.to_owned(), tls, policy: settings.policy.clone() })
+        Ok(EtcdConnector { authority: authority.to_owned(), tls, policy: settings.policy.clone() })
     }
 }
 
-impl tower_service::Service<Uri> for Connector {
+impl tower_service::Service<Uri> for EtcdConnector {
     type Response = TokioIo<Box<dyn Io>>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
@@ -62,7 +62,7 @@ impl tower_service::Service<Uri> for Connector {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Connector { authority, tls, policy } = self.clone();
+        let EtcdConnector { authority, tls, policy } = self.clone();
         Box::pin(async move {
             let stream = match policy {
                 None => TcpStream::connect(&authority).await?,

@@ -17,7 +17,7 @@ use crate::admin::call::{AdminParts, Call};
 use crate::serve::list_query::{collection, filter, limit, now_ms, whole_number};
 use crate::serve::query::Query;
 use crate::serve::{RefusalResponse, respond};
-use crate::summary::{Rates, Row};
+use crate::summary::{Rates, SummaryRow};
 
 use describe::Details;
 use order::ListOrder;
@@ -67,11 +67,11 @@ fn list(parts: &AdminParts, question: &ObjectListQuery) -> Value {
     let rates = Rates::of(parts.reports.traffic.as_deref(), &view, question.kind);
     let now_ms = now_ms();
     let mut total = 0;
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<SummaryRow<'_>> = Vec::new();
     for summary in summaries.iter() {
         let is_here = question.prefix.as_ref().is_none_or(|prefix| summary.key.id.starts_with(&**prefix));
         total += usize::from(is_here);
-        let row = Row { summary, figures: rates.get(&summary.key.id), now_ms };
+        let row = SummaryRow { summary, figures: rates.get(&summary.key.id), now_ms };
         if is_here && question.filter.matches(&row) {
             rows.push(row);
         }

@@ -14,7 +14,7 @@ use crate::admin::endpoint::SetCommand;
 use crate::admin::resources::refusal_of_write;
 use crate::plan::Plan;
 use crate::reconcile::Author;
-use crate::reconcile::whole::{ApplyRequest, ApplyOutcome, Set, DesiredState, WholeRefused, plan as plan_of};
+use crate::reconcile::whole::{ApplyRequest, ApplyOutcome, DesiredSet, DesiredState, WholeRefused, plan as plan_of};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::whole_number;
 use crate::serve::query::Query;
@@ -118,7 +118,7 @@ fn done_response(outcome: &ApplyOutcome) -> Response<Bytes> {
 }
 
 /// The set in the body, JSON or YAML; the text itself shows which.
-async fn read(query: &Query, body: &Bytes) -> Result<(ConfigDocument, Set), RefusalResponse> {
+async fn read(query: &Query, body: &Bytes) -> Result<(ConfigDocument, DesiredSet), RefusalResponse> {
     let keep_others = switch(query, "keep_others")?;
     let body = body.clone();
     let parsed = respond::blocking(move || {
@@ -137,7 +137,7 @@ async fn read(query: &Query, body: &Bytes) -> Result<(ConfigDocument, Set), Refu
         if document.faults.is_empty() { Ok(document) } else { Err(document.faults) }
     });
     let document = parsed.await?.map_err(|faults| Box::new(malformed(&faults)))?;
-    let set = Set::of(&document, keep_others);
+    let set = DesiredSet::of(&document, keep_others);
     Ok((document, set))
 }
 

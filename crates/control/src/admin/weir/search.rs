@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::admin::call::{AdminParts, Call};
 use crate::serve::list_query::{filter, limit, now_ms};
 use crate::serve::{RefusalResponse, respond};
-use crate::summary::{Row, Summary};
+use crate::summary::{SummaryRow, Summary};
 
 /// Answers `weir/search?q=&limit=`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -52,7 +52,7 @@ fn find(parts: &AdminParts, filter: &SearchFilter, text: &str, limit: usize) -> 
                 more = true;
                 break 'kinds;
             }
-            if filter.matches(&Row { summary, figures: None, now_ms }) {
+            if filter.matches(&SummaryRow { summary, figures: None, now_ms }) {
                 found.push((rank(summary, text), *place, index, summary.clone()));
             }
         }

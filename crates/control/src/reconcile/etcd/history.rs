@@ -8,13 +8,13 @@ use model::{ObjectKey, ObjectKind};
 
 use super::super::Reconciler;
 use super::super::versions::{VersionFilter, VersionList, plan_of, text_of};
-use super::super::whole::{Differing, Set, WholeRefused, differences, unreadable};
-use super::super::write::Refused;
+use super::super::whole::{Differing, DesiredSet, WholeRefused, differences, unreadable};
+use super::super::write::WriteRefusal;
 use crate::plan::Plan;
 use crate::reconcile::stored_change::stored_change;
 use crate::sealing::Medium;
 use crate::source::etcd::{EtcdError, EtcdSource};
-use crate::source::store::{Changed, StoredRecord, Version};
+use crate::source::store::{RecordChange, StoredRecord, Version};
 use crate::stored_key;
 
 impl EtcdSource {
@@ -58,7 +58,7 @@ impl EtcdSource {
         let mut changed = Vec::with_capacity(note.paths.len());
         for path in note.paths {
             let (before, after) = (at(&path, note.version.parent)?, at(&path, version)?);
-            changed.push(Changed { key: path, before, after });
+            changed.push(RecordChange { key: path, before, after });
         }
         let parent = note.version.parent;
         let plan =
@@ -95,7 +95,7 @@ impl EtcdSource {
         if version > self.followed || *fault == EtcdError::Compacted {
             WholeRefused::Unknown { version, oldest: self.oldest_known(reconciler) }
         } else {
-            WholeRefused::Write(Refused::Store(fault.to_string()))
+            WholeRefused::Write(WriteRefusal::Store(fault.to_string()))
         }
     }
 
@@ -129,15 +129,15 @@ impl EtcdSource {
         from: u64,
         to: u64,
     ) -> Result<Plan, WholeRefused> {
-        let mut changed: BTreeMap<String, Changed> = BTreeMap::new();
+        let mut changed: BTreeMap<String, RecordChange> = BTreeMap::new();
         for (path, record) in self.entries_at(reconciler, from)? {
-            changed.insert(path.clone(), Changed { key: path, before: Some(record), after: None });
+            changed.insert(path.clone(), RecordChange { key: path, before: Some(record), after: None });
         }
         for (path, record) in self.entries_at(reconciler, to)? {
             let place = changed.entry(path.clone());
-            place.or_insert(Changed { key: path, before: None, after: None }).after = Some(record);
+            place.or_insert(RecordChange { key: path, before: None, after: None }).after = Some(record);
         }
-        let is_same = |changed: &Changed| match (&changed.before, &changed.after) {
+        let is_same = |changed: &RecordChange| match (&changed.before, &changed.after) {
             (Some(before), Some(after)) => before.text == after.text,
             _ => false,
         };
@@ -153,7 +153,7 @@ impl EtcdSource {
         version: u64,
     ) -> Result<Vec<Differing>, WholeRefused> {
         let entries = self.entries_at(reconciler, version)?;
-        let mut set = Set {
+        let mut set = DesiredSet {
             objects: Vec::with_capacity(entries.len()),
             complete: ObjectKind::ALL.to_vec(),
             deletes: Vec::new(),
@@ -172,7 +172,7 @@ impl EtcdSource {
 }
 
 fn refused(fault: EtcdError) -> WholeRefused {
-    WholeRefused::Write(Refused::Store(fault.to_string()))
+    WholeRefused::Write(WriteRefusal::Store(fault.to_string()))
 }
 
 /// More notes than are kept.

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::super::journal::{Indices, Journal, Put};
+use super::super::journal::{Indices, Journal, JournalPut};
 use crate::sealing::{Medium, Sealer};
 use crate::source::etcd::{Etcd, Expected, KeySpace, Operation, KeyPrefix};
 use crate::source::store::StoreError;
@@ -59,7 +59,7 @@ impl Journal for Planned<'_> {
         asked.map_err(|fault| StoreError::Failed(format!("{fault}; nothing was written")))
     }
 
-    fn put(&mut self, put: &Put<'_>) -> Result<Indices, StoreError> {
+    fn put(&mut self, put: &JournalPut<'_>) -> Result<Indices, StoreError> {
         let revision = self.revision;
         let text = self.sealer.seal_for(Medium::Etcd, put.key, put.text);
         self.add(stored_key::text(put.key), Some(text.into_owned()), put.before.as_ref(), put.ttl_s);

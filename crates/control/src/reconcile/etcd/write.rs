@@ -9,7 +9,7 @@ use model::{ObjectKey, ObjectKind};
 use super::super::batch::Batch;
 use super::super::journal::Journal;
 use super::super::whole::{Differing, Terms, WholeRefused};
-use super::super::write::{Done, Refused};
+use super::super::write::{Done, WriteRefusal};
 use super::super::{Condition, Reconciler, Signed};
 use super::journal::Planned;
 use crate::sealing::{Medium, Sealer};
@@ -27,8 +27,8 @@ impl EtcdSource {
         &mut self,
         reconciler: &mut Reconciler,
         writes: Vec<Signed>,
-    ) -> Vec<Result<Done, Refused>> {
-        let mut results: Vec<Option<Result<Done, Refused>>> = writes.iter().map(|_| None).collect();
+    ) -> Vec<Result<Done, WriteRefusal>> {
+        let mut results: Vec<Option<Result<Done, WriteRefusal>>> = writes.iter().map(|_| None).collect();
         let mut open: Vec<(usize, Signed)> = writes.into_iter().enumerate().collect();
         for _ in 0..MAX_TRIES {
             open = self.try_to_write(reconciler, open, &mut results);
@@ -36,7 +36,7 @@ impl EtcdSource {
                 break;
             }
         }
-        let conflict = || Err(Refused::Store(StoreError::Conflict.to_string()));
+        let conflict = || Err(WriteRefusal::Store(StoreError::Conflict.to_string()));
         results.into_iter().map(|result| result.unwrap_or_else(conflict)).collect()
     }
 
@@ -45,13 +45,13 @@ impl EtcdSource {
         &mut self,
         reconciler: &mut Reconciler,
         writes: Vec<(usize, Signed)>,
-        results: &mut [Option<Result<Done, Refused>>],
+        results: &mut [Option<Result<Done, WriteRefusal>>],
     ) -> Vec<(usize, Signed)> {
         let now_ms = reconciler.parts.clock.unix_ms();
         if self.status.state == EtcdState::Behind {
             let reason = self.status.reason.clone().unwrap_or_default();
             for (index, _) in writes {
-                results[index] = Some(Err(Refused::Store(reason.clone())));
+                results[index] = Some(Err(WriteRefusal::Store(reason.clone())));
             }
             return Vec::new();
         }
@@ -65,7 +65,7 @@ impl EtcdSource {
             let from = batch.journal.planned();
             match batch.write(signed.clone()) {
                 Ok(done) => planned.push((index, signed, done, batch.journal.planned() - from)),
-                Err(Refused::Changed(key)) => {
+                Err(WriteRefusal::Changed(key)) => {
                     // Whether an earlier write of this batch that changes the object is done is known afterwards.
                     let is_open = planned.iter().any(|(_, _, done, _)| *done.key() == key);
                     doubtful.push((index, signed, key, is_open));
@@ -91,7 +91,7 @@ impl EtcdSource {
                 Ok(EtcdWriteOutcome { revision, done: true }) => results[index] = Some(Ok(done.at(revision))),
                 Ok(_) => again.push((index, signed)),
                 Err(failed) => {
-                    results[index] = Some(Err(Refused::Store(worded(&failed.0, self.space.prefix()))))
+                    results[index] = Some(Err(WriteRefusal::Store(worded(&failed.0, self.space.prefix()))))
                 }
             }
         }
@@ -103,7 +103,7 @@ impl EtcdSource {
             if is_open || self.was_behind(reconciler, &key, &signed.condition) {
                 again.push((index, signed));
             } else {
-                results[index] = Some(Err(Refused::Changed(key)));
+                results[index] = Some(Err(WriteRefusal::Changed(key)));
             }
         }
         again.sort_by_key(|(index, _)| *index);
@@ -157,7 +157,7 @@ impl EtcdSource {
         let at_ms = reconciler.parts.clock.unix_ms();
         if self.status.state == EtcdState::Behind {
             let reason = self.status.reason.clone().unwrap_or_default();
-            return Err(WholeRefused::Write(Refused::Store(reason)));
+            return Err(WholeRefused::Write(WriteRefusal::Store(reason)));
         }
         let mut operations: Vec<Operation> =
             differing.iter().map(|differing| differing.operation(&view, &reconciler.parts.sealer)).collect();
@@ -170,7 +170,7 @@ impl EtcdSource {
         let written = self.etcd.write_whole(&self.space, &operations, &collections, followed);
         let outcome = self.handle().block_on(written);
         let prefix = self.space.prefix();
-        let outcome = outcome.map_err(|fault| WholeRefused::Write(Refused::Store(worded(&fault, prefix))))?;
+        let outcome = outcome.map_err(|fault| WholeRefused::Write(WriteRefusal::Store(worded(&fault, prefix))))?;
         self.follow_until(reconciler, outcome.revision);
         self.forget_oldest_notes(1);
         if outcome.done {
@@ -219,7 +219,7 @@ fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), 
         .iter()
         .map(|operation| operation.path.len() + operation.text.as_ref().map_or(0, String::len))
         .sum();
-    let refuse = |what: String| Err(WholeRefused::Write(Refused::Invalid(what)));
+    let refuse = |what: String| Err(WholeRefused::Write(WriteRefusal::Invalid(what)));
     if count > max_operations {
         return refuse(format!(
             "{} objects differ, and etcd takes {} in one step: raise its --max-txn-ops and then etcd_max_operations here, \

@@ -10,7 +10,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const SECOND: Duration = Duration::from_secs(1);
 
 struct Stage {
-    cache: Cache,
+    cache: SecretCache,
     now: Instant,
 }
 
@@ -18,7 +18,7 @@ impl Stage {
     /// A cache with the manager `vault/1` and these references.
     fn new(references: &[&str]) -> Stage {
         let now = Instant::now();
-        let mut stage = Stage { cache: Cache::new(REFRESH, STALE, TIMEOUT), now };
+        let mut stage = Stage { cache: SecretCache::new(REFRESH, STALE, TIMEOUT), now };
         assert!(stage.manager(Some(json!({"uri": "http://v"}))).is_empty());
         for reference in references {
             stage.cache.follow(&(*reference).into(), now);
@@ -145,7 +145,7 @@ fn changed_secret_manager_is_asked_again() {
 #[test]
 fn reference_before_its_manager_waits_for_it() {
     let now = Instant::now();
-    let mut stage = Stage { cache: Cache::new(REFRESH, STALE, TIMEOUT), now };
+    let mut stage = Stage { cache: SecretCache::new(REFRESH, STALE, TIMEOUT), now };
     stage.cache.follow(&KEY.into(), now);
     assert_eq!(stage.value(KEY).unwrap_err(), NO_MANAGER);
     assert!(stage.asked().is_empty() && stage.cache.all_tried());

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::load::{Set, load, position};
-use super::watch::{Changed, Watch};
+use super::load::{EtcdSnapshot, load, position};
+use super::watch::{EtcdKeyChange, Watch};
 use super::{EtcdEntry, EtcdError, KeySpace, SharedEtcd, Stray};
 
 /// An update from the follower.
@@ -28,7 +28,7 @@ pub enum Update {
     Changes {
         revision: u64,
         /// The changed keys, in order.
-        changes: Vec<Changed>,
+        changes: Vec<EtcdKeyChange>,
     },
     /// Changes arrive from now on, from this endpoint.
     Following(String),
@@ -114,7 +114,7 @@ async fn first(etcd: &SharedEtcd, space: &KeySpace, follower: &Follower) -> Resu
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });
     }
-    let Set { cluster_id, revision, entries, strays, .. } = load(etcd, space).await?;
+    let EtcdSnapshot { cluster_id, revision, entries, strays, .. } = load(etcd, space).await?;
     // A different member may have answered this call.
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });

@@ -10,7 +10,7 @@ use super::{EtcdEntry, Etcd, EtcdError, KeySpace, Stray};
 
 /// Everything below the prefix at one revision.
 #[derive(Debug, Default)]
-pub(super) struct Set {
+pub(super) struct EtcdSnapshot {
     pub(super) cluster_id: u64,
     pub(super) revision: u64,
     pub(super) entries: Vec<EtcdEntry>,
@@ -24,7 +24,7 @@ pub(super) struct Set {
 /// # Errors
 /// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd compacted the revision of the first page before the
 /// last page was read.
-pub(super) async fn load(etcd: &Etcd, space: &KeySpace) -> Result<Set, EtcdError> {
+pub(super) async fn load(etcd: &Etcd, space: &KeySpace) -> Result<EtcdSnapshot, EtcdError> {
     load_at(etcd, space, 0).await
 }
 
@@ -32,14 +32,14 @@ pub(super) async fn load(etcd: &Etcd, space: &KeySpace) -> Result<Set, EtcdError
 ///
 /// # Errors
 /// See [`EtcdError`]; [`EtcdError::Compacted`] when etcd no longer has that revision.
-pub(super) async fn load_at(etcd: &Etcd, space: &KeySpace, revision: u64) -> Result<Set, EtcdError> {
-    let mut set = Set::default();
+pub(super) async fn load_at(etcd: &Etcd, space: &KeySpace, revision: u64) -> Result<EtcdSnapshot, EtcdError> {
+    let mut set = EtcdSnapshot::default();
     let read = load_range(&etcd.calls, space.range(), revision, |kv| {
         set.take(space, kv);
         Ok(())
     });
     let RangePosition { cluster_id, revision } = read.await?;
-    Ok(Set { cluster_id, revision, ..set })
+    Ok(EtcdSnapshot { cluster_id, revision, ..set })
 }
 
 /// The revision and cluster of etcd now, as its quorum knows them.
@@ -54,7 +54,7 @@ pub(super) async fn position(etcd: &Etcd, space: &KeySpace) -> Result<(u64, u64)
     Ok((header.cluster_id, header.revision.unsigned_abs()))
 }
 
-impl Set {
+impl EtcdSnapshot {
     fn take(&mut self, space: &KeySpace, kv: KeyValue) {
         if kv.lease != 0 {
             self.leased.extend(space.path(&kv.key));

@@ -15,14 +15,14 @@ use super::{Etcd, EtcdError, KeySpace, Stray};
 use crate::source::store::StoredRecord;
 
 /// A change of one key; no record: the key was deleted.
-pub type Changed = (String, Result<Option<StoredRecord>, Stray>);
+pub type EtcdKeyChange = (String, Result<Option<StoredRecord>, Stray>);
 
 /// Changes of some whole revisions, in order.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// The last of those revisions.
     pub(super) revision: u64,
-    pub(super) changes: Vec<Changed>,
+    pub(super) changes: Vec<EtcdKeyChange>,
 }
 
 /// An open watch.

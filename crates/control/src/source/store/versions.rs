@@ -21,7 +21,7 @@ pub use version::{Label, Version, VersionSource};
 
 /// One object of a revision: before and after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
+pub struct RecordChange {
     /// The key's text.
     pub key: String,
     /// The record before; none: it did not exist.
@@ -93,7 +93,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn version(&self, revision: u64) -> Result<Option<(Version, Vec<Changed>)>, StoreError> {
+    pub fn version(&self, revision: u64) -> Result<Option<(Version, Vec<RecordChange>)>, StoreError> {
         let Some(version) = self
             .versions(revision.saturating_add(1), 1)?
             .pop()
@@ -113,7 +113,7 @@ impl Store {
                         bytes.map(|bytes| StoredRecord::decode(bytes.value()).map_err(failed)).transpose()?
                     }
                 };
-                changed.push(Changed { key, before, after });
+                changed.push(RecordChange { key, before, after });
             }
             Ok(changed)
         })?;

@@ -14,25 +14,25 @@ use tokio::net::TcpStream;
 
 /// Opens connections to one server.
 #[derive(Clone)]
-pub(super) struct Connector {
+pub(super) struct NacosConnector {
     host: Arc<str>,
     port: u16,
     policy: OutboundPolicy,
 }
 
-impl Connector {
+impl NacosConnector {
     /// Connections to `HOST:PORT`.
     ///
     /// # Errors
     /// The text has another form.
-    pub(super) fn new(server: &str, policy: OutboundPolicy) -> Result<Connector, String> {
+    pub(super) fn new(server: &str, policy: OutboundPolicy) -> Result<NacosConnector, String> {
         let (host, port) = server.rsplit_once(':').ok_or_else(|| format!("`{server}` has no port"))?;
         let port = port.parse().map_err(|_| format!("`{server}` has no port"))?;
-        Ok(Connector { host: host.trim_matches(['[', ']']).into(), port, policy })
+        Ok(NacosConnector { host: host.trim_matches(['[', ']']).into(), port, policy })
     }
 }
 
-impl tower_service::Service<Uri> for Connector {
+impl tower_service::Service<Uri> for NacosConnector {
     type Response = TokioIo<TcpStream>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
@@ -42,7 +42,7 @@ impl tower_service::Service<Uri> for Connector {
     }
 
     fn call(&mut self, _: Uri) -> Self::Future {
-        let Connector { host, port, policy } = self.clone();
+        let NacosConnector { host, port, policy } = self.clone();
         Box::pin(async move {
             let stream = connect_tcp(&host, port, &policy).await.map_err(io::Error::other)?;
             stream.set_nodelay(true)?;

@@ -8,7 +8,7 @@ use model::{ObjectKey, ObjectKind};
 use serde_json::{Map, Value, json};
 
 use crate::report::Reports;
-use crate::summary::{SummaryFacts, Row, Summary, rates};
+use crate::summary::{SummaryFacts, SummaryRow, Summary, rates};
 use crate::view::View;
 
 /// The parts of a list that are not in the objects themselves.
@@ -64,7 +64,7 @@ impl<'v> Details<'v> {
     }
 
     /// One object of the list.
-    pub(super) fn describe(&self, row: &Row<'_>) -> Value {
+    pub(super) fn describe(&self, row: &SummaryRow<'_>) -> Value {
         let (summary, facts) = (row.summary, &row.summary.facts);
         let id = match summary.key.kind {
             // The list is the one of their consumer.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::describe::Details;
 use crate::serve::RefusalResponse;
 use crate::serve::respond::refused;
-use crate::summary::Row;
+use crate::summary::SummaryRow;
 
 /// A column and its direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +41,8 @@ impl ListOrder {
     }
 
     /// Orders rows that are in the order of their ids; equal ones stay in it.
-    pub(super) fn sort(self, rows: &mut Vec<Row<'_>>, details: &Details<'_>) {
-        let mut keyed: Vec<(Value<'_>, Row<'_>)> =
+    pub(super) fn sort(self, rows: &mut Vec<SummaryRow<'_>>, details: &Details<'_>) {
+        let mut keyed: Vec<(Value<'_>, SummaryRow<'_>)> =
             rows.drain(..).map(|row| (self.value(&row, details), row)).collect();
         keyed.sort_by(|(left, _), (right, _)| self.compare(left, right));
         rows.extend(keyed.into_iter().map(|(_, row)| row));
@@ -63,7 +63,7 @@ impl ListOrder {
     }
 
     #[allow(clippy::cast_precision_loss)] // Times and counts are far below 2^53.
-    fn value<'a>(self, row: &Row<'a>, details: &Details<'_>) -> Value<'a> {
+    fn value<'a>(self, row: &SummaryRow<'a>, details: &Details<'_>) -> Value<'a> {
         let facts = &row.summary.facts;
         let number = |number: Option<f64>| number.map_or(Value::Missing, Value::Number);
         match self.column {

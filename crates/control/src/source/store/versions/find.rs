@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Changed, UNDO, VERSIONS, Version, opened, undone};
+use super::{RecordChange, UNDO, VERSIONS, Version, opened, undone};
 use crate::source::store::guard::Leaked;
 use crate::source::store::{OBJECTS, StoredRecord, Store, StoreError, failed};
 
@@ -85,7 +85,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn between(&self, from: u64, to: u64) -> Result<Result<Vec<Changed>, u64>, StoreError> {
+    pub fn between(&self, from: u64, to: u64) -> Result<Result<Vec<RecordChange>, u64>, StoreError> {
         for revision in [from, to] {
             if revision < self.oldest_version() || revision > self.revision {
                 return Ok(Err(revision));
@@ -108,7 +108,7 @@ impl Store {
                 };
                 let earlier = at_first.get(key).cloned().flatten();
                 let (before, after) = if from <= to { (earlier, later) } else { (later, earlier) };
-                changed.push(Changed { key: key.clone(), before, after });
+                changed.push(RecordChange { key: key.clone(), before, after });
             }
             Ok(changed)
         });
