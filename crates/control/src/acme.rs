@@ -41,7 +41,7 @@ use manager::Manager;
 pub use names::checked as checked_name;
 use objects::Objects;
 use on_demand::{Asking, Wishes};
-use report::Report;
+use report::AcmeReport;
 
 /// The parts that managed certificates need.
 pub(crate) struct AcmeParts {
@@ -61,7 +61,7 @@ pub(crate) struct Acme {
     environment: Arc<AttemptContext>,
     view: SharedView,
     wishes: Option<Arc<Wishes>>,
-    report: Report,
+    report: AcmeReport,
     thread: Mutex<Option<BackgroundThread>>,
 }
 
@@ -72,7 +72,7 @@ impl Acme {
     /// The file of trusted authorities cannot be used.
     pub(crate) fn new(parts: AcmeParts) -> Result<Acme, String> {
         let AcmeParts { config, shared, reconcile, view, sealer, clock, challenges, beside_file } = parts;
-        let transport = http::Transport::new(config.ca.as_ref(), config.policy.clone())?;
+        let transport = http::AcmeTransport::new(config.ca.as_ref(), config.policy.clone())?;
         let wishes = config.on_demand.as_ref().map(Wishes::new);
         if let Some(wishes) = &wishes {
             challenges.serve_on_demand(Box::new(Asking(Arc::clone(wishes))));
@@ -94,7 +94,7 @@ impl Acme {
             busy: Mutex::default(),
             counts: AttemptCounts::default(),
         });
-        let report = Report {
+        let report = AcmeReport {
             environment: Arc::clone(&environment),
             view: view.clone(),
             name: instance_name(),

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use discovery::Discovery;
+use discovery::ServiceDiscovery;
 use discovery::registration::Registration;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -45,7 +45,7 @@ pub struct ControlParts {
     /// The state of the running gateway.
     pub reports: Reports,
     /// The registries, if any are configured.
-    pub discovery: Option<Arc<Discovery>>,
+    pub discovery: Option<Arc<ServiceDiscovery>>,
     /// The registrations of this instance, if there are any.
     pub registration: Option<Arc<Registration>>,
     /// Whether the configuration is a file. Keys of objects begin with `/apisix` otherwise, as those of etcd.
@@ -175,7 +175,7 @@ impl ControlParts {
                 Some(registration) => respond::json(StatusCode::OK, &registration.shown()),
                 None => respond::not_found(),
             },
-            ["healthcheck"] => self.health(headers, self.reports.health.health(), Shape::List),
+            ["healthcheck"] => self.health(headers, self.reports.health.health(), HealthShape::List),
             ["healthcheck", kind, rest @ ..] => self.health_of(&view, kind, rest.first().copied(), headers),
             _ => respond::not_found(),
         }
@@ -275,7 +275,7 @@ impl ControlParts {
         }
         let name = format!("/{collection}/{id}");
         match self.reports.health.health().into_iter().find(|upstream| upstream.name == name) {
-            Some(upstream) => self.health(headers, vec![upstream], Shape::Single),
+            Some(upstream) => self.health(headers, vec![upstream], HealthShape::Single),
             None => missing(&format!("no checker for {collection}[{id}]")),
         }
     }
@@ -284,7 +284,7 @@ impl ControlParts {
         &self,
         headers: &HeaderMap,
         mut upstreams: Vec<UpstreamHealth>,
-        shape: Shape,
+        shape: HealthShape,
     ) -> Response<Bytes> {
         for upstream in &mut upstreams {
             upstream.name = self.shown_name(&upstream.name);
@@ -299,14 +299,14 @@ impl ControlParts {
         }
         let mut all: Vec<Value> = upstreams.iter().map(health_value).collect();
         match shape {
-            Shape::Single if all.len() == 1 => respond::json(StatusCode::OK, &all.remove(0)),
+            HealthShape::Single if all.len() == 1 => respond::json(StatusCode::OK, &all.remove(0)),
             _ => respond::json(StatusCode::OK, &all),
         }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum HealthShape {
     List,
     Single,
 }

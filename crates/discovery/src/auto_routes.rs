@@ -16,14 +16,14 @@ use serde_json::{Map, Value, json};
 use stdx::prometheus_text::{header, sample};
 
 use super::limits::{REASON_MAX_CHARS, shortened_to};
-pub(super) use template::{Template, schema};
+pub(super) use template::{RouteTemplate, schema};
 
 /// The services that a registry lists, by name.
 pub(super) type Names = BTreeSet<Box<str>>;
 
 /// The automatic routes of all registries.
 pub struct AutoRoutes {
-    templates: BTreeMap<&'static str, Template>,
+    templates: BTreeMap<&'static str, RouteTemplate>,
     listings: Mutex<BTreeMap<&'static str, RegistryListing>>,
     /// Notified when a registry was heard for the first time.
     heard: Condvar,
@@ -71,7 +71,7 @@ impl AutoRoutes {
         let mut templates = BTreeMap::new();
         for (registry, block) in blocks {
             if let Some(block) = block.get(FIELD) {
-                templates.insert(registry, Template::read(registry, block)?);
+                templates.insert(registry, RouteTemplate::read(registry, block)?);
             }
         }
         let listings = templates.keys().map(|registry| (*registry, RegistryListing::default())).collect();
@@ -89,7 +89,7 @@ impl AutoRoutes {
     /// Namespace, group and arguments of the services to list, as a key without a service; none where the registry makes
     /// no routes.
     pub(super) fn list_of(&self, registry: &str) -> Option<ServiceKey> {
-        self.templates.get(registry).map(Template::list_of)
+        self.templates.get(registry).map(RouteTemplate::list_of)
     }
 
     /// The services that a registry lists now. True if the list has changed.
@@ -168,7 +168,7 @@ impl AutoRoutes {
                     Err(reason) => Err(reason),
                 };
                 match route {
-                    Ok(template::Route { key, uri, text }) => {
+                    Ok(template::AutoRoute { key, uri, text }) => {
                         count += 1;
                         taken.insert((template.hosts(), uri.clone()), service.clone());
                         texts.push((key.clone(), text));

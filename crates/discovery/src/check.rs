@@ -44,7 +44,7 @@ fn faults_of(name: &str, block: &Value) -> Vec<BlockFault> {
         return faults;
     }
     if let Some(block) = block.get(auto_routes::FIELD)
-        && let Err(reason) = auto_routes::Template::read(kind.name, block)
+        && let Err(reason) = auto_routes::RouteTemplate::read(kind.name, block)
     {
         return vec![BlockFault { pointer: format!("/{name}/{}", auto_routes::FIELD), reason }];
     }

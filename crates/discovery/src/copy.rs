@@ -58,13 +58,13 @@ fn is_zero(priority: &i32) -> bool {
 
 /// Last good answers of an earlier run, or of services that were followed before.
 #[derive(Default)]
-pub(super) struct Copies {
+pub(super) struct ServiceCopies {
     services: BTreeMap<ServiceKey, Arc<[ServiceInstance]>>,
     /// The instances of all services.
     count: usize,
 }
 
-impl Copies {
+impl ServiceCopies {
     pub(super) fn get(&self, key: &ServiceKey) -> Option<&Arc<[ServiceInstance]>> {
         self.services.get(key)
     }
@@ -89,7 +89,7 @@ impl Copies {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Copies::default();
+        *self = ServiceCopies::default();
     }
 }
 
@@ -157,7 +157,7 @@ impl DiscoveryShared {
 }
 
 /// The last good answers of a file, and the names of all services.
-type LoadedCopies = (Copies, Option<Names>);
+type LoadedCopies = (ServiceCopies, Option<Names>);
 
 fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<LoadedCopies>, String> {
     let text = match outbound::regular_file::read_to_string(path, FILE_MAX_BYTES) {
@@ -180,7 +180,7 @@ fn load(path: &Path, registry: &str, policy: &OutboundPolicy) -> Result<Option<L
         let (instances, _) = usable(instances.collect(), &limits, policy).ok()?;
         Some((key, Arc::from(instances)))
     };
-    let mut copies = Copies::default();
+    let mut copies = ServiceCopies::default();
     for (key, instances) in copy.services.into_iter().filter_map(service) {
         copies.insert(key, instances, &limits);
     }
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn copies_in_memory_are_bounded() {
         let limits = RegistryLimits { services: 3, registry_instances: 10, ..RegistryLimits::default() };
-        let mut copies = Copies::default();
+        let mut copies = ServiceCopies::default();
         let key = |name: &str| ServiceKey::new("file", name);
         for name in ["a", "b", "c", "d"] {
             copies.insert(key(name), instances(1), &limits);

@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 use testkit::wait_until;
 
 use super::parts::shown;
-use super::{Discovery, DiscoveryConfig};
+use super::{ServiceDiscovery, DiscoveryConfig};
 
 /// A followed service of a running registry.
 pub(super) struct Followed {
-    pub(super) discovery: Arc<Discovery>,
+    pub(super) discovery: Arc<ServiceDiscovery>,
     registry: String,
     /// Every state since the start, oldest first.
     states: Arc<Mutex<Vec<ServiceNodes>>>,
@@ -31,7 +31,7 @@ impl Followed {
     /// As [`Followed::start`], with the whole key.
     pub(super) fn start_with(registry: &str, block: &Value, key: &ServiceKey) -> Followed {
         let blocks = Map::from_iter([(registry.to_owned(), block.clone())]);
-        let discovery = Discovery::start(DiscoveryConfig {
+        let discovery = ServiceDiscovery::start(DiscoveryConfig {
             blocks,
             policy: OutboundPolicy::default(),
             settle: Duration::from_millis(1),
@@ -85,7 +85,7 @@ impl Followed {
     }
 }
 
-fn follow(discovery: Arc<Discovery>, registry: &str, key: &ServiceKey) -> Followed {
+fn follow(discovery: Arc<ServiceDiscovery>, registry: &str, key: &ServiceKey) -> Followed {
     let states = Arc::new(Mutex::new(Vec::new()));
     let kept = Arc::clone(&states);
     let guard = discovery.follow(key, Box::new(move |nodes| kept.lock().push(nodes.clone())));

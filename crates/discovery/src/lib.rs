@@ -114,18 +114,18 @@ pub struct DiscoveryConfig {
 }
 
 /// The running registries. Dropping it ends the thread.
-pub struct Discovery {
+pub struct ServiceDiscovery {
     shared: Arc<DiscoveryShared>,
     thread: Mutex<Option<BackgroundThread>>,
     settle: Duration,
 }
 
-impl Discovery {
+impl ServiceDiscovery {
     /// Reads the answers on disk and starts the registries; without any, there is no thread.
     ///
     /// # Errors
     /// A block is faulty, or the thread cannot be started.
-    pub fn start(config: DiscoveryConfig) -> io::Result<Discovery> {
+    pub fn start(config: DiscoveryConfig) -> io::Result<ServiceDiscovery> {
         let faults = check(&config.blocks);
         if let Some(fault) = faults.first() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, fault.to_string()));
@@ -144,7 +144,7 @@ impl Discovery {
             true => None,
             false => Some(thread::start(Arc::clone(&shared), kinds, context)?),
         };
-        Ok(Discovery { shared, thread: Mutex::new(thread), settle: config.settle })
+        Ok(ServiceDiscovery { shared, thread: Mutex::new(thread), settle: config.settle })
     }
 
     /// Ends the registries; the last answers stay in force.
@@ -188,13 +188,13 @@ impl Discovery {
     }
 }
 
-impl Drop for Discovery {
+impl Drop for ServiceDiscovery {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl ServiceDirectory for Discovery {
+impl ServiceDirectory for ServiceDiscovery {
     fn has_ports_by_scheme(&self, registry: &str) -> bool {
         ALL.iter().any(|kind| kind.name == registry && kind.has_ports_by_scheme)
     }
@@ -209,7 +209,7 @@ impl ServiceDirectory for Discovery {
     }
 }
 
-impl std::fmt::Debug for Discovery {
+impl std::fmt::Debug for ServiceDiscovery {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("Discovery")
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 
 use super::auto_routes::{AutoRoutes, Names};
-use super::copy::Copies;
+use super::copy::ServiceCopies;
 use super::limits::{RegistryLimits, REASON_MAX_CHARS, shortened_to, usable};
 
 /// State that the thread of the registries, the compiler and the control API share.
@@ -40,7 +40,7 @@ pub(super) struct RegistryState {
     pub(super) block: Value,
     pub(super) services: BTreeMap<ServiceKey, ServiceState>,
     /// Last good answers for services that are not followed yet, or not any more.
-    pub(super) copies: Copies,
+    pub(super) copies: ServiceCopies,
     /// The instance of unknown services.
     default: Option<ServiceInstance>,
     /// Whether the last answer listed all services, so that others are unknown.

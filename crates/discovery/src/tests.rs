@@ -10,7 +10,7 @@ use model::outbound::OutboundPolicy;
 use serde_json::{Value, json};
 
 use super::table::DiscoveryShared;
-use super::{ALL, Discovery, DiscoveryConfig, Services, check};
+use super::{ALL, ServiceDiscovery, DiscoveryConfig, Services, check};
 
 /// Modules of the folder that are no registry.
 const OTHERS: [&str; 17] = [
@@ -244,7 +244,7 @@ fn restart_serves_copy_while_registry_is_down() {
     std::fs::write(&targets, r#"[{"targets": ["10.0.0.1:80"], "labels": {"zone": "a"}}]"#).unwrap();
     let start = || {
         let blocks = json!({"file": {"files": [targets], "interval_ms": 10}});
-        Discovery::start(DiscoveryConfig {
+        ServiceDiscovery::start(DiscoveryConfig {
             blocks: blocks.as_object().unwrap().clone(),
             directory: Some(folder.path().join("discovery")),
             settle: Duration::from_secs(20),
@@ -253,7 +253,7 @@ fn restart_serves_copy_while_registry_is_down() {
         .unwrap()
     };
     let key = ServiceKey::new("file", "web");
-    let follow = |discovery: &Discovery| {
+    let follow = |discovery: &ServiceDiscovery| {
         let (sender, receiver) = channel();
         let sender = parking_lot::Mutex::new(sender);
         let guard = discovery.follow(&key, Box::new(move |nodes| drop(sender.lock().send(nodes.clone()))));

@@ -38,7 +38,7 @@ use control::{
     AdminKey, EtcdConfig, EtcdTls, FilePolicy, Role, Sealer, SecretOptions, Secrets, SourceConfig,
 };
 use discovery::registration::{ProxyAddresses, Registration, RegistrationConfig};
-use discovery::{Discovery, DiscoveryConfig};
+use discovery::{ServiceDiscovery, DiscoveryConfig};
 use exchange::plugin::outbound::OutboundPolicy;
 use exchange::plugin::services::Services;
 use gateway::compile::SnapshotCompiler;
@@ -257,11 +257,11 @@ fn file_policy(settings: &Settings) -> FilePolicy {
 }
 
 /// The registries that the settings name, running; none if there are none.
-fn discovery(settings: &Settings) -> anyhow::Result<Option<Arc<Discovery>>> {
+fn discovery(settings: &Settings) -> anyhow::Result<Option<Arc<ServiceDiscovery>>> {
     if settings.discovery.0.is_empty() {
         return Ok(None);
     }
-    let discovery = Discovery::start(DiscoveryConfig {
+    let discovery = ServiceDiscovery::start(DiscoveryConfig {
         blocks: without_own_routes(settings),
         policy: outbound_policy(settings),
         addresses: address_choice(settings),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::Authority;
 use super::failure::AcmeFailure;
-use super::http::{LastAnswer, Transport};
+use super::http::{LastAnswer, AcmeTransport};
 use crate::sealing::Sealer;
 use crate::shared_state::SharedState;
 
@@ -19,7 +19,7 @@ pub(super) struct Accounts {
     /// Encrypts the keys of accounts where they are kept.
     pub(super) sealer: Sealer,
     pub(super) email: Option<String>,
-    pub(super) transport: Transport,
+    pub(super) transport: AcmeTransport,
 }
 
 /// An account as it is kept.

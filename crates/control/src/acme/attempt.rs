@@ -15,7 +15,7 @@ use super::current::Current;
 use super::failure::AcmeFailure;
 use super::names;
 use super::objects::Objects;
-use super::order::{Issued, OrderRequest, Run};
+use super::order::{Issued, OrderRequest, ActiveOrder};
 use super::record::{Issue, OpenOrder, CertificateRecord};
 use super::schedule::Advice;
 use crate::clock::Clock;
@@ -115,7 +115,7 @@ impl AttemptContext {
             replaces: replaced.and_then(|current| current.identifier.clone()),
             open_order: open.as_ref().map(|open| open.url.as_str()),
         };
-        let run = Run::begin(&account, last, &self.answers, request).await?;
+        let run = ActiveOrder::begin(&account, last, &self.answers, request).await?;
         record.open_order =
             Some(OpenOrder { authority: authority.directory.clone(), url: run.url().to_owned() });
         // An instance that takes over goes on with this order. Without the record it makes another one, which is no harm.

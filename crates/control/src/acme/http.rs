@@ -24,7 +24,7 @@ use tokio_rustls::TlsConnector;
 
 /// How authorities are reached; cheap to clone.
 #[derive(Clone)]
-pub(super) struct Transport {
+pub(super) struct AcmeTransport {
     tls: TlsConnector,
     policy: OutboundPolicy,
 }
@@ -42,20 +42,20 @@ impl LastAnswer {
 
 /// A client of one attempt.
 struct Bounded {
-    transport: Transport,
+    transport: AcmeTransport,
     /// The authority part of the directory's URL, if that is plain HTTP: the only one that may be asked so.
     plain: Option<Arc<str>>,
     last: LastAnswer,
 }
 
-impl Transport {
+impl AcmeTransport {
     /// A transport that trusts the certificates of `ca`, else the system's.
     ///
     /// # Errors
     /// A file that cannot be read or used, naming it.
-    pub(super) fn new(ca: Option<&PathBuf>, policy: OutboundPolicy) -> Result<Transport, String> {
+    pub(super) fn new(ca: Option<&PathBuf>, policy: OutboundPolicy) -> Result<AcmeTransport, String> {
         let config = trusting_authorities(ca.map(PathBuf::as_path), "acme_ca")?.with_no_client_auth();
-        Ok(Transport { tls: TlsConnector::from(Arc::new(config)), policy })
+        Ok(AcmeTransport { tls: TlsConnector::from(Arc::new(config)), policy })
     }
 
     /// A client for one attempt at the authority with that directory, and its view of the last answer. The

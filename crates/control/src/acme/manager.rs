@@ -13,8 +13,8 @@ use super::attempt::{DueCertificate, AttemptContext, RECORDS, record_path};
 use super::current::Current;
 use super::leader::Leader;
 use super::names;
-use super::on_demand::{Rate, Wishes};
-use super::plan::{self, Step};
+use super::on_demand::{TokenBucket, Wishes};
+use super::plan::{self, CertificateStep};
 use super::record::CertificateRecord;
 use crate::view::SharedView;
 
@@ -99,7 +99,7 @@ impl Manager {
         let mut attempts: JoinSet<()> = JoinSet::new();
         let mut ids: HashMap<Id, String> = HashMap::new();
         let mut cache = CurrentCache::default();
-        let mut rate = Rate::new(Instant::now());
+        let mut rate = TokenBucket::new(Instant::now());
         while !*self.stop.borrow() {
             self.environment.answers.publish();
             let mut next = Instant::now() + IDLE_MAX;
@@ -154,7 +154,7 @@ impl Manager {
             }
             let current = cache.get(&self.view, &id);
             let step = plan::next(&names, current.as_ref(), &self.environment.record(&id), now_ms);
-            if let Step::WaitUntil(at_ms) = step {
+            if let CertificateStep::WaitUntil(at_ms) = step {
                 next_ms = next_ms.min(at_ms);
                 continue;
             }
@@ -165,7 +165,7 @@ impl Manager {
             let (environment, due) = (Arc::clone(&self.environment), DueCertificate { id: id.clone(), names, current });
             let task = attempts.spawn(async move {
                 match step {
-                    Step::Order => environment.order(&due).await,
+                    CertificateStep::Order => environment.order(&due).await,
                     _ => environment.ask_for_advice(&due).await,
                 }
             });
@@ -188,7 +188,7 @@ impl Manager {
     }
 
     /// Takes up names that handshakes asked for, here and at other instances.
-    async fn take_wishes(&self, rate: &mut Rate) {
+    async fn take_wishes(&self, rate: &mut TokenBucket) {
         let (Some(wishes), Some(rules)) = (&self.wishes, &self.environment.config.on_demand) else { return };
         let shared = &self.environment.shared;
         let mut names: Vec<String> = Vec::new();

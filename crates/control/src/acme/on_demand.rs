@@ -85,14 +85,14 @@ impl OnDemand for Asking {
 
 /// Bounds how often something happens: a bucket that fills with time.
 #[derive(Debug)]
-pub(super) struct Rate {
+pub(super) struct TokenBucket {
     tokens: f64,
     filled: Instant,
 }
 
-impl Rate {
-    pub(super) fn new(now: Instant) -> Rate {
-        Rate { tokens: RATE_BURST, filled: now }
+impl TokenBucket {
+    pub(super) fn new(now: Instant) -> TokenBucket {
+        TokenBucket { tokens: RATE_BURST, filled: now }
     }
 
     /// How many times it may happen now, at most `wanted`; they are counted.
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn rate_allows_a_burst_and_refills() {
         let start = Instant::now();
-        let mut rate = Rate::new(start);
+        let mut rate = TokenBucket::new(start);
         assert_eq!(rate.take(50, start), 20);
         assert_eq!(rate.take(1, start + Duration::from_secs(30)), 0);
         assert_eq!(rate.take(5, start + Duration::from_secs(80)), 2);

@@ -16,7 +16,7 @@ use super::failure::{AcmeFailure, cleaned};
 use super::http::LastAnswer;
 
 /// An order that is under way.
-pub(super) struct Run<'a> {
+pub(super) struct ActiveOrder<'a> {
     pub(super) names: &'a [String],
     /// The challenges that may be used, the preferred one first.
     pub(super) challenges: &'a [ChallengeKind],
@@ -47,16 +47,16 @@ pub(super) struct Issued {
     pub(super) current: Current,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ActiveOrder<'a> {
     /// Begins an order, or takes up the one that was begun before.
     pub(super) async fn begin(
         account: &Account,
         last: LastAnswer,
         answers: &'a AcmeAnswers,
         request: OrderRequest<'a>,
-    ) -> Result<Run<'a>, AcmeFailure> {
+    ) -> Result<ActiveOrder<'a>, AcmeFailure> {
         let OrderRequest { names, challenges, profile, replaces, open_order } = request;
-        let run = |order| Run { names, challenges, answers, last: last.clone(), order };
+        let run = |order| ActiveOrder { names, challenges, answers, last: last.clone(), order };
         if let Some(url) = open_order
             && let Ok(mut order) = account.order(url.to_owned()).await
             && matches!(order.state().status, OrderStatus::Pending | OrderStatus::Ready)

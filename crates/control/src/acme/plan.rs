@@ -7,7 +7,7 @@ use super::record::CertificateRecord;
 
 /// The next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum CertificateStep {
     /// Order now.
     Order,
     /// Ask the authority for advice on renewal now.
@@ -32,25 +32,25 @@ pub(super) fn order_at_ms(names: &[String], current: Option<&Current>, record: &
     wanted_at.max(pause_until)
 }
 
-/// See [`Step`].
-pub(super) fn next(names: &[String], current: Option<&Current>, record: &CertificateRecord, now_ms: u64) -> Step {
+/// See [`CertificateStep`].
+pub(super) fn next(names: &[String], current: Option<&Current>, record: &CertificateRecord, now_ms: u64) -> CertificateStep {
     let order_at_ms = order_at_ms(names, current, record, now_ms);
     if order_at_ms <= now_ms {
-        return Step::Order;
+        return CertificateStep::Order;
     }
     let Some(current) = current.filter(|_| record.authority.is_some()) else {
-        return Step::WaitUntil(order_at_ms);
+        return CertificateStep::WaitUntil(order_at_ms);
     };
     match &record.advice {
         Some(advice) if advice.serial == current.serial => {
             let check_at_ms = advice.check_at_ms.min(now_ms.saturating_add(PAUSE_MAX_MS));
             if check_at_ms <= now_ms {
-                Step::AskForAdvice
+                CertificateStep::AskForAdvice
             } else {
-                Step::WaitUntil(order_at_ms.min(check_at_ms))
+                CertificateStep::WaitUntil(order_at_ms.min(check_at_ms))
             }
         }
-        _ => Step::AskForAdvice,
+        _ => CertificateStep::AskForAdvice,
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
         }
     }
 
-    fn check(current: Option<Current>, record: &CertificateRecord, expected: Step) {
+    fn check(current: Option<Current>, record: &CertificateRecord, expected: CertificateStep) {
         assert_eq!(next(&["a.example".to_owned()], current.as_ref(), record, NOW), expected, "{record:?}");
     }
 
@@ -90,14 +90,14 @@ mod tests {
 
     #[test]
     fn missing_certificate_is_ordered_after_its_pause() {
-        check(None, &record(), Step::Order);
-        check(None, &CertificateRecord { not_before_ms: NOW + 5, ..record() }, Step::WaitUntil(NOW + 5));
-        check(None, &CertificateRecord { not_before_ms: NOW, ..record() }, Step::Order);
-        check(None, &CertificateRecord { not_before_ms: u64::MAX, ..record() }, Step::Order);
-        check(None, &CertificateRecord { not_before_ms: NOW + 5, ..CertificateRecord::default() }, Step::Order);
-        check(Some(current(&["b.example"], 0, u64::MAX)), &record(), Step::Order);
-        check(Some(current(&["*.example"], NOW, NOW + 4_000_000)), &record(), Step::WaitUntil(due()));
-        check(Some(current(&["a.example"], 0, NOW)), &record(), Step::Order);
+        check(None, &record(), CertificateStep::Order);
+        check(None, &CertificateRecord { not_before_ms: NOW + 5, ..record() }, CertificateStep::WaitUntil(NOW + 5));
+        check(None, &CertificateRecord { not_before_ms: NOW, ..record() }, CertificateStep::Order);
+        check(None, &CertificateRecord { not_before_ms: u64::MAX, ..record() }, CertificateStep::Order);
+        check(None, &CertificateRecord { not_before_ms: NOW + 5, ..CertificateRecord::default() }, CertificateStep::Order);
+        check(Some(current(&["b.example"], 0, u64::MAX)), &record(), CertificateStep::Order);
+        check(Some(current(&["*.example"], NOW, NOW + 4_000_000)), &record(), CertificateStep::WaitUntil(due()));
+        check(Some(current(&["a.example"], 0, NOW)), &record(), CertificateStep::Order);
     }
 
     /// When a certificate that is valid from `NOW` for 4,000 seconds is renewed.
@@ -116,10 +116,10 @@ mod tests {
             let advice = Advice { start_ms: 0, end_ms: 0, check_at_ms, serial: serial.to_owned() };
             CertificateRecord { advice: Some(advice), ..issued() }
         };
-        check(valid(), &issued(), Step::AskForAdvice);
-        check(valid(), &with("02", NOW + 7), Step::AskForAdvice);
-        check(valid(), &with("01", NOW), Step::AskForAdvice);
-        check(valid(), &with("01", NOW + 7), Step::WaitUntil(NOW + 7));
-        check(valid(), &with("01", u64::MAX), Step::WaitUntil(due()));
+        check(valid(), &issued(), CertificateStep::AskForAdvice);
+        check(valid(), &with("02", NOW + 7), CertificateStep::AskForAdvice);
+        check(valid(), &with("01", NOW), CertificateStep::AskForAdvice);
+        check(valid(), &with("01", NOW + 7), CertificateStep::WaitUntil(NOW + 7));
+        check(valid(), &with("01", u64::MAX), CertificateStep::WaitUntil(due()));
     }
 }

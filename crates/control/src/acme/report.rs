@@ -15,7 +15,7 @@ use super::plan;
 use crate::view::SharedView;
 
 /// See the module.
-pub(super) struct Report {
+pub(super) struct AcmeReport {
     pub(super) environment: Arc<AttemptContext>,
     pub(super) view: SharedView,
     pub(super) name: String,
@@ -23,12 +23,12 @@ pub(super) struct Report {
 }
 
 /// One certificate.
-struct Line {
+struct AcmeReportLine {
     state: &'static str,
     value: Value,
 }
 
-impl Report {
+impl AcmeReport {
     /// The state of every managed certificate, by id.
     pub(super) fn certificates(&self) -> Value {
         let lines = self.lines();
@@ -71,14 +71,14 @@ impl Report {
         !shared.is_cluster() || shared.get(leader::PATH).is_some_and(|holder| *holder.text == *self.name)
     }
 
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<AcmeReportLine> {
         let now_ms = self.environment.clock.unix_ms();
         let wanted = self.environment.wanted();
         let mut cache = self.cache.lock();
         wanted.into_iter().map(|wanted| self.line(&mut cache, wanted, now_ms)).collect()
     }
 
-    fn line(&self, cache: &mut CurrentCache, wanted: WantedCertificate, now_ms: u64) -> Line {
+    fn line(&self, cache: &mut CurrentCache, wanted: WantedCertificate, now_ms: u64) -> AcmeReportLine {
         let record = self.environment.record(&wanted.id);
         let current = cache.get(&self.view, &wanted.id);
         let is_valid = current.as_ref().is_some_and(|current| {
@@ -106,7 +106,7 @@ impl Report {
                 json!({ "start": advice.start_ms / 1000, "end": advice.end_ms / 1000 })
             }),
         });
-        Line { state, value }
+        AcmeReportLine { state, value }
     }
 }
 

@@ -79,7 +79,7 @@ async fn change_once(
     }
     let stored = written.and_then(|written| serde_json::from_str::<Map<String, Value>>(&written.text).ok());
     let changed = {
-        let (parts, name, change) = (Arc::clone(parts), Arc::clone(&key.id), Change::of(action, call));
+        let (parts, name, change) = (Arc::clone(parts), Arc::clone(&key.id), ExtensionChange::of(action, call));
         respond::blocking(move || change.make(&parts, &name, stored)).await
     };
     let (mut body, version) = match changed {
@@ -140,7 +140,7 @@ fn list(parts: &AdminParts, key: &ObjectKey) -> Response<Bytes> {
 }
 
 /// A change that is asked for.
-struct Change {
+struct ExtensionChange {
     method: Method,
     action: ExtensionAction,
     query_activate: bool,
@@ -172,9 +172,9 @@ impl From<String> for ExtensionFault {
     }
 }
 
-impl Change {
-    fn of(action: ExtensionAction, call: &Call) -> Change {
-        Change {
+impl ExtensionChange {
+    fn of(action: ExtensionAction, call: &Call) -> ExtensionChange {
+        ExtensionChange {
             method: call.method.clone(),
             action,
             query_activate: call.query.get("activate") == Some("true"),

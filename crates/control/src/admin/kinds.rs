@@ -75,11 +75,11 @@ pub(super) fn shown_as_stored(sealer: &Sealer, key: &ObjectKey, text: &str) -> B
 /// with. The id is put in front of the text, so that numbers keep their digits.
 fn with_id(key: &ObjectKey, text: &str) -> Cow<'static, RawValue> {
     #[derive(serde::Deserialize)]
-    struct Probe {
+    struct IdProbe {
         id: Option<serde::de::IgnoredAny>,
     }
     let inner = text.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).map(str::trim);
-    let is_without = serde_json::from_str::<Probe>(text).is_ok_and(|probe| probe.id.is_none());
+    let is_without = serde_json::from_str::<IdProbe>(text).is_ok_and(|probe| probe.id.is_none());
     let (Some(inner), true) = (inner, is_without) else {
         return Cow::Owned(shown(key.kind, text).into_owned());
     };

@@ -86,15 +86,15 @@ fn whole_number(query: &Query, name: &str, max: f64) -> Result<Option<usize>, ()
 
 /// Conditions of a query; an entry is kept if all of them hold.
 struct ListingFilter {
-    name: Option<Pattern>,
-    uri: Option<Pattern>,
+    name: Option<ListingPattern>,
+    uri: Option<ListingPattern>,
     label: Option<String>,
     service_id: Option<String>,
     upstream_id: Option<String>,
 }
 
 /// A regular expression; an expression that does not compile matches nothing.
-struct Pattern(Option<Regex>);
+struct ListingPattern(Option<Regex>);
 
 /// The fields of an object that filters read.
 #[derive(Deserialize)]
@@ -126,8 +126,8 @@ impl ListingFilter {
         };
         let text = |query: &Query, name: &str| query.get(name).map(str::to_owned);
         let filter = ListingFilter {
-            name: query.get("name").map(Pattern::new),
-            uri: query.get("uri").map(Pattern::new),
+            name: query.get("name").map(ListingPattern::new),
+            uri: query.get("uri").map(ListingPattern::new),
             label: text(query, "label"),
             service_id: text(&nested, "service_id"),
             upstream_id: text(&nested, "upstream_id"),
@@ -155,9 +155,9 @@ impl ListingFilter {
     }
 }
 
-impl Pattern {
-    fn new(text: &str) -> Pattern {
-        Pattern(RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).build().ok())
+impl ListingPattern {
+    fn new(text: &str) -> ListingPattern {
+        ListingPattern(RegexBuilder::new(text).size_limit(MAX_PATTERN_BYTES).build().ok())
     }
 
     fn finds(&self, text: &str) -> bool {

@@ -19,9 +19,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Logs refusals, at a limited rate. Clones share one table.
 #[derive(Clone)]
-pub(super) struct Refusals(Arc<Mutex<Table>>);
+pub(super) struct Refusals(Arc<Mutex<RefusalTable>>);
 
-struct Table {
+struct RefusalTable {
     /// Origin of the times in `throttle`.
     start: Instant,
     throttle: Throttle<(&'static str, IpAddr), RefusalLine>,
@@ -39,7 +39,7 @@ struct RefusalLine {
 impl Default for Refusals {
     fn default() -> Refusals {
         let throttle = Throttle::new(INTERVAL_MS, ADDRESSES_MAX);
-        Refusals(Arc::new(Mutex::new(Table { start: Instant::now(), throttle, is_watched: false })))
+        Refusals(Arc::new(Mutex::new(RefusalTable { start: Instant::now(), throttle, is_watched: false })))
     }
 }
 
@@ -86,7 +86,7 @@ impl Refusals {
     }
 }
 
-impl Table {
+impl RefusalTable {
     fn now_ms(&self) -> u64 {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use discovery::Discovery;
+use discovery::ServiceDiscovery;
 use discovery::registration::Registration;
 use ipnet::IpNet;
 use model::PluginCatalog;
@@ -59,7 +59,7 @@ pub struct ControlConfig {
     /// The data plane's keys of session tickets, which a cluster shares; none where there are no tickets.
     pub ticket_keys: Option<Arc<dyn SharedTicketKeys>>,
     /// The registries that name nodes of upstreams, if any are configured; the compiler behind the publisher has them too.
-    pub discovery: Option<Arc<Discovery>>,
+    pub discovery: Option<Arc<ServiceDiscovery>>,
     /// The registrations of this instance in registries, if there are any.
     pub registration: Option<Arc<Registration>>,
     /// The folder with files of extensions that is followed; none follows none.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use discovery::Discovery;
+use discovery::ServiceDiscovery;
 use discovery::registration::Registration;
 use model::PluginCatalog;
 use model::report::MetricsText;
@@ -45,7 +45,7 @@ pub(super) struct HandlerParts {
     pub(super) sealer: Sealer,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) acme: Option<Arc<Acme>>,
-    pub(super) discovery: Option<Arc<Discovery>>,
+    pub(super) discovery: Option<Arc<ServiceDiscovery>>,
     pub(super) registration: Option<Arc<Registration>>,
     /// The kind of the configuration's source.
     pub(super) source: &'static str,

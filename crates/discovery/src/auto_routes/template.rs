@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 /// The rules that make a route of a service.
 #[derive(Debug)]
-pub(crate) struct Template {
+pub(crate) struct RouteTemplate {
     registry: &'static str,
     include: Vec<Regex>,
     exclude: Vec<Regex>,
@@ -34,7 +34,7 @@ pub(crate) struct Template {
 
 /// One route.
 #[derive(Debug)]
-pub(super) struct Route {
+pub(super) struct AutoRoute {
     pub(super) key: ObjectKey,
     pub(super) uri: String,
     pub(super) text: Arc<str>,
@@ -113,12 +113,12 @@ pub(crate) fn schema() -> Value {
     })
 }
 
-impl Template {
+impl RouteTemplate {
     /// The rules of a block that obeys the schema.
     ///
     /// # Errors
     /// A sentence about the fault.
-    pub(crate) fn read(registry: &'static str, block: &Value) -> Result<Template, String> {
+    pub(crate) fn read(registry: &'static str, block: &Value) -> Result<RouteTemplate, String> {
         let block = AutoRoutesBlock::deserialize(block).map_err(|error| error.to_string())?;
         let globs = |all: Vec<String>| all.iter().map(|text| glob(text)).collect::<Result<Vec<_>, _>>();
         let mapper = match (block.pattern, block.replacement) {
@@ -143,7 +143,7 @@ impl Template {
             "" => String::new(),
             prefix => format!("/{prefix}"),
         };
-        let template = Template {
+        let template = RouteTemplate {
             registry,
             include: globs(block.include)?,
             exclude: globs(block.exclude)?,
@@ -190,7 +190,7 @@ impl Template {
     }
 
     /// The routes of a service: its own, and one for each version. An error is the reason why there can be none.
-    pub(super) fn routes(&self, service: &str) -> Vec<Result<Route, String>> {
+    pub(super) fn routes(&self, service: &str) -> Vec<Result<AutoRoute, String>> {
         let path = self.path(service);
         let own = path.and_then(|path| self.route(service, &path, &self.args, &id(self.registry, service)));
         let version = |(version, args): &(String, Map<String, Value>)| {
@@ -209,7 +209,7 @@ impl Template {
     }
 
     /// The route of a service at this path, with the instances that the arguments choose.
-    fn route(&self, service: &str, path: &str, args: &Map<String, Value>, id: &str) -> Result<Route, String> {
+    fn route(&self, service: &str, path: &str, args: &Map<String, Value>, id: &str) -> Result<AutoRoute, String> {
         let uri = format!("{path}/*");
         let mut route = self.route.clone();
         let mut upstream = match route.remove("upstream") {
@@ -234,7 +234,7 @@ impl Template {
         route.insert("priority".to_owned(), Value::from(PRIORITY));
         route.insert("upstream".to_owned(), Value::Object(upstream));
         let key = ObjectKey::new(ObjectKind::Route, id).map_err(|error| error.to_string())?;
-        Ok(Route { key, uri, text: Value::Object(route).to_string().into() })
+        Ok(AutoRoute { key, uri, text: Value::Object(route).to_string().into() })
     }
 
     /// The name of a service in paths.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::{Origin, Reply, wait_until};
 
 use super::*;
-use crate::{Discovery, DiscoveryConfig};
+use crate::{ServiceDiscovery, DiscoveryConfig};
 
 fn auto_routes(block: Value) -> Arc<AutoRoutes> {
     let block = json!({"servers": [], FIELD: block});
@@ -61,9 +61,9 @@ fn versions_have_routes_with_their_arguments() {
         ("/api/v2/orders/*", json!({"datacenter": "dc2", "tag": "v2"})),
     ];
     assert_eq!(made, expected.map(|(uri, args)| (uri.to_owned(), args)));
-    let reason = Template::read("file", &json!({"versions": {"v1": {"a": "b"}}})).unwrap_err();
+    let reason = RouteTemplate::read("file", &json!({"versions": {"v1": {"a": "b"}}})).unwrap_err();
     assert!(reason.contains("files of targets have none"), "{reason}");
-    let reason = Template::read("consul", &json!({"version_path": "/x/{service}"})).unwrap_err();
+    let reason = RouteTemplate::read("consul", &json!({"version_path": "/x/{service}"})).unwrap_err();
     assert!(reason.contains("{service} and {version}"), "{reason}");
 }
 
@@ -152,13 +152,13 @@ fn faulty_blocks_say_what_to_write() {
         (json!({"route": {"upstream": {"nodes": {}}}}), "`route.upstream.nodes` is made by the gateway"),
         (json!({"route": {"plugins": {"proxy-rewrite": {"uri": "/x"}}}}), "needs `strip_prefix: false`"),
     ] {
-        let reason = Template::read("consul", &block).unwrap_err();
+        let reason = RouteTemplate::read("consul", &block).unwrap_err();
         assert!(reason.contains(expected), "{block}: {reason}");
     }
 }
 
 /// Runs a registry that is asked at `server`, until it lists these services.
-fn lists(registry: &str, server: &Origin, more: &Value, expected: &[&str]) -> Discovery {
+fn lists(registry: &str, server: &Origin, more: &Value, expected: &[&str]) -> ServiceDiscovery {
     let mut block = json!({"host": [format!("http://{}", server.address())], FIELD: more});
     block["fetch_interval"] = json!(1);
     let config = DiscoveryConfig {
@@ -166,7 +166,7 @@ fn lists(registry: &str, server: &Origin, more: &Value, expected: &[&str]) -> Di
         settle: Duration::from_secs(1),
         ..DiscoveryConfig::default()
     };
-    let discovery = Discovery::start(config).unwrap();
+    let discovery = ServiceDiscovery::start(config).unwrap();
     let routes = discovery.auto_routes().unwrap();
     let expected: Names = expected.iter().map(|name| Box::from(*name)).collect();
     wait_until("the services are listed", || routes.names(registry).as_deref() == Some(&expected));
@@ -237,7 +237,7 @@ fn services_of_etcd_come_and_go() {
         blocks: Map::from_iter([("etcd".to_owned(), block)]),
         ..DiscoveryConfig::default()
     };
-    let discovery = Discovery::start(config).unwrap();
+    let discovery = ServiceDiscovery::start(config).unwrap();
     let routes = discovery.auto_routes().unwrap();
     let has = |names: &[&str]| {
         let names: Names = names.iter().map(|name| Box::from(*name)).collect();

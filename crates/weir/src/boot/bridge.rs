@@ -1,7 +1,7 @@
 //! Connects the control side and the engine: compiles each configuration that control publishes and passes it to the
 //! engine, and answers control's questions about the running gateway.
 
-use discovery::Discovery;
+use discovery::ServiceDiscovery;
 use discovery::registration::Registration;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -203,7 +203,7 @@ pub(super) struct ReportSources {
     pub(super) access_logs: Arc<[LogWriter]>,
     pub(super) secrets: Arc<Secrets>,
     pub(super) ocsp: Arc<Ocsp>,
-    pub(super) discovery: Option<Arc<Discovery>>,
+    pub(super) discovery: Option<Arc<ServiceDiscovery>>,
     pub(super) registration: Option<Arc<Registration>>,
     pub(super) cache: Arc<Zones>,
     pub(super) health: Arc<HealthMonitor>,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use control::Secrets;
 use control::ocsp::Ocsp;
-use discovery::Discovery;
+use discovery::ServiceDiscovery;
 use exchange::options::Options;
 use exchange::plugin::services::Services;
 use gateway::compile::SnapshotCompiler;
@@ -56,7 +56,7 @@ pub(super) struct Referents {
     pub(super) extensions: Extensions,
     pub(super) ocsp: Arc<Ocsp>,
     pub(super) health: Arc<HealthMonitor>,
-    pub(super) discovery: Option<Arc<Discovery>>,
+    pub(super) discovery: Option<Arc<ServiceDiscovery>>,
 }
 
 impl Referents {

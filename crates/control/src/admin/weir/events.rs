@@ -154,11 +154,11 @@ struct Seen {
     revision: Option<u64>,
     seq: u64,
     faults: Option<usize>,
-    nodes: Option<Nodes>,
+    nodes: Option<UnusedNodes>,
 }
 
 /// The nodes that are not used, by upstream and address, with their state.
-type Nodes = BTreeMap<(Arc<str>, SocketAddr), &'static str>;
+type UnusedNodes = BTreeMap<(Arc<str>, SocketAddr), &'static str>;
 
 async fn one_turn(
     parts: &Arc<AdminParts>,
@@ -205,7 +205,7 @@ async fn one_turn(
 
 /// Sends the nodes with another state than the reader knows. The first call only notes the states.
 fn send_health(attention: &Attention, outlet: &mut Outlet, seen: &mut Seen) -> Result<(), Gone> {
-    let mut nodes = Nodes::new();
+    let mut nodes = UnusedNodes::new();
     for upstream in &attention.unusable {
         for (address, state, _) in &upstream.nodes {
             nodes.insert((Arc::clone(&upstream.name), *address), state);

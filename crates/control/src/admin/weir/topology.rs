@@ -22,7 +22,7 @@ use crate::serve::respond::{self, refused};
 use crate::summary::{EndpointRates, ListState, Rates, Summary};
 use crate::view::View;
 
-use graph::{Column, Graph};
+use graph::{GraphColumn, Graph};
 
 /// Answers `weir/topology?focus=KIND/ID&limit=`.
 pub(super) async fn answer(parts: &Arc<AdminParts>, call: &Call) -> Response<Bytes> {
@@ -76,10 +76,10 @@ fn draw(parts: &AdminParts, focus: &ObjectKey, limit: usize) -> Option<Value> {
         around.put_upstream(&mut graph, upstream);
     }
     for service in &services {
-        around.put(&mut graph, Column::Services, service);
+        around.put(&mut graph, GraphColumn::Services, service);
     }
     for route in &routes {
-        around.put(&mut graph, Column::Routes, route);
+        around.put(&mut graph, GraphColumn::Routes, route);
     }
     around.connect(&mut graph, &routes, &services);
     Some(graph.finish(focus))
@@ -139,7 +139,7 @@ impl Surroundings<'_> {
         targets
     }
 
-    fn put(&self, graph: &mut Graph, column: Column, key: &ObjectKey) {
+    fn put(&self, graph: &mut Graph, column: GraphColumn, key: &ObjectKey) {
         let summary = self.summary(key);
         let rps = self.routes.get(&key.id).filter(|_| key.kind == ObjectKind::Route);
         let state = summary.map_or("unknown", |summary| state(summary.state));
@@ -150,10 +150,10 @@ impl Surroundings<'_> {
     fn put_upstream(&self, graph: &mut Graph, target: &RouteTarget) {
         let (RouteTarget::Upstream(owner) | RouteTarget::Inside(owner)) = target;
         match target {
-            RouteTarget::Upstream(key) => self.put(graph, Column::Upstreams, key),
+            RouteTarget::Upstream(key) => self.put(graph, GraphColumn::Upstreams, key),
             // A route or service with its upstream inside stands for it.
             RouteTarget::Inside(_) => {
-                graph.put(Column::Upstreams, upstream_id(target), Some("(here)"), "unknown", None);
+                graph.put(GraphColumn::Upstreams, upstream_id(target), Some("(here)"), "unknown", None);
             }
         }
         let upstreams = self.parts.reports.upstreams.upstreams(Some(&owner.path()));
@@ -169,17 +169,17 @@ impl Surroundings<'_> {
                 "usable" => "unknown",
                 _ => "down",
             };
-            graph.put(Column::Endpoints, address.clone(), Some(&node.host), state, None);
-            graph.add_traffic(Column::Endpoints, &address, figures);
+            graph.put(GraphColumn::Endpoints, address.clone(), Some(&node.host), state, None);
+            graph.add_traffic(GraphColumn::Endpoints, &address, figures);
             let rps = figures.map(|figures| figures.rps);
-            graph.connect((Column::Upstreams, &id, Column::Endpoints, &address), rps);
-            graph.add_traffic(Column::Upstreams, &id, figures);
+            graph.connect((GraphColumn::Upstreams, &id, GraphColumn::Endpoints, &address), rps);
+            graph.add_traffic(GraphColumn::Upstreams, &id, figures);
         }
         let mut states = report.nodes.iter().map(NodeReport::state);
         if !report.nodes.is_empty() && states.all(|state| state != "usable") {
-            graph.set_state(Column::Upstreams, &id, "down");
+            graph.set_state(GraphColumn::Upstreams, &id, "down");
         } else if matches!(target, RouteTarget::Inside(_)) {
-            graph.set_state(Column::Upstreams, &id, "up");
+            graph.set_state(GraphColumn::Upstreams, &id, "up");
         }
     }
 
@@ -189,7 +189,7 @@ impl Surroundings<'_> {
             services.iter().map(|service| (service, self.targets(service))).collect();
         for (service, targets) in &of_services {
             for target in targets {
-                let ends = (Column::Services, &*service.id, Column::Upstreams, &*upstream_id(target));
+                let ends = (GraphColumn::Services, &*service.id, GraphColumn::Upstreams, &*upstream_id(target));
                 graph.connect(ends, None);
             }
         }
@@ -202,19 +202,19 @@ impl Surroundings<'_> {
             // The parts of a route that divides its traffic are not known.
             let rps = figures.map(|figures| figures.rps).filter(|_| targets.len() == 1);
             if let Some(service) = &service {
-                let ends = (Column::Routes, &*route.id, Column::Services, &*service.id);
+                let ends = (GraphColumn::Routes, &*route.id, GraphColumn::Services, &*service.id);
                 graph.connect(ends, figures.map(|figures| figures.rps));
-                graph.add_traffic(Column::Services, &service.id, figures);
+                graph.add_traffic(GraphColumn::Services, &service.id, figures);
             }
             for target in &targets {
                 let upstream = upstream_id(target);
                 let (column, id) = match &service {
                     Some(service) if of_service.is_some_and(|of_service| of_service.contains(target)) => {
-                        (Column::Services, &*service.id)
+                        (GraphColumn::Services, &*service.id)
                     }
-                    _ => (Column::Routes, &*route.id),
+                    _ => (GraphColumn::Routes, &*route.id),
                 };
-                graph.connect((column, id, Column::Upstreams, &upstream), rps);
+                graph.connect((column, id, GraphColumn::Upstreams, &upstream), rps);
             }
         }
     }

@@ -15,7 +15,7 @@ pub(super) struct ListOrder {
 }
 
 /// The value of one object in a column.
-enum Value<'a> {
+enum SortValue<'a> {
     Text(&'a str),
     Number(f64),
     Missing,
@@ -42,35 +42,35 @@ impl ListOrder {
 
     /// Orders rows that are in the order of their ids; equal ones stay in it.
     pub(super) fn sort(self, rows: &mut Vec<SummaryRow<'_>>, details: &Details<'_>) {
-        let mut keyed: Vec<(Value<'_>, SummaryRow<'_>)> =
+        let mut keyed: Vec<(SortValue<'_>, SummaryRow<'_>)> =
             rows.drain(..).map(|row| (self.value(&row, details), row)).collect();
         keyed.sort_by(|(left, _), (right, _)| self.compare(left, right));
         rows.extend(keyed.into_iter().map(|(_, row)| row));
     }
 
-    fn compare(self, left: &Value<'_>, right: &Value<'_>) -> Ordering {
+    fn compare(self, left: &SortValue<'_>, right: &SortValue<'_>) -> Ordering {
         let order = match (left, right) {
-            (Value::Missing, Value::Missing) => return Ordering::Equal,
-            (Value::Missing, _) => return Ordering::Greater,
-            (_, Value::Missing) => return Ordering::Less,
-            (Value::Text(left), Value::Text(right)) => caseless(left, right),
-            (Value::Number(left), Value::Number(right)) => left.total_cmp(right),
+            (SortValue::Missing, SortValue::Missing) => return Ordering::Equal,
+            (SortValue::Missing, _) => return Ordering::Greater,
+            (_, SortValue::Missing) => return Ordering::Less,
+            (SortValue::Text(left), SortValue::Text(right)) => caseless(left, right),
+            (SortValue::Number(left), SortValue::Number(right)) => left.total_cmp(right),
             // A column has values of one type.
-            (Value::Text(_), Value::Number(_)) => Ordering::Less,
-            (Value::Number(_), Value::Text(_)) => Ordering::Greater,
+            (SortValue::Text(_), SortValue::Number(_)) => Ordering::Less,
+            (SortValue::Number(_), SortValue::Text(_)) => Ordering::Greater,
         };
         if self.is_descending { order.reverse() } else { order }
     }
 
     #[allow(clippy::cast_precision_loss)] // Times and counts are far below 2^53.
-    fn value<'a>(self, row: &SummaryRow<'a>, details: &Details<'_>) -> Value<'a> {
+    fn value<'a>(self, row: &SummaryRow<'a>, details: &Details<'_>) -> SortValue<'a> {
         let facts = &row.summary.facts;
-        let number = |number: Option<f64>| number.map_or(Value::Missing, Value::Number);
+        let number = |number: Option<f64>| number.map_or(SortValue::Missing, SortValue::Number);
         match self.column {
-            "id" => Value::Text(&row.summary.key.id),
-            "name" => Value::Text(facts.name.as_deref().unwrap_or(&row.summary.key.id)),
-            "state" => Value::Number(f64::from(row.summary.state as u8)),
-            "priority" => Value::Number(facts.priority as f64),
+            "id" => SortValue::Text(&row.summary.key.id),
+            "name" => SortValue::Text(facts.name.as_deref().unwrap_or(&row.summary.key.id)),
+            "state" => SortValue::Number(f64::from(row.summary.state as u8)),
+            "priority" => SortValue::Number(facts.priority as f64),
             "updated_ms" => number(facts.updated_ms.map(|ms| ms as f64)),
             "created_ms" => number(facts.created_ms.map(|ms| ms as f64)),
             "rps" => number(row.figures.map(|figures| figures.rps)),
@@ -78,8 +78,8 @@ impl ListOrder {
             "p99_us" => number(row.figures.and_then(|figures| figures.p99_us).map(|us| us as f64)),
             "not_after_ms" => number(details.not_after_ms(row.summary).map(|ms| ms as f64)),
             "nodes" => number(details.nodes(row.summary).map(|(nodes, _)| nodes as f64)),
-            "used_by" => Value::Number(details.used_by(row.summary) as f64),
-            _ => Value::Missing,
+            "used_by" => SortValue::Number(details.used_by(row.summary) as f64),
+            _ => SortValue::Missing,
         }
     }
 }

@@ -10,28 +10,28 @@ use crate::summary::{Figures, rates};
 
 /// A column, from the client's side to the endpoints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Column {
+pub(super) enum GraphColumn {
     Routes,
     Services,
     Upstreams,
     Endpoints,
 }
 
-impl Column {
-    const ALL: [Column; 4] = [Column::Routes, Column::Services, Column::Upstreams, Column::Endpoints];
+impl GraphColumn {
+    const ALL: [GraphColumn; 4] = [GraphColumn::Routes, GraphColumn::Services, GraphColumn::Upstreams, GraphColumn::Endpoints];
 
     const fn as_str(self) -> &'static str {
         match self {
-            Column::Routes => "routes",
-            Column::Services => "services",
-            Column::Upstreams => "upstreams",
-            Column::Endpoints => "endpoints",
+            GraphColumn::Routes => "routes",
+            GraphColumn::Services => "services",
+            GraphColumn::Upstreams => "upstreams",
+            GraphColumn::Endpoints => "endpoints",
         }
     }
 }
 
 struct GraphNode {
-    column: Column,
+    column: GraphColumn,
     id: String,
     name: Option<String>,
     state: &'static str,
@@ -39,13 +39,13 @@ struct GraphNode {
 }
 
 /// The ends of an edge: a column and an id each.
-type Ends<'a> = (Column, &'a str, Column, &'a str);
+type EdgeEnds<'a> = (GraphColumn, &'a str, GraphColumn, &'a str);
 
 /// See the module.
 pub(super) struct Graph {
     limit: usize,
     nodes: Vec<GraphNode>,
-    places: HashMap<(Column, String), usize>,
+    places: HashMap<(GraphColumn, String), usize>,
     /// From and to, as places of nodes, to the requests a second.
     edges: HashMap<(usize, usize), Option<f64>>,
 }
@@ -58,7 +58,7 @@ impl Graph {
     /// Adds a node; one that is there stays as it is.
     pub(super) fn put(
         &mut self,
-        column: Column,
+        column: GraphColumn,
         id: String,
         name: Option<&str>,
         state: &'static str,
@@ -69,14 +69,14 @@ impl Graph {
         self.nodes.push(GraphNode { column, id, name: name.map(str::to_owned), state, figures });
     }
 
-    pub(super) fn set_state(&mut self, column: Column, id: &str, state: &'static str) {
+    pub(super) fn set_state(&mut self, column: GraphColumn, id: &str, state: &'static str) {
         if let Some(node) = self.node_mut(column, id) {
             node.state = state;
         }
     }
 
     /// Adds the traffic of a part to a node. The percentile becomes the higher one, because that of both cannot be known.
-    pub(super) fn add_traffic(&mut self, column: Column, id: &str, part: Option<Figures>) {
+    pub(super) fn add_traffic(&mut self, column: GraphColumn, id: &str, part: Option<Figures>) {
         let (Some(node), Some(part)) = (self.node_mut(column, id), part) else { return };
         let sum = node.figures.unwrap_or_default();
         let errors = |figures: Figures| figures.rps * figures.p5xx.unwrap_or_default();
@@ -86,8 +86,8 @@ impl Graph {
     }
 
     /// Adds an edge, or more requests to one that is there. Edges to nodes that are not there are left out.
-    pub(super) fn connect(&mut self, (from, from_id, to, to_id): Ends<'_>, rps: Option<f64>) {
-        let place = |column: Column, id: &str| self.places.get(&(column, id.to_owned())).copied();
+    pub(super) fn connect(&mut self, (from, from_id, to, to_id): EdgeEnds<'_>, rps: Option<f64>) {
+        let place = |column: GraphColumn, id: &str| self.places.get(&(column, id.to_owned())).copied();
         let (Some(from), Some(to)) = (place(from, from_id), place(to, to_id)) else { return };
         let sum = self.edges.entry((from, to)).or_default();
         if let Some(rps) = rps {
@@ -95,7 +95,7 @@ impl Graph {
         }
     }
 
-    fn node_mut(&mut self, column: Column, id: &str) -> Option<&mut GraphNode> {
+    fn node_mut(&mut self, column: GraphColumn, id: &str) -> Option<&mut GraphNode> {
         let place = *self.places.get(&(column, id.to_owned()))?;
         self.nodes.get_mut(place)
     }
@@ -120,7 +120,7 @@ impl Graph {
             .map(|(from, to, rps)| json!({ "from": from, "to": to, "rps": rates::rounded(rps) }))
             .collect();
         let mut folded = Map::new();
-        for column in Column::ALL {
+        for column in GraphColumn::ALL {
             let is_folded =
                 |(place, node): &(usize, &GraphNode)| node.column == column && !new_places.contains_key(place);
             let count = self.nodes.iter().enumerate().filter(is_folded).count();
@@ -133,7 +133,7 @@ impl Graph {
 
     /// The places of the nodes that are shown, in the order of the columns, the busiest first.
     fn kept(&self, focus: &ObjectKey) -> Vec<usize> {
-        let mut columns = Column::ALL.map(|column| {
+        let mut columns = GraphColumn::ALL.map(|column| {
             let mut places: Vec<usize> =
                 (0..self.nodes.len()).filter(|place| self.nodes[*place].column == column).collect();
             places.sort_by(|left, right| {
@@ -161,9 +161,9 @@ impl Graph {
     fn weight(&self, place: usize, focus: &ObjectKey) -> f64 {
         let node = &self.nodes[place];
         let is_focus = match focus.kind {
-            ObjectKind::Route => node.column == Column::Routes,
-            ObjectKind::Service => node.column == Column::Services,
-            _ => node.column == Column::Upstreams,
+            ObjectKind::Route => node.column == GraphColumn::Routes,
+            ObjectKind::Service => node.column == GraphColumn::Services,
+            _ => node.column == GraphColumn::Upstreams,
         };
         if is_focus && *node.id == *focus.id {
             return f64::INFINITY;
@@ -196,17 +196,17 @@ mod tests {
     fn busiest_nodes_stay_and_others_are_counted() {
         let focus = ObjectKey::new(ObjectKind::Upstream, "u").unwrap();
         let mut graph = Graph::new(6);
-        graph.put(Column::Upstreams, "u".to_owned(), None, "up", None);
+        graph.put(GraphColumn::Upstreams, "u".to_owned(), None, "up", None);
         for route in 0..10_u32 {
             let id = format!("r{route}");
-            graph.put(Column::Routes, id.clone(), None, "up", figures(f64::from(route)));
-            graph.connect((Column::Routes, &id, Column::Upstreams, "u"), Some(f64::from(route)));
-            graph.add_traffic(Column::Upstreams, "u", figures(f64::from(route)));
+            graph.put(GraphColumn::Routes, id.clone(), None, "up", figures(f64::from(route)));
+            graph.connect((GraphColumn::Routes, &id, GraphColumn::Upstreams, "u"), Some(f64::from(route)));
+            graph.add_traffic(GraphColumn::Upstreams, "u", figures(f64::from(route)));
         }
-        graph.put(Column::Routes, "r0".to_owned(), Some("again"), "down", None);
-        graph.set_state(Column::Routes, "r1", "out");
-        graph.connect((Column::Routes, "r9", Column::Upstreams, "u"), Some(1.0));
-        graph.connect((Column::Routes, "r9", Column::Upstreams, "gone"), Some(1.0));
+        graph.put(GraphColumn::Routes, "r0".to_owned(), Some("again"), "down", None);
+        graph.set_state(GraphColumn::Routes, "r1", "out");
+        graph.connect((GraphColumn::Routes, "r9", GraphColumn::Upstreams, "u"), Some(1.0));
+        graph.connect((GraphColumn::Routes, "r9", GraphColumn::Upstreams, "gone"), Some(1.0));
         let drawn = graph.finish(&focus);
         let ids: Vec<&str> =
             drawn["nodes"].as_array().unwrap().iter().map(|node| node["id"].as_str().unwrap()).collect();
@@ -220,8 +220,8 @@ mod tests {
     #[test]
     fn focus_stays_with_the_least_limit() {
         let mut graph = Graph::new(1);
-        graph.put(Column::Services, "s".to_owned(), None, "up", None);
-        graph.put(Column::Upstreams, "u".to_owned(), None, "up", figures(1.0));
+        graph.put(GraphColumn::Services, "s".to_owned(), None, "up", None);
+        graph.put(GraphColumn::Upstreams, "u".to_owned(), None, "up", figures(1.0));
         let drawn = graph.finish(&ObjectKey::new(ObjectKind::Service, "s").unwrap());
         assert_eq!((&drawn["nodes"][0]["id"], &drawn["folded"]), (&json!("s"), &json!({ "upstreams": 1 })));
     }
