@@ -10,7 +10,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::services::Services;
 
 /// The task of a service.
-struct Running {
+struct ServiceTask {
     task: AbortHandle,
     /// The oldest follower at the start; 0 if the service had an outcome then.
     oldest: u64,
@@ -23,7 +23,7 @@ where
     Work: Future<Output = ()> + Send + 'static,
 {
     let mut tasks: JoinSet<()> = JoinSet::new();
-    let mut running: BTreeMap<ServiceKey, Running> = BTreeMap::new();
+    let mut running: BTreeMap<ServiceKey, ServiceTask> = BTreeMap::new();
     loop {
         let (wanted, unanswered) = (services.wanted(), services.unanswered());
         running.retain(|key, running| {
@@ -38,7 +38,7 @@ where
             if let Entry::Vacant(place) = running.entry(key) {
                 let oldest = unanswered.get(place.key()).copied().unwrap_or_default();
                 let task = tasks.spawn(start(place.key().clone()));
-                place.insert(Running { task, oldest });
+                place.insert(ServiceTask { task, oldest });
             }
         }
         tokio::select! {

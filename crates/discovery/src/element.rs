@@ -16,22 +16,22 @@ pub(super) struct Element(pub(super) Value);
 impl<'de> Deserialize<'de> for Element {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Element, D::Error> {
         let mut left = ELEMENT_VALUES_MAX;
-        Counted { left: &mut left }.deserialize(deserializer).map(Element)
+        ElementVisitor { left: &mut left }.deserialize(deserializer).map(Element)
     }
 }
 
 /// Reads one value and all in it.
-struct Counted<'l> {
+struct ElementVisitor<'l> {
     left: &'l mut usize,
 }
 
-impl Counted<'_> {
-    fn inner(&mut self) -> Counted<'_> {
-        Counted { left: self.left }
+impl ElementVisitor<'_> {
+    fn inner(&mut self) -> ElementVisitor<'_> {
+        ElementVisitor { left: self.left }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Counted<'_> {
+impl<'de> DeserializeSeed<'de> for ElementVisitor<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -41,7 +41,7 @@ impl<'de> DeserializeSeed<'de> for Counted<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Counted<'_> {
+impl<'de> Visitor<'de> for ElementVisitor<'_> {
     type Value = Value;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

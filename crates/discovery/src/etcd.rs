@@ -29,7 +29,7 @@ use serde_json::{Value, json};
 use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, MAX_VALUE_BYTES};
-use super::publish::{ServiceLookup, Pause, is_secure, publish};
+use super::publish::{ServiceLookup, RegistryBackoff, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 /// The registry `etcd`.
@@ -142,7 +142,7 @@ impl Registry for EtcdRegistry {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
             let mut config = self.config.clone();
-            let mut pause = Pause::default();
+            let mut pause = RegistryBackoff::default();
             loop {
                 let started = Instant::now();
                 // A new reader for each attempt, so that a renewed certificate is used.

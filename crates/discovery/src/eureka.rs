@@ -30,7 +30,7 @@ use tokio::time::{Instant, sleep_until};
 use self::catalog::{EurekaCatalog, EurekaRules};
 use super::blocks::{self, RegistryTimeouts};
 use super::http::{RegistryRequest, HttpClient, TlsSettings};
-use super::publish::{ServiceLookup, Pause, is_secure, publish};
+use super::publish::{ServiceLookup, RegistryBackoff, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services, auto_routes};
 
 pub(super) use register::REGISTRAR;
@@ -121,7 +121,7 @@ fn path_prefix(written: &str) -> String {
 impl Registry for Eureka {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            let mut pause = Pause::default();
+            let mut pause = RegistryBackoff::default();
             let mut catalog: Option<EurekaCatalog> = None;
             let mut has_failed = false;
             loop {

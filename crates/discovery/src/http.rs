@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 use tokio::task::JoinSet;
 
 use connection::Connections;
-pub(crate) use lines::Lines;
+pub(crate) use lines::ResponseLines;
 pub(crate) use tls::TlsSettings;
 
 /// How the servers of a registry are reached.
@@ -92,13 +92,13 @@ impl RegistryRequest {
 
 /// A whole answer.
 #[derive(Debug)]
-pub(crate) struct Reply {
+pub(crate) struct RegistryResponse {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
-impl Reply {
+impl RegistryResponse {
     /// The body of an answer with status 200.
     ///
     /// # Errors
@@ -113,7 +113,7 @@ impl Reply {
     /// The body of an answer with a status from 200 to 299.
     ///
     /// # Errors
-    /// As [`Reply::ok`].
+    /// As [`RegistryResponse::ok`].
     pub(crate) fn success(&self) -> Result<&[u8], String> {
         if (200..300).contains(&self.status) { Ok(&self.body) } else { Err(self.refusal()) }
     }
@@ -186,7 +186,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// The reasons of all servers. The answer of the last server is returned if it has the status 500 or above.
-    pub(crate) async fn call(&self, call: &RegistryRequest) -> Result<Reply, String> {
+    pub(crate) async fn call(&self, call: &RegistryRequest) -> Result<RegistryResponse, String> {
         let mut failures = Vec::new();
         let count = self.inner.servers.len();
         let first = self.inner.current.load(Ordering::Relaxed);
@@ -208,7 +208,7 @@ impl HttpClient {
 
     /// Sends the call to every server at the same time. One result each, in the order of the answers; its error is the server's
     /// name and the reason.
-    pub(crate) async fn call_each(&self, call: &RegistryRequest) -> Vec<Result<Reply, String>> {
+    pub(crate) async fn call_each(&self, call: &RegistryRequest) -> Vec<Result<RegistryResponse, String>> {
         let mut calls = JoinSet::new();
         for index in 0..self.inner.servers.len() {
             let (client, call) = (self.clone(), call.clone());
@@ -225,7 +225,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// The server's name and the reason.
-    pub(crate) async fn call_at(&self, index: usize, call: &RegistryRequest) -> Result<Reply, String> {
+    pub(crate) async fn call_at(&self, index: usize, call: &RegistryRequest) -> Result<RegistryResponse, String> {
         let server = &self.inner.servers[index % self.inner.servers.len()];
         let settings = &self.inner.settings;
         let timeout = call.timeout.unwrap_or(settings.timeout);
@@ -238,7 +238,7 @@ impl HttpClient {
                 format!("the answer broke off, or is longer than {limit} bytes: {error}")
             })?;
             server.connections.keep(sender);
-            Ok(Reply { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
+            Ok(RegistryResponse { status: head.status.as_u16(), headers: head.headers, body: body.to_bytes() })
         };
         let answer = match tokio::time::timeout(timeout, answer).await {
             Ok(answer) => answer,
@@ -255,7 +255,7 @@ impl HttpClient {
     ///
     /// # Errors
     /// The reasons of all servers.
-    pub(crate) async fn lines(&self, call: &RegistryRequest) -> Result<Lines, String> {
+    pub(crate) async fn lines(&self, call: &RegistryRequest) -> Result<ResponseLines, String> {
         let mut failures = Vec::new();
         let settings = &self.inner.settings;
         let count = self.inner.servers.len();
@@ -278,7 +278,7 @@ impl HttpClient {
                     self.inner.current.store(index, Ordering::Relaxed);
                     let (head, body) = response.into_parts();
                     let status = head.status.as_u16();
-                    return Ok(Lines::new(status, body, settings.answer_bytes));
+                    return Ok(ResponseLines::new(status, body, settings.answer_bytes));
                 }
                 Err(reason) => failures.push(format!("{}: {reason}", server.name)),
             }

@@ -11,9 +11,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use self::round::round;
-use self::schedule::Schedule;
+use self::schedule::PollSchedule;
 use super::Services;
-use super::publish::{ServiceLookup, Pause};
+use super::publish::{ServiceLookup, RegistryBackoff};
 
 /// A call that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,8 +90,8 @@ pub(super) async fn poll<A>(
 ) where
     A: Future<Output = PollResult> + Send + 'static,
 {
-    let mut schedule = Schedule::new(interval);
-    let mut pause = Pause::default();
+    let mut schedule = PollSchedule::new(interval);
+    let mut pause = RegistryBackoff::default();
     loop {
         let wanted = services.wanted();
         schedule.keep(&wanted);

@@ -85,15 +85,15 @@ pub(super) fn is_grpc(key: &ServiceKey) -> bool {
 /// The pause before the next attempt: doubled with each failure in a row, so that a registry that is down is not asked
 /// without end.
 #[derive(Debug)]
-pub(super) struct Pause(Duration);
+pub(super) struct RegistryBackoff(Duration);
 
-impl Default for Pause {
-    fn default() -> Pause {
-        Pause(FIRST_PAUSE)
+impl Default for RegistryBackoff {
+    fn default() -> RegistryBackoff {
+        RegistryBackoff(FIRST_PAUSE)
     }
 }
 
-impl Pause {
+impl RegistryBackoff {
     /// Waits.
     pub(super) async fn wait(&mut self) {
         tokio::time::sleep(self.next()).await;

@@ -20,10 +20,10 @@ use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
 
-pub(super) use block::Identity;
+pub(super) use block::RegistrationIdentity;
 use block::read;
 pub use block::{check, faults_together};
-use keep::Phase;
+use keep::RegistrationPhase;
 use state::States;
 
 use super::{BuildContext, RegistryKind, consul, eureka, nacos};
@@ -32,7 +32,7 @@ use super::{BuildContext, RegistryKind, consul, eureka, nacos};
 const ALL: &[RegistrarKind] = &[consul::REGISTRAR, eureka::REGISTRAR, nacos::REGISTRAR];
 
 /// Makes a registrar of a block, for an identity.
-type BuildRegistrar = fn(&Value, Identity, &BuildContext) -> Result<Box<dyn Registrar>, String>;
+type BuildRegistrar = fn(&Value, RegistrationIdentity, &BuildContext) -> Result<Box<dyn Registrar>, String>;
 
 /// A kind of registry that an instance can be registered in.
 pub(super) struct RegistrarKind {
@@ -98,7 +98,7 @@ pub struct RegistrationConfig {
 /// successor with the same identity goes on.
 pub struct Registration {
     states: Arc<States>,
-    phase: watch::Sender<Phase>,
+    phase: watch::Sender<RegistrationPhase>,
     waiting: Mutex<Option<Vec<keep::KeptRegistration>>>,
     thread: Mutex<Option<BackgroundThread>>,
 }
@@ -121,7 +121,7 @@ impl Registration {
             states.add(kind.registry.name, shown);
             waiting.push(keep::KeptRegistration { name: kind.registry.name, registrar: Arc::from(registrar) });
         }
-        let (phase, _) = watch::channel(Phase::Registered);
+        let (phase, _) = watch::channel(RegistrationPhase::Registered);
         Ok(Registration { states, phase, waiting: Mutex::new(Some(waiting)), thread: Mutex::default() })
     }
 
@@ -146,7 +146,7 @@ impl Registration {
         if self.thread.lock().is_none() {
             return true;
         }
-        self.phase.send_replace(Phase::Withdrawing);
+        self.phase.send_replace(RegistrationPhase::Withdrawing);
         self.states.wait_until_withdrawn(WITHDRAW_WITHIN, abandon)
     }
 

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use super::auto_routes::Names;
 use super::limits::RegistryLimits;
-use super::publish::Pause;
+use super::publish::RegistryBackoff;
 use super::table::{Answered, ServiceOutcome, ServiceState, DiscoveryShared};
 
 /// The handle of one registry; cheap to clone.
@@ -97,7 +97,7 @@ impl Services {
     where
         A: Future<Output = Result<Names, String>>,
     {
-        let mut pause = Pause::default();
+        let mut pause = RegistryBackoff::default();
         loop {
             match ask().await {
                 Ok(names) => {

@@ -28,13 +28,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use self::session::{Opening, ZooKeeperSession};
+use self::session::{ZooKeeperSessionOptions, ZooKeeperSession};
 use self::tree::{KnownService, Tree};
 use self::wire::Frame;
 use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, shortened};
-use super::publish::{ServiceLookup, Pause, is_secure, publish};
+use super::publish::{ServiceLookup, RegistryBackoff, is_secure, publish};
 use super::{BuildContext, Registry, RegistryKind, Services};
 
 /// The registry `zookeeper`.
@@ -42,7 +42,7 @@ pub(super) const KIND: RegistryKind =
     RegistryKind { name: "zookeeper", has_ports_by_scheme: true, schema, build };
 
 struct ZooKeeper {
-    config: Config,
+    config: ZooKeeperBlock,
     servers: Vec<ZooKeeperServer>,
     policy: OutboundPolicy,
 }
@@ -66,7 +66,7 @@ impl ZooKeeperServer {
 }
 
 #[derive(Deserialize)]
-struct Config {
+struct ZooKeeperBlock {
     host: Vec<String>,
     #[serde(default = "default_prefix")]
     prefix: String,
@@ -164,7 +164,7 @@ fn schema() -> Value {
 }
 
 fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, String> {
-    let config: Config = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
+    let config: ZooKeeperBlock = serde_json::from_value(block.clone()).map_err(|error| error.to_string())?;
     let servers = config.host.iter().map(|server| ZooKeeperServer::parse(server)).collect::<Result<_, _>>()?;
     Ok(Box::new(ZooKeeper { config, servers, policy: context.policy.clone() }))
 }
@@ -172,7 +172,7 @@ fn build(block: &Value, context: &BuildContext) -> Result<Box<dyn Registry>, Str
 impl Registry for ZooKeeper {
     fn run(self: Box<Self>, services: Services) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(async move {
-            let mut pause = Pause::default();
+            let mut pause = RegistryBackoff::default();
             for server in self.servers.iter().cycle() {
                 let started = std::time::Instant::now();
                 let reason = self.session(server, &services).await;
@@ -192,7 +192,7 @@ impl ZooKeeper {
             .auth
             .as_ref()
             .map(|auth| (auth.scheme.clone(), format!("{}:{}", auth.user, auth.password)));
-        let opening = Opening {
+        let opening = ZooKeeperSessionOptions {
             policy: &self.policy,
             tls: config.tls.as_ref(),
             credentials: credentials.as_ref(),
@@ -209,11 +209,11 @@ impl ZooKeeper {
     }
 }
 
-impl Config {
+impl ZooKeeperBlock {
     async fn follow(&self, mut session: ZooKeeperSession, services: &Services) -> Result<Infallible, String> {
         let mut tree = Tree::default();
         let mut keys = self.wanted(services, &mut tree);
-        let mut refused_pause = Pause::default();
+        let mut refused_pause = RegistryBackoff::default();
         let mut ask_again_at = None;
         loop {
             match tree.has_refused() {

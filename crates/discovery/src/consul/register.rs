@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::{Agent, KIND};
 use crate::BuildContext;
-use crate::http::{RegistryRequest, Reply};
+use crate::http::{RegistryRequest, RegistryResponse};
 use crate::parts::encoded;
-use crate::registration::{Calling, Identity, Registrar, RegistrarKind, Renewal};
+use crate::registration::{Calling, RegistrationIdentity, Registrar, RegistrarKind, Renewal};
 
 pub(crate) const REGISTRAR: RegistrarKind =
     RegistrarKind { registry: KIND, connection: &["servers", "token", "timeout", "tls"], properties, build };
@@ -69,11 +69,11 @@ fn default_deregister_after() -> u64 {
 
 struct ConsulRegistrar {
     agent: Agent,
-    identity: Identity,
+    identity: RegistrationIdentity,
     own: Own,
 }
 
-fn build(block: &Value, identity: Identity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
+fn build(block: &Value, identity: RegistrationIdentity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
     let own = Own::deserialize(block).map_err(|error| error.to_string())?;
     Ok(Box::new(ConsulRegistrar { agent: Agent::new(block, context)?, identity, own }))
 }
@@ -90,7 +90,7 @@ impl ConsulRegistrar {
 
     /// The registration, as `/v1/agent/service/register` takes it.
     fn service(&self) -> Value {
-        let Identity { service, id, address, .. } = &self.identity;
+        let RegistrationIdentity { service, id, address, .. } = &self.identity;
         let mut check = json!({
             "CheckID": self.check(),
             "Status": "passing",
@@ -169,12 +169,12 @@ impl Registrar for ConsulRegistrar {
 
 /// The outcome of a withdrawal by the answers of all agents. An agent that never had the instance answers 404, which says
 /// nothing where the agent that has it fails.
-fn withdrawn(replies: Vec<Result<Reply, String>>) -> Result<(), String> {
-    let is_done = |reply: &Result<Reply, String>| reply.as_ref().is_ok_and(|reply| reply.success().is_ok());
+fn withdrawn(replies: Vec<Result<RegistryResponse, String>>) -> Result<(), String> {
+    let is_done = |reply: &Result<RegistryResponse, String>| reply.as_ref().is_ok_and(|reply| reply.success().is_ok());
     if replies.iter().any(is_done) {
         return Ok(());
     }
-    let failure = |reply: Result<Reply, String>| match reply {
+    let failure = |reply: Result<RegistryResponse, String>| match reply {
         Ok(reply) if reply.status == 404 => None,
         Ok(reply) => reply.success().err(),
         Err(reason) => Some(reason),
@@ -206,7 +206,7 @@ mod tests {
         for (statuses, expected) in cases {
             let reply = |status: &u16| match status {
                 0 => Err("no answer".to_owned()),
-                status => Ok(Reply { status: *status, headers: http::HeaderMap::new(), body: "".into() }),
+                status => Ok(RegistryResponse { status: *status, headers: http::HeaderMap::new(), body: "".into() }),
             };
             assert_eq!(withdrawn(statuses.iter().map(reply).collect()).is_ok(), expected, "{statuses:?}");
         }

@@ -12,7 +12,7 @@ use crate::parts::{Direct, Loose, InstanceMetadata, host, metadata, port, read_a
 #[derive(Debug)]
 pub(super) struct Applications {
     pub(super) hash: Option<String>,
-    pub(super) instances: Vec<(EurekaAction, Registered)>,
+    pub(super) instances: Vec<(EurekaAction, EurekaInstance)>,
     /// Entries that cannot be read, by application; those without one have an empty name.
     pub(super) faulty: HashMap<Box<str>, Faulty>,
 }
@@ -35,7 +35,7 @@ pub(super) enum EurekaAction {
 
 /// One registered instance.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Registered {
+pub(super) struct EurekaInstance {
     /// The application in upper case; Eureka's names do not depend on the case.
     pub(super) application: Box<str>,
     pub(super) id: Box<str>,
@@ -75,7 +75,7 @@ struct Application {
 /// An entry in its compact form, which is made at once, so that memory for the written form is held for one entry only.
 #[derive(Deserialize)]
 #[serde(try_from = "Entry")]
-struct EurekaChange((EurekaAction, Registered));
+struct EurekaChange((EurekaAction, EurekaInstance));
 
 impl TryFrom<EurekaEntry> for EurekaChange {
     type Error = String;
@@ -134,7 +134,7 @@ pub(super) fn applications(text: &[u8]) -> Result<Applications, String> {
 }
 
 impl Applications {
-    fn take(&mut self, application: &str, read: Result<(EurekaAction, Registered), String>) {
+    fn take(&mut self, application: &str, read: Result<(EurekaAction, EurekaInstance), String>) {
         match read {
             Ok(read) => self.instances.push(read),
             Err(reason) => match self.faulty.get_mut(application) {
@@ -151,7 +151,7 @@ impl Applications {
     }
 }
 
-fn registered(entry: EurekaEntry) -> Result<(EurekaAction, Registered), String> {
+fn registered(entry: EurekaEntry) -> Result<(EurekaAction, EurekaInstance), String> {
     let application = entry.app.as_deref().unwrap_or_default();
     let address = entry.ip_addr.as_deref().or(entry.host_name.as_deref()).unwrap_or_default();
     // Clients of the first protocol have no instanceId; their host name is the identity.
@@ -168,7 +168,7 @@ fn registered(entry: EurekaEntry) -> Result<(EurekaAction, Registered), String> 
         Some("DELETED") => EurekaAction::Delete,
         _ => EurekaAction::Put,
     };
-    let registered = Registered {
+    let registered = EurekaInstance {
         application: application.to_ascii_uppercase().into(),
         id: id.into(),
         status: status.into(),

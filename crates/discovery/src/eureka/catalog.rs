@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use model::discovery::ServiceInstance;
 use serde_json::Value;
 
-use super::answer::{EurekaAction, Applications, Faulty, Registered};
+use super::answer::{EurekaAction, Applications, Faulty, EurekaInstance};
 use crate::parts::{Collected, weight};
 
 /// All instances by application and id.
 #[derive(Debug, Default)]
 pub(super) struct EurekaCatalog {
-    applications: HashMap<Box<str>, BTreeMap<Box<str>, Registered>>,
+    applications: HashMap<Box<str>, BTreeMap<Box<str>, EurekaInstance>>,
     /// Entries of the last whole answer that cannot be read, by application.
     faulty: HashMap<Box<str>, Faulty>,
 }
@@ -71,7 +71,7 @@ impl EurekaCatalog {
         }
     }
 
-    fn put(&mut self, registered: Registered) -> bool {
+    fn put(&mut self, registered: EurekaInstance) -> bool {
         let instances = self.applications.entry(registered.application.clone()).or_default();
         match instances.get(&registered.id) {
             Some(known) if *known == registered => false,
@@ -82,7 +82,7 @@ impl EurekaCatalog {
         }
     }
 
-    fn delete(&mut self, registered: &Registered) -> bool {
+    fn delete(&mut self, registered: &EurekaInstance) -> bool {
         let Some(instances) = self.applications.get_mut(&registered.application) else { return false };
         let is_gone = instances.remove(&registered.id).is_some();
         if instances.is_empty() {
@@ -113,7 +113,7 @@ impl EurekaCatalog {
     ) -> Result<(Vec<ServiceInstance>, Option<String>), String> {
         let name = application.to_ascii_uppercase();
         let registered = self.applications.get(name.as_str()).into_iter().flat_map(BTreeMap::values);
-        let is_served = |registered: &&Registered| {
+        let is_served = |registered: &&EurekaInstance| {
             &*registered.status == "UP" || (rules.with_starting && &*registered.status == "STARTING")
         };
         let read: Vec<(bool, Result<ServiceInstance, String>)> = registered
@@ -148,7 +148,7 @@ impl EurekaCatalog {
 
 /// APISIX takes the port with TLS of each instance that has one; here the scheme of the upstream decides, and the other
 /// port is used where an instance has only that one.
-fn instance(registered: &Registered, is_secure: bool, default_weight: u32) -> Result<ServiceInstance, String> {
+fn instance(registered: &EurekaInstance, is_secure: bool, default_weight: u32) -> Result<ServiceInstance, String> {
     let (first, second) = match is_secure {
         true => (&registered.secure_port, &registered.port),
         false => (&registered.port, &registered.secure_port),

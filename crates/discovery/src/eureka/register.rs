@@ -11,7 +11,7 @@ use crate::BuildContext;
 use crate::blocks::RegistryTimeouts;
 use crate::http::{RegistryRequest, HttpClient, TlsSettings};
 use crate::parts::encoded;
-use crate::registration::{Calling, Identity, Registrar, RegistrarKind, Renewal};
+use crate::registration::{Calling, RegistrationIdentity, Registrar, RegistrarKind, Renewal};
 
 pub(crate) const REGISTRAR: RegistrarKind =
     RegistrarKind { registry: KIND, connection: &["host", "prefix", "timeout", "tls"], properties, build };
@@ -56,12 +56,12 @@ struct EurekaRegistrar {
     client: HttpClient,
     /// The path of the application, without a slash at its end.
     application: String,
-    identity: Identity,
+    identity: RegistrationIdentity,
     renew_interval: u64,
     lease: u64,
 }
 
-fn build(block: &Value, identity: Identity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
+fn build(block: &Value, identity: RegistrationIdentity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
     let block = EurekaRegistrarBlock::deserialize(block).map_err(|error| error.to_string())?;
     if block.lease < block.renew_interval * 2 {
         return Err(format!(
@@ -80,7 +80,7 @@ impl EurekaRegistrar {
     /// The instance, as Eureka takes it. Eureka keeps an instance that it has if that changed later than the one that is
     /// registered (`lastDirtyTimestamp`), so that each registration tells the time.
     fn instance(&self) -> Value {
-        let Identity { service, id, address, port, tls_port, metadata } = &self.identity;
+        let RegistrationIdentity { service, id, address, port, tls_port, metadata } = &self.identity;
         let now = stdx::clock::unix_time();
         let listener = |port: Option<u16>, default: u16| json!({"$": port.unwrap_or(default), "@enabled": port.is_some().to_string()});
         json!({"instance": {

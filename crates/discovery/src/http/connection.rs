@@ -26,11 +26,11 @@ pub(super) type Sender = SendRequest<Full<Bytes>>;
 
 /// Idle connections to one server.
 #[derive(Debug, Default)]
-pub(super) struct Connections(Mutex<Vec<Idle>>);
+pub(super) struct Connections(Mutex<Vec<IdleRegistryConnection>>);
 
 /// An idle connection.
 #[derive(Debug)]
-struct Idle {
+struct IdleRegistryConnection {
     sender: Sender,
     since: Instant,
 }
@@ -46,7 +46,7 @@ impl Connections {
     ) -> Result<(Response<Incoming>, Sender), String> {
         self.keep_usable(Instant::now());
         let kept = self.0.lock().pop();
-        if let Some(Idle { mut sender, .. }) = kept {
+        if let Some(IdleRegistryConnection { mut sender, .. }) = kept {
             waits_on_kept.store(true, Ordering::Relaxed);
             let answer = match sender.ready().await {
                 Ok(()) => sender.send_request(request(server, call)?).await,
@@ -86,7 +86,7 @@ impl Connections {
     pub(super) fn keep(&self, sender: Sender) {
         let mut idle = self.0.lock();
         if idle.len() < IDLE_MAX {
-            idle.push(Idle { sender, since: Instant::now() });
+            idle.push(IdleRegistryConnection { sender, since: Instant::now() });
         }
     }
 }

@@ -6,7 +6,7 @@ use http_body_util::BodyExt;
 use super::connection::Incoming;
 
 /// The lines of one answer, with its status.
-pub(crate) struct Lines {
+pub(crate) struct ResponseLines {
     pub(crate) status: u16,
     body: Incoming,
     buffer: BytesMut,
@@ -16,10 +16,10 @@ pub(crate) struct Lines {
     is_over: bool,
 }
 
-impl Lines {
-    pub(super) fn new(status: u16, body: Incoming, line_max_bytes: usize) -> Lines {
+impl ResponseLines {
+    pub(super) fn new(status: u16, body: Incoming, line_max_bytes: usize) -> ResponseLines {
         let buffer = BytesMut::new();
-        Lines { status, body, buffer, searched: 0, line_max_bytes, is_over: false }
+        ResponseLines { status, body, buffer, searched: 0, line_max_bytes, is_over: false }
     }
 
     /// The next line without its end; none after the last. Dropping the future loses nothing.

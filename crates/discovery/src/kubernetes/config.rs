@@ -94,7 +94,7 @@ struct KubernetesBlock {
     #[serde(default)]
     service: KubernetesServiceBlock,
     #[serde(default)]
-    client: Client,
+    client: KubernetesClientBlock,
     #[serde(default)]
     namespace_selector: Selector,
     label_selector: Option<String>,
@@ -113,7 +113,7 @@ struct KubernetesServiceBlock {
 }
 
 #[derive(Default, Deserialize)]
-struct Client {
+struct KubernetesClientBlock {
     token: Option<String>,
     token_file: Option<String>,
     cert_file: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::object::{KubernetesKind, Object, ObjectName, Slice, slice};
+use super::object::{KubernetesKind, KubernetesObject, ObjectName, Slice, slice};
 use crate::parts::{read_message, shortened};
 
 /// An event of a watch, with its version where it has one.
@@ -60,7 +60,7 @@ pub(super) fn event(line: &[u8], kind: KubernetesKind) -> Result<KubernetesEvent
     if !is_put {
         return Ok(KubernetesEvent::Delete(object_name, version));
     }
-    let read = Object::deserialize(raw.object).map_err(|error| error.to_string());
+    let read = KubernetesObject::deserialize(raw.object).map_err(|error| error.to_string());
     Ok(match read.and_then(|object| slice(object, kind)) {
         Ok(Some(slice)) => KubernetesEvent::Put(Arc::new(slice), version),
         Ok(None) => KubernetesEvent::Delete(object_name, version),

@@ -33,12 +33,12 @@ pub(super) struct Slice {
 /// Addresses with the ports of each.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Subset {
-    pub(super) addresses: Vec<Address>,
+    pub(super) addresses: Vec<SliceAddress>,
     pub(super) ports: Vec<Port>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Address {
+pub(super) struct SliceAddress {
     pub(super) host: Box<str>,
     pub(super) state: AddressState,
     /// Zone, node and pod.
@@ -97,7 +97,7 @@ struct KubernetesMeta {
 
 /// An object as Kubernetes writes it.
 #[derive(Deserialize)]
-pub(super) struct Object {
+pub(super) struct KubernetesObject {
     metadata: KubernetesMeta,
     #[serde(default)]
     endpoints: Loose<SliceEndpoint>,
@@ -161,7 +161,7 @@ pub(super) fn page(text: &[u8], kind: KubernetesKind) -> Result<SlicePage, Strin
     #[derive(Deserialize)]
     struct List {
         metadata: KubernetesMeta,
-        items: Loose<Object>,
+        items: Loose<KubernetesObject>,
     }
     let list: List =
         read_answer(text).map_err(|error| format!("the answer is no list of Kubernetes: {error}"))?;
@@ -189,7 +189,7 @@ pub(super) fn page(text: &[u8], kind: KubernetesKind) -> Result<SlicePage, Strin
 }
 
 /// The compact form of an object; none for a slice that belongs to no service.
-pub(super) fn slice(object: Object, kind: KubernetesKind) -> Result<Option<Slice>, String> {
+pub(super) fn slice(object: KubernetesObject, kind: KubernetesKind) -> Result<Option<Slice>, String> {
     let name = object.metadata.name.ok_or("an object has no name")?;
     let namespace =
         object.metadata.namespace.ok_or_else(|| format!("`{}` has no namespace", shortened(&name)))?;
@@ -237,7 +237,7 @@ impl Slice {
         self.reason.get_or_insert(reason);
     }
 
-    fn take_endpoint(&mut self, endpoint: Result<SliceEndpoint, String>, addresses: &mut Vec<Address>) {
+    fn take_endpoint(&mut self, endpoint: Result<SliceEndpoint, String>, addresses: &mut Vec<SliceAddress>) {
         let endpoint = match endpoint {
             Ok(endpoint) => endpoint,
             Err(reason) => return self.note(reason),
@@ -247,7 +247,7 @@ impl Slice {
         let metadata = facts([("zone", endpoint.zone), ("node", endpoint.node_name), ("pod", pod)]);
         for address in endpoint.addresses {
             match host(&address) {
-                Ok(host) => addresses.push(Address { host, state, metadata: metadata.clone() }),
+                Ok(host) => addresses.push(SliceAddress { host, state, metadata: metadata.clone() }),
                 Err(reason) => self.note(reason),
             }
         }
@@ -259,7 +259,7 @@ impl Slice {
             let read = address.and_then(|address| {
                 let pod = address.target_ref.and_then(|target| target.name);
                 let metadata = facts([("node", address.node_name), ("pod", pod)]);
-                Ok(Address { host: host(&address.ip)?, state: AddressState::Ready, metadata })
+                Ok(SliceAddress { host: host(&address.ip)?, state: AddressState::Ready, metadata })
             });
             match read {
                 Ok(address) => addresses.push(address),

@@ -16,9 +16,9 @@ use super::config::KubernetesCluster;
 use super::event::{KubernetesEvent, event};
 use super::object;
 use crate::Services;
-use crate::http::{RegistryRequest, HttpClient, Lines, Reply};
+use crate::http::{RegistryRequest, HttpClient, ResponseLines, RegistryResponse};
 use crate::parts::encoded;
-use crate::publish::{ServiceLookup, Pause, publish};
+use crate::publish::{ServiceLookup, RegistryBackoff, publish};
 
 /// The task that follows one cluster.
 pub(super) struct Watcher {
@@ -35,7 +35,7 @@ pub(super) struct Watcher {
 }
 
 /// The end of a watch.
-enum Ended {
+enum WatchEnd {
     /// The server ended it, as it does regularly.
     Regularly,
     /// Everything is to be listed again.
@@ -55,7 +55,7 @@ impl Watcher {
 
     /// Follows the cluster without end.
     pub(super) async fn run(mut self) {
-        let mut pause = Pause::default();
+        let mut pause = RegistryBackoff::default();
         loop {
             let Err(reason) = self.follow(&mut pause).await;
             self.fail(&reason);
@@ -63,7 +63,7 @@ impl Watcher {
         }
     }
 
-    async fn follow(&mut self, pause: &mut Pause) -> Result<Infallible, String> {
+    async fn follow(&mut self, pause: &mut RegistryBackoff) -> Result<Infallible, String> {
         loop {
             if self.version.is_none() {
                 self.list().await?;
@@ -83,8 +83,8 @@ impl Watcher {
                 pause.reset();
             }
             match ended? {
-                Ended::Regularly => {}
-                Ended::Expired => self.version = None,
+                WatchEnd::Regularly => {}
+                WatchEnd::Expired => self.version = None,
             }
             if is_short {
                 pause.wait().await;
@@ -128,7 +128,7 @@ impl Watcher {
         Err(format!("the list has more than {MAX_PAGES} pages; {SELECT}"))
     }
 
-    async fn open(&self) -> Result<Lines, String> {
+    async fn open(&self) -> Result<ResponseLines, String> {
         let version = encoded(self.version.as_deref().unwrap_or_default());
         let target = format!(
             "{}watch=1&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={version}",
@@ -141,14 +141,14 @@ impl Watcher {
             let body =
                 timeout(Duration::from_secs(1), lines.next()).await.ok().and_then(Result::ok).flatten();
             let body = body.unwrap_or_default().freeze();
-            let reply = Reply { status, headers: header::HeaderMap::new(), body };
+            let reply = RegistryResponse { status, headers: header::HeaderMap::new(), body };
             return Err(self.checked(&reply).err().unwrap_or_else(|| format!("status {status}")));
         }
         Ok(lines)
     }
 
     /// Takes the events of a watch until it ends.
-    async fn read(&mut self, mut lines: Lines) -> Result<Ended, String> {
+    async fn read(&mut self, mut lines: ResponseLines) -> Result<WatchEnd, String> {
         let end = Instant::now() + WATCH + GRACE;
         // One message for each watch, because the server decides about the number of such events.
         let mut has_warned = false;
@@ -165,7 +165,7 @@ impl Watcher {
             };
             let line = match line {
                 Ok(Ok(Some(line))) => line,
-                Ok(Ok(None)) => return Ok(Ended::Regularly),
+                Ok(Ok(None)) => return Ok(WatchEnd::Regularly),
                 Ok(Err(reason)) => return Err(reason),
                 Err(_) => return Err("the server has not ended the watch in time".to_owned()),
             };
@@ -203,7 +203,7 @@ impl Watcher {
                 KubernetesEvent::Other(version) => self.came_to(version),
                 KubernetesEvent::Expired(reason) => {
                     tracing::debug!(%reason, "listing the objects of kubernetes again");
-                    return Ok(Ended::Expired);
+                    return Ok(WatchEnd::Expired);
                 }
                 KubernetesEvent::Failed(reason) => return Err(reason),
             }
@@ -270,7 +270,7 @@ impl Watcher {
     }
 
     /// The body of a good answer.
-    fn checked<'a>(&self, reply: &'a Reply) -> Result<&'a [u8], String> {
+    fn checked<'a>(&self, reply: &'a RegistryResponse) -> Result<&'a [u8], String> {
         reply.ok().map_err(|reason| match reply.status {
             403 => format!(
                 "{reason}; the account needs the rights list and watch on the objects of `{}`",

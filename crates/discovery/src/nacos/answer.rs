@@ -10,7 +10,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::http::Reply;
+use crate::http::RegistryResponse;
 use crate::parts::{Collected, Loose, host, metadata, port, read_answer, read_message, shortened, weight};
 use crate::registration::Renewal;
 
@@ -113,7 +113,7 @@ pub(super) fn is_unknown(text: &[u8]) -> bool {
 ///
 /// # Errors
 /// The refusal, a sentence.
-pub(super) fn renewal(reply: &Reply) -> Result<Renewal, String> {
+pub(super) fn renewal(reply: &RegistryResponse) -> Result<Renewal, String> {
     #[derive(Deserialize)]
     struct Coded {
         code: i64,
@@ -154,7 +154,7 @@ fn instance(entry: NacosEntry, rules: NacosRules, scale: f64) -> Result<Option<S
 
 /// The answer to a login.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Token {
+pub(super) struct NacosToken {
     pub(super) text: String,
     pub(super) lifetime: Duration,
 }
@@ -163,7 +163,7 @@ pub(super) struct Token {
 ///
 /// # Errors
 /// The answer has none.
-pub(super) fn token(text: &[u8]) -> Result<Token, String> {
+pub(super) fn token(text: &[u8]) -> Result<NacosToken, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct NacosLogin {
@@ -180,7 +180,7 @@ pub(super) fn token(text: &[u8]) -> Result<Token, String> {
     let text = login.access_token.filter(|token| !token.is_empty() && token.len() <= MAX_TOKEN_BYTES);
     let text = text.ok_or("the answer to the login has no accessToken")?;
     let seconds = login.token_ttl.unwrap_or(DEFAULT_TOKEN_S).clamp(1, MAX_TOKEN_S);
-    Ok(Token { text, lifetime: Duration::from_secs(seconds) })
+    Ok(NacosToken { text, lifetime: Duration::from_secs(seconds) })
 }
 
 /// Code of version 1 for a heartbeat of an instance that it has.
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn tokens_are_read_from_a_login() {
-        let expected = Token { text: "t".to_owned(), lifetime: Duration::from_secs(60) };
+        let expected = NacosToken { text: "t".to_owned(), lifetime: Duration::from_secs(60) };
         let plain = json!({"accessToken": "t", "tokenTtl": 60, "globalAdmin": true});
         assert_eq!(token(plain.to_string().as_bytes()), Ok(expected));
         let nested = json!({"code": 0, "data": {"accessToken": "t"}});

@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::answer::{self, NacosRules};
-use crate::http::{RegistryRequest, HttpClient, Reply};
+use crate::http::{RegistryRequest, HttpClient, RegistryResponse};
 use crate::parts::encoded;
 use crate::poll::{PollResult, PollFailure, PollAnswer};
 use crate::publish::{ServiceLookup, is_grpc};
@@ -85,7 +85,7 @@ impl NacosClient {
         &self,
         service: NacosService<'_>,
         call: &(dyn Fn(bool) -> RegistryRequest + Send + Sync),
-    ) -> Result<Reply, PollFailure> {
+    ) -> Result<RegistryResponse, PollFailure> {
         let token = self.token(None).await?;
         let mut reply = self.by_either(service, call, token.as_deref()).await?;
         if token.is_some() && matches!(reply.status, 401 | 403) {
@@ -103,7 +103,7 @@ impl NacosClient {
         service: NacosService<'_>,
         call: &(dyn Fn(bool) -> RegistryRequest + Send + Sync),
         token: Option<&str>,
-    ) -> Result<Reply, PollFailure> {
+    ) -> Result<RegistryResponse, PollFailure> {
         let is_third = self.is_third.load(Ordering::Relaxed);
         let reply = self.by(call(is_third), service, token).await?;
         if !matches!(reply.status, 404 | 410) || answer::is_unknown(&reply.body) {
@@ -117,7 +117,7 @@ impl NacosClient {
         Ok(other)
     }
 
-    async fn by(&self, mut call: RegistryRequest, service: NacosService<'_>, token: Option<&str>) -> Result<Reply, PollFailure> {
+    async fn by(&self, mut call: RegistryRequest, service: NacosService<'_>, token: Option<&str>) -> Result<RegistryResponse, PollFailure> {
         if let Some(token) = token {
             call.target.push_str(&format!("&accessToken={}", encoded(token)));
         }
@@ -198,7 +198,7 @@ impl NacosClient {
         Ok(Some(token.text))
     }
 
-    async fn login(&self, target: &str, form: &str) -> Result<Reply, PollFailure> {
+    async fn login(&self, target: &str, form: &str) -> Result<RegistryResponse, PollFailure> {
         let call = RegistryRequest::with_body(Method::POST, target, "application/x-www-form-urlencoded", form);
         self.client.call(&call).await.map_err(PollFailure::Registry)
     }
@@ -208,7 +208,7 @@ impl NacosClient {
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The reason of a refusal.
-fn refusal(reply: &Reply) -> String {
+fn refusal(reply: &RegistryResponse) -> String {
     let reason = reply.ok().err().unwrap_or_default();
     match reply.status {
         404 | 410 => format!("neither the API at `prefix` nor that of version 3 is there: {reason}"),

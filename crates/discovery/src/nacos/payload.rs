@@ -13,7 +13,7 @@ use crate::parts::read_message;
 
 /// The envelope.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct Payload {
+pub(super) struct NacosPayload {
     #[prost(message, optional, tag = "2")]
     metadata: Option<PayloadMetadata>,
     #[prost(message, optional, tag = "3")]
@@ -34,13 +34,13 @@ struct Any {
     value: Vec<u8>,
 }
 
-impl Payload {
+impl NacosPayload {
     /// A message of that type, with a token if there is one.
-    pub(super) fn new(kind: &str, body: &Value, token: Option<&str>) -> Payload {
+    pub(super) fn new(kind: &str, body: &Value, token: Option<&str>) -> NacosPayload {
         let token = token.map(|token| ("accessToken".to_owned(), token.to_owned()));
         let metadata = PayloadMetadata { kind: kind.to_owned(), headers: token.into_iter().collect() };
         let body = Any { value: body.to_string().into_bytes() };
-        Payload { metadata: Some(metadata), body: Some(body) }
+        NacosPayload { metadata: Some(metadata), body: Some(body) }
     }
 
     /// The type and the body.
@@ -56,12 +56,12 @@ impl Payload {
 }
 
 /// Messages to the server, as a stream that is open as long as the sender lives.
-pub(super) struct Outgoing(pub(super) mpsc::Receiver<Payload>);
+pub(super) struct OutgoingPayloads(pub(super) mpsc::Receiver<NacosPayload>);
 
-impl tokio_stream::Stream for Outgoing {
-    type Item = Payload;
+impl tokio_stream::Stream for OutgoingPayloads {
+    type Item = NacosPayload;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Payload>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<NacosPayload>> {
         self.0.poll_recv(cx)
     }
 }
@@ -74,12 +74,12 @@ mod tests {
 
     #[test]
     fn messages_survive_the_wire() {
-        let sent = Payload::new("AskRequest", &json!({"a": 1}), Some("t"));
-        let read = Payload::decode(&*sent.encode_to_vec()).unwrap();
+        let sent = NacosPayload::new("AskRequest", &json!({"a": 1}), Some("t"));
+        let read = NacosPayload::decode(&*sent.encode_to_vec()).unwrap();
         assert_eq!(read.read(), Ok(("AskRequest", json!({"a": 1}))));
         assert_eq!(read.metadata.unwrap().headers["accessToken"], "t");
-        assert_eq!(Payload::default().read(), Ok(("", Value::Null)));
-        let broken = Payload { body: Some(Any { value: b"x".to_vec() }), ..Payload::default() };
+        assert_eq!(NacosPayload::default().read(), Ok(("", Value::Null)));
+        let broken = NacosPayload { body: Some(Any { value: b"x".to_vec() }), ..NacosPayload::default() };
         assert!(broken.read().is_err());
     }
 }

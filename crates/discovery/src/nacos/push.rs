@@ -24,9 +24,9 @@ use tonic_prost::ProstCodec;
 use self::connect::NacosConnector;
 use self::subscription::{Subscription, group_of, namespace_of};
 use super::asker::NacosClient;
-use super::payload::{Outgoing, Payload};
+use super::payload::{OutgoingPayloads, NacosPayload};
 use crate::parts::shortened;
-use crate::publish::Pause;
+use crate::publish::RegistryBackoff;
 
 /// The task that keeps one connection for pushes.
 pub(super) struct NacosPush {
@@ -58,7 +58,7 @@ impl NacosPush {
 
     /// Keeps a connection to one of the servers without end.
     pub(super) async fn run(mut self) {
-        let mut pause = Pause::default();
+        let mut pause = RegistryBackoff::default();
         let servers = self.servers.clone();
         for server in servers.iter().cycle() {
             // A connection without a subscription would report nothing.
@@ -88,11 +88,11 @@ impl NacosPush {
             "clientVersion": "Weir", "abilities": {}, "tenant": "",
             "labels": {"source": "sdk", "module": "naming"}
         });
-        let _ = sender.try_send(Payload::new("ConnectionSetupRequest", &setup, None));
+        let _ = sender.try_send(NacosPayload::new("ConnectionSetupRequest", &setup, None));
         // The server answers on the stream with its first message, which may be the first push.
         let opening = open(&channel, receiver);
         tokio::pin!(opening);
-        let mut stream: Option<Streaming<Payload>> = None;
+        let mut stream: Option<Streaming<NacosPayload>> = None;
         let mut subscribed = BTreeSet::new();
         let mut alive = interval_at(Instant::now() + HEALTH_INTERVAL, HEALTH_INTERVAL);
         // The server knows the connection a moment after its stream was opened.
@@ -161,7 +161,7 @@ impl NacosPush {
     }
 
     /// Takes a request of the server, and answers it.
-    fn take(&self, message: &Payload, sender: &mpsc::Sender<Payload>) -> Result<(), String> {
+    fn take(&self, message: &NacosPayload, sender: &mpsc::Sender<NacosPayload>) -> Result<(), String> {
         let (kind, body) = message.read()?;
         if kind == "ConnectResetRequest" {
             return Err("the server asks for another connection".to_owned());
@@ -182,7 +182,7 @@ impl NacosPush {
         if let Some(kind) = kind.strip_suffix("Request") {
             let answer = json!({"requestId": body.get("requestId"), "resultCode": 200, "success": true});
             // A server that does not take answers ends the connection by itself.
-            let _ = sender.try_send(Payload::new(&format!("{kind}Response"), &answer, None));
+            let _ = sender.try_send(NacosPayload::new(&format!("{kind}Response"), &answer, None));
         }
         Ok(())
     }
@@ -198,8 +198,8 @@ impl NacosPush {
             let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
             grpc.ready().await.map_err(|error| NacosCallError::Broken(error.to_string()))?;
             let path = PathAndQuery::from_static("/Request/request");
-            let codec = ProstCodec::<Payload, Payload>::default();
-            let request = tonic::Request::new(Payload::new(kind, body, token.as_deref()));
+            let codec = ProstCodec::<NacosPayload, NacosPayload>::default();
+            let request = tonic::Request::new(NacosPayload::new(kind, body, token.as_deref()));
             let answer = grpc.unary(request, path, codec).await;
             let answer = answer.map_err(|status| NacosCallError::Broken(status.message().to_owned()))?.into_inner();
             let (_, answer) = answer.read().map_err(NacosCallError::Broken)?;
@@ -243,17 +243,17 @@ fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-async fn open(channel: &Channel, answers: mpsc::Receiver<Payload>) -> Result<Streaming<Payload>, String> {
+async fn open(channel: &Channel, answers: mpsc::Receiver<NacosPayload>) -> Result<Streaming<NacosPayload>, String> {
     let mut grpc = Grpc::new(channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
     grpc.ready().await.map_err(|error| error.to_string())?;
     let path = PathAndQuery::from_static("/BiRequestStream/requestBiStream");
-    let codec = ProstCodec::<Payload, Payload>::default();
-    let stream = grpc.streaming(tonic::Request::new(Outgoing(answers)), path, codec).await;
+    let codec = ProstCodec::<NacosPayload, NacosPayload>::default();
+    let stream = grpc.streaming(tonic::Request::new(OutgoingPayloads(answers)), path, codec).await;
     stream.map(tonic::Response::into_inner).map_err(|status| status.message().to_owned())
 }
 
 /// The next message; forever while the stream is not open.
-async fn next(stream: Option<&mut Streaming<Payload>>) -> Result<Option<Payload>, tonic::Status> {
+async fn next(stream: Option<&mut Streaming<NacosPayload>>) -> Result<Option<NacosPayload>, tonic::Status> {
     match stream {
         Some(stream) => stream.message().await,
         None => std::future::pending().await,

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::asker::{NacosClient, NacosService};
 use super::{KIND, answer, asker_of};
 use crate::BuildContext;
-use crate::http::{RegistryRequest, Reply};
+use crate::http::{RegistryRequest, RegistryResponse};
 use crate::parts::encoded;
-use crate::registration::{Calling, Identity, Registrar, RegistrarKind, Renewal};
+use crate::registration::{Calling, RegistrationIdentity, Registrar, RegistrarKind, Renewal};
 
 pub(crate) const REGISTRAR: RegistrarKind = RegistrarKind {
     registry: KIND,
@@ -70,11 +70,11 @@ fn default_renew_interval() -> u64 {
 
 struct NacosRegistrar {
     asker: NacosClient,
-    identity: Identity,
+    identity: RegistrationIdentity,
     own: Own,
 }
 
-fn build(block: &Value, identity: Identity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
+fn build(block: &Value, identity: RegistrationIdentity, context: &BuildContext) -> Result<Box<dyn Registrar>, String> {
     let own = Own::deserialize(block).map_err(|error| error.to_string())?;
     Ok(Box::new(NacosRegistrar { asker: asker_of(block, context)?, identity, own }))
 }
@@ -94,7 +94,7 @@ impl NacosRegistrar {
         all.map(|(name, value)| format!("{name}={}", encoded(&value))).join("&")
     }
 
-    async fn send(&self, call: impl Fn(bool) -> RegistryRequest + Send + Sync) -> Result<Reply, String> {
+    async fn send(&self, call: impl Fn(bool) -> RegistryRequest + Send + Sync) -> Result<RegistryResponse, String> {
         let service = NacosService { group: &self.own.group_name, name: &self.identity.service };
         self.asker.send(service, &call).await.map_err(Into::into)
     }

@@ -4,7 +4,7 @@
 use model::discovery::ServiceKey;
 use tokio::task::JoinSet;
 
-use super::schedule::Schedule;
+use super::schedule::PollSchedule;
 use super::{PollResult, PollFailure, PollAnswer, PollQuery};
 use crate::Services;
 use crate::publish::publish;
@@ -23,7 +23,7 @@ impl Unanswered {
     }
 
     /// The registry answers, so that these calls concern their services only.
-    fn are_of_services(&mut self, services: &Services, schedule: &mut Schedule) {
+    fn are_of_services(&mut self, services: &Services, schedule: &mut PollSchedule) {
         for (key, reason) in self.calls.drain(..) {
             publish(services, &key, Err(reason));
             schedule.failed(key, true);
@@ -41,7 +41,7 @@ pub(super) async fn round<A>(
     services: &Services,
     due: Vec<PollQuery>,
     ask: &impl Fn(PollQuery) -> A,
-    schedule: &mut Schedule,
+    schedule: &mut PollSchedule,
 ) -> Result<(), String>
 where
     A: Future<Output = PollResult> + Send + 'static,

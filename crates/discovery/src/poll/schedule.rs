@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::PollQuery;
 
 /// All followed services that were asked for.
-pub(super) struct Schedule {
+pub(super) struct PollSchedule {
     interval: Duration,
     services: BTreeMap<ServiceKey, Scheduled>,
 }
@@ -25,9 +25,9 @@ struct Scheduled {
     is_suspect: bool,
 }
 
-impl Schedule {
-    pub(super) fn new(interval: Duration) -> Schedule {
-        Schedule { interval, services: BTreeMap::new() }
+impl PollSchedule {
+    pub(super) fn new(interval: Duration) -> PollSchedule {
+        PollSchedule { interval, services: BTreeMap::new() }
     }
 
     /// Forgets services that are not in this ordered list.
@@ -113,7 +113,7 @@ mod tests {
         ServiceKey::new("nacos", name)
     }
 
-    fn due(schedule: &Schedule, unanswered: &[&str]) -> Vec<(String, Option<String>)> {
+    fn due(schedule: &PollSchedule, unanswered: &[&str]) -> Vec<(String, Option<String>)> {
         let unanswered: BTreeMap<ServiceKey, u64> = unanswered.iter().map(|name| (key(name), 1)).collect();
         let due = schedule.due(vec![key("a"), key("b")], &unanswered, Instant::now());
         due.into_iter().map(|question| (question.key.service.to_string(), question.revision)).collect()
@@ -121,7 +121,7 @@ mod tests {
 
     #[tokio::test]
     async fn service_without_outcome_is_asked_for_in_whole() {
-        let mut schedule = Schedule::new(Duration::from_secs(60));
+        let mut schedule = PollSchedule::new(Duration::from_secs(60));
         *schedule.answered(key("a")) = Some("r1".to_owned());
         *schedule.answered(key("b")) = Some("r2".to_owned());
         assert!(due(&schedule, &[]).is_empty());
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn unreached_service_is_asked_for_last() {
-        let mut schedule = Schedule::new(Duration::from_secs(60));
+        let mut schedule = PollSchedule::new(Duration::from_secs(60));
         schedule.unreached(key("a"));
         let names: Vec<String> = due(&schedule, &[]).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["b", "a"]);

@@ -15,7 +15,7 @@ use crate::parts::host;
 
 /// The instance as it is registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub(crate) struct RegistrationIdentity {
     pub(crate) service: String,
     /// Tells it from other instances of the service; the same after a restart and a binary upgrade.
     pub(crate) id: String,
@@ -27,7 +27,7 @@ pub(crate) struct Identity {
     pub(crate) metadata: BTreeMap<String, String>,
 }
 
-impl Identity {
+impl RegistrationIdentity {
     /// The port for registries that have one port for each instance.
     pub(crate) fn main_port(&self) -> u16 {
         self.port.or(self.tls_port).unwrap_or_default()
@@ -127,7 +127,7 @@ pub(crate) fn read(
     block: &Value,
     discovery: &Map<String, Value>,
     addresses: ProxyAddresses,
-) -> Result<(&'static RegistrarKind, Value, Identity), String> {
+) -> Result<(&'static RegistrarKind, Value, RegistrationIdentity), String> {
     let kind = find(name)?;
     let common = Common::deserialize(block).map_err(|error| error.to_string())?;
     let identity = identity(common, addresses)?;
@@ -147,7 +147,7 @@ pub(crate) fn read(
     Ok((kind, block, identity))
 }
 
-fn identity(common: Common, addresses: ProxyAddresses) -> Result<Identity, String> {
+fn identity(common: Common, addresses: ProxyAddresses) -> Result<RegistrationIdentity, String> {
     let Common { service, address, port, tls_port, id, metadata } = common;
     let plain = addresses.plain;
     let tls = addresses.tls.filter(|_| plain.is_none() && port.is_none());
@@ -162,7 +162,7 @@ fn identity(common: Common, addresses: ProxyAddresses) -> Result<Identity, Strin
         return Err("the proxy has no listener to register; write `port`".to_owned());
     }
     let id = id.unwrap_or_else(|| format!("{address}:{service}:{}", port.or(tls_port).unwrap_or_default()));
-    Ok(Identity { service, id, address, port, tls_port, metadata })
+    Ok(RegistrationIdentity { service, id, address, port, tls_port, metadata })
 }
 
 /// The address of a listener, if other machines can connect to it.
@@ -195,7 +195,7 @@ mod tests {
         ProxyAddresses { plain: plain.parse().ok(), tls: tls.parse().ok() }
     }
 
-    fn identity_of(block: Value, addresses: ProxyAddresses) -> Result<Identity, String> {
+    fn identity_of(block: Value, addresses: ProxyAddresses) -> Result<RegistrationIdentity, String> {
         identity(Common::deserialize(block).unwrap(), addresses)
     }
 

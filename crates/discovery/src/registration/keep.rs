@@ -9,11 +9,11 @@ use tokio::task::JoinSet;
 
 use super::state::States;
 use super::{Registrar, Renewal};
-use crate::publish::Pause;
+use crate::publish::RegistryBackoff;
 
 /// The state that is aimed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum RegistrationPhase {
     Registered,
     Withdrawing,
 }
@@ -30,7 +30,7 @@ pub(super) async fn run(
     all: Vec<KeptRegistration>,
     states: Arc<States>,
     is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
-    phase: watch::Receiver<Phase>,
+    phase: watch::Receiver<RegistrationPhase>,
     mut stopping: watch::Receiver<bool>,
 ) {
     let mut tasks = JoinSet::new();
@@ -46,7 +46,7 @@ async fn restarting(
     kept: KeptRegistration,
     states: Arc<States>,
     is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
-    phase: watch::Receiver<Phase>,
+    phase: watch::Receiver<RegistrationPhase>,
 ) {
     loop {
         // A task of its own, aborted with this one, so that a panic ends only that task.
@@ -67,14 +67,14 @@ async fn keep(
     kept: KeptRegistration,
     states: Arc<States>,
     is_ready: Arc<dyn Fn() -> bool + Send + Sync>,
-    mut phase: watch::Receiver<Phase>,
+    mut phase: watch::Receiver<RegistrationPhase>,
 ) {
     let mut reached = Reached::Nothing;
     while !is_ready() && wait(READY_POLL, &mut phase).await {}
     // Calls are not broken off when the phase changes, because a registration that is still on its way could reach the
     // registry after the withdrawal.
-    let mut pause = Pause::default();
-    while *phase.borrow_and_update() == Phase::Registered {
+    let mut pause = RegistryBackoff::default();
+    while *phase.borrow_and_update() == RegistrationPhase::Registered {
         let renewal = match reached {
             Reached::Registered => kept.registrar.renew().await,
             Reached::Nothing | Reached::Asked => {
@@ -121,7 +121,7 @@ enum Reached {
 
 /// Takes the instance out, by several attempts.
 async fn withdraw(kept: &KeptRegistration) -> Result<(), String> {
-    let mut pause = Pause::default();
+    let mut pause = RegistryBackoff::default();
     let mut outcome = Ok(());
     for _ in 0..WITHDRAW_ATTEMPTS {
         outcome = kept.registrar.withdraw().await;
@@ -134,11 +134,11 @@ async fn withdraw(kept: &KeptRegistration) -> Result<(), String> {
 }
 
 /// Waits, at most until the phase changes; false if it has changed.
-async fn wait(limit: Duration, phase: &mut watch::Receiver<Phase>) -> bool {
+async fn wait(limit: Duration, phase: &mut watch::Receiver<RegistrationPhase>) -> bool {
     tokio::select! {
         () = tokio::time::sleep(limit) => true,
         // An error means that the owner of the thread is gone, which ends this task.
-        _ = phase.wait_for(|phase| *phase == Phase::Withdrawing) => false,
+        _ = phase.wait_for(|phase| *phase == RegistrationPhase::Withdrawing) => false,
     }
 }
 

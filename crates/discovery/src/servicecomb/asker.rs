@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::answer::{self, ServiceCombRules};
-use crate::http::{RegistryRequest, HttpClient, Reply};
+use crate::http::{RegistryRequest, HttpClient, RegistryResponse};
 use crate::parts::encoded;
 use crate::poll::{PollResult, PollFailure, PollAnswer, PollQuery};
 use crate::publish::{ServiceLookup, is_secure};
@@ -64,7 +64,7 @@ impl ServiceCombClient {
     }
 
     /// Asks for all microservices, whatever their application.
-    pub(super) async fn microservices(&self) -> Result<Reply, PollFailure> {
+    pub(super) async fn microservices(&self) -> Result<RegistryResponse, PollFailure> {
         self.send(format!("/v4/{}/registry/microservices", self.place.project)).await
     }
 
@@ -74,7 +74,7 @@ impl ServiceCombClient {
     }
 
     /// Gets the target; once more with another token if the server refuses the first one.
-    async fn send(&self, target: String) -> Result<Reply, PollFailure> {
+    async fn send(&self, target: String) -> Result<RegistryResponse, PollFailure> {
         let token = self.token(None).await?;
         let reply = self.get(&target, token.as_deref()).await?;
         if token.is_none() || reply.status != 401 {
@@ -84,7 +84,7 @@ impl ServiceCombClient {
         self.get(&target, other.as_deref()).await
     }
 
-    async fn get(&self, target: &str, token: Option<&str>) -> Result<Reply, PollFailure> {
+    async fn get(&self, target: &str, token: Option<&str>) -> Result<RegistryResponse, PollFailure> {
         let mut call = RegistryRequest::get(target).with(DOMAIN, &self.place.domain);
         if let Some(token) = token {
             call = call.with(header::AUTHORIZATION, &format!("Bearer {token}"));

@@ -15,10 +15,10 @@ use super::wire::{self, Frame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, Z
 use crate::http::TlsSettings;
 
 /// The connection below a session: TCP, or TLS over it.
-type Stream = Box<dyn Io>;
+type ZooKeeperStream = Box<dyn Io>;
 
 /// How sessions are opened.
-pub(super) struct Opening<'a> {
+pub(super) struct ZooKeeperSessionOptions<'a> {
     pub(super) policy: &'a OutboundPolicy,
     /// None: plain TCP.
     pub(super) tls: Option<&'a TlsSettings>,
@@ -33,7 +33,7 @@ pub(super) struct Opening<'a> {
 /// An open session. It ends with the connection.
 pub(super) struct ZooKeeperSession {
     reader: FrameReader,
-    writer: WriteHalf<Stream>,
+    writer: WriteHalf<ZooKeeperStream>,
     /// The interval of pings, and the longest silence of the server.
     ping_interval: Duration,
     silence_limit: Duration,
@@ -43,7 +43,7 @@ pub(super) struct ZooKeeperSession {
 
 /// Reads frames; a read that is dropped in the middle of a frame is continued by the next one.
 struct FrameReader {
-    stream: BufReader<ReadHalf<Stream>>,
+    stream: BufReader<ReadHalf<ZooKeeperStream>>,
     /// The length of the current frame and its bytes, or its head where the frame is too long to be kept.
     bytes: Vec<u8>,
     /// Bytes of the current frame behind its head that were dropped.
@@ -63,7 +63,7 @@ impl ZooKeeperSession {
     ///
     /// # Errors
     /// The reason, a sentence without the credentials.
-    pub(super) async fn open(server: &ZooKeeperServer, opening: &Opening<'_>) -> Result<ZooKeeperSession, String> {
+    pub(super) async fn open(server: &ZooKeeperServer, opening: &ZooKeeperSessionOptions<'_>) -> Result<ZooKeeperSession, String> {
         let (credentials, connect_timeout) = (opening.credentials, opening.connect_timeout);
         let open = async {
             let (reader, mut writer) = split(stream(server, opening).await?);
@@ -144,7 +144,7 @@ impl ZooKeeperSession {
 
 impl FrameReader {
     /// A reader that accepts frames of at most [`MAX_FRAME_BYTES`], for the greeting.
-    fn new(stream: ReadHalf<Stream>) -> FrameReader {
+    fn new(stream: ReadHalf<ZooKeeperStream>) -> FrameReader {
         let stream = BufReader::new(stream);
         FrameReader { stream, bytes: Vec::new(), dropped: 0, length_max: MAX_FRAME_BYTES }
     }
@@ -190,7 +190,7 @@ impl FrameReader {
 }
 
 /// A connection to the server, with TLS where it is asked for.
-async fn stream(server: &ZooKeeperServer, opening: &Opening<'_>) -> Result<Stream, String> {
+async fn stream(server: &ZooKeeperServer, opening: &ZooKeeperSessionOptions<'_>) -> Result<ZooKeeperStream, String> {
     let stream = connect_tcp(&server.host, server.port, opening.policy).await?;
     // Small requests wait for nothing; a socket without the option is slower only.
     let _ = stream.set_nodelay(true);
@@ -201,7 +201,7 @@ async fn stream(server: &ZooKeeperServer, opening: &Opening<'_>) -> Result<Strea
     Ok(Box::new(secured.map_err(|error| format!("no TLS with it: {error}"))?))
 }
 
-async fn write(writer: &mut WriteHalf<Stream>, bytes: &[u8]) -> Result<(), String> {
+async fn write(writer: &mut WriteHalf<ZooKeeperStream>, bytes: &[u8]) -> Result<(), String> {
     let written = async {
         writer.write_all(bytes).await?;
         // TLS keeps bytes back until it is flushed.

@@ -62,7 +62,7 @@ impl Server {
     fn notify(&self, service: &str) {
         let info = json!({"name": service, "groupName": "DEFAULT_GROUP"});
         let body = json!({"requestId": "1", "namespace": "public", "serviceInfo": info});
-        self.notices.send(framed(&Payload::new("NotifySubscriberRequest", &body, None))).unwrap();
+        self.notices.send(framed(&NacosPayload::new("NotifySubscriberRequest", &body, None))).unwrap();
     }
 }
 
@@ -85,10 +85,10 @@ async fn answer(request: Request<RecvStream>, mut respond: SendResponse<Bytes>, 
         body.flow_control().release_capacity(chunk.len()).unwrap();
         read.extend_from_slice(&chunk);
     }
-    let payload = Payload::decode(&read[FRAME_BYTES..]).unwrap();
+    let payload = NacosPayload::decode(&read[FRAME_BYTES..]).unwrap();
     let (kind, body) = payload.read().unwrap();
     let code = (scripted.script)(kind, &body);
-    let answer = Payload::new("Response", &json!({"resultCode": code, "message": "scripted"}), None);
+    let answer = NacosPayload::new("Response", &json!({"resultCode": code, "message": "scripted"}), None);
     let mut stream = respond.send_response(head(), false).unwrap();
     stream.send_data(framed(&answer), false).unwrap();
     let status = [("grpc-status".parse().unwrap(), HeaderValue::from_static("0"))];
@@ -113,7 +113,7 @@ fn head() -> Response<()> {
 }
 
 /// A message of gRPC: not compressed, its length, its bytes.
-fn framed(payload: &Payload) -> Bytes {
+fn framed(payload: &NacosPayload) -> Bytes {
     let mut frame = BytesMut::new();
     frame.put_u8(0);
     frame.put_u32(u32::try_from(payload.encoded_len()).unwrap());

@@ -47,7 +47,7 @@ fn notice_names_the_services_to_ask_for() {
     let (sender, mut answers) = mpsc::channel(8);
     let body =
         json!({"requestId": "7", "serviceInfo": {"name": "DEFAULT_GROUP@@a", "groupName": "DEFAULT_GROUP"}});
-    push.take(&Payload::new("NotifySubscriberRequest", &body, None), &sender).unwrap();
+    push.take(&NacosPayload::new("NotifySubscriberRequest", &body, None), &sender).unwrap();
     assert_eq!(changed.try_recv(), Ok(key("", "a")));
     assert!(changed.try_recv().is_err());
     let answer = answers.try_recv().unwrap();
@@ -61,10 +61,10 @@ fn reset_ends_the_connection() {
     let (sender, mut answers) = mpsc::channel(1);
     for _ in 0..3 {
         // More requests than answers fit: the connection stays.
-        push.take(&Payload::new("ClientDetectionRequest", &json!({}), None), &sender).unwrap();
+        push.take(&NacosPayload::new("ClientDetectionRequest", &json!({}), None), &sender).unwrap();
     }
     assert_eq!(answers.try_recv().unwrap().read().unwrap().0, "ClientDetectionResponse");
-    assert!(push.take(&Payload::new("ConnectResetRequest", &json!({}), None), &sender).is_err());
+    assert!(push.take(&NacosPayload::new("ConnectResetRequest", &json!({}), None), &sender).is_err());
 }
 
 #[tokio::test]
