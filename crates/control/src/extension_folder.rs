@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use crate::extension_edit::{self, ExtensionPush};
-use crate::reconcile::{Condition, Reconcile, WriteRefusal, Revisions, Write};
+use crate::reconcile::{WriteCondition, Reconcile, WriteRefusal, Revisions, Write};
 use crate::view::SharedView;
 
 /// How often the folder is looked at. A version is in force about as soon after its file was written.
@@ -187,8 +187,8 @@ impl Folder {
         body.shift_remove("create_time");
         body.shift_remove("update_time");
         let unchanged = match index {
-            Some(index) => Condition { is_at: Some(Revisions::These(vec![index])), is_not_at: None },
-            None => Condition { is_at: None, is_not_at: Some(Revisions::Any) },
+            Some(index) => WriteCondition { is_at: Some(Revisions::These(vec![index])), is_not_at: None },
+            None => WriteCondition { is_at: None, is_not_at: Some(Revisions::Any) },
         };
         let write = Write::Put { key, body, ttl_s: None };
         match self.parts.reconcile.write_if(write, Arc::from(AUTHOR), unchanged).await {

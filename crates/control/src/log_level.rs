@@ -13,7 +13,7 @@ use crate::serve::respond;
 /// The body of a `PUT`, and of every successful answer: `{"level": "warn,control=debug"}`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Body {
+struct LogLevelBody {
     level: String,
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn get(log: Option<&dyn LogLevel>) -> Response<Bytes> {
 pub(crate) fn put(log: Option<&dyn LogLevel>, body: &[u8]) -> Response<Bytes> {
     let Some(log) = log else { return not_here() };
     let before = log.level();
-    let set = jsonx::read::<Body>(body, Bounds::SMALL)
+    let set = jsonx::read::<LogLevelBody>(body, Bounds::SMALL)
         .map_err(|fault| format!("write {{\"level\": \"debug\"}}: {fault}"))
         .and_then(|body| log.set_level(&body.level));
     match set {

@@ -19,20 +19,20 @@ use crate::view::SharedView;
 
 /// Answers `/metrics` and `/apisix/prometheus/metrics`.
 #[derive(Clone)]
-pub struct Metrics {
+pub struct MetricsHandler {
     metrics: Arc<dyn MetricsText>,
     view: SharedView,
     acme: Option<Arc<Acme>>,
 }
 
-impl Metrics {
+impl MetricsHandler {
     /// A metrics listener for `metrics`, for the configuration in `view` and for managed certificates.
-    pub(crate) fn new(metrics: Arc<dyn MetricsText>, view: SharedView, acme: Option<Arc<Acme>>) -> Metrics {
-        Metrics { metrics, view, acme }
+    pub(crate) fn new(metrics: Arc<dyn MetricsText>, view: SharedView, acme: Option<Arc<Acme>>) -> MetricsHandler {
+        MetricsHandler { metrics, view, acme }
     }
 }
 
-impl MetricsText for Metrics {
+impl MetricsText for MetricsHandler {
     fn write_metrics(&self, text: &mut String) {
         self.metrics.write_metrics(text);
         let view = self.view.load();
@@ -45,7 +45,7 @@ impl MetricsText for Metrics {
     }
 }
 
-impl Handler for Metrics {
+impl Handler for MetricsHandler {
     fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), RefusalResponse> {
         let readable = matches!(head.method, Method::GET | Method::HEAD);
         if readable { Ok(()) } else { Err(Box::new(respond::empty(StatusCode::METHOD_NOT_ALLOWED))) }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn metrics_are_served_under_both_paths() {
         let check = |method: &str, path: &str, expected: (u16, &str)| {
-            let metrics = Metrics::new(Arc::new(One), SharedView::default(), None);
+            let metrics = MetricsHandler::new(Arc::new(One), SharedView::default(), None);
             let (code, _, body) = block_on(ask(&metrics, method, path, &[], ""));
             // Metrics of the store and the configuration have tests of their own.
             let body = body.split("# HELP weir_store").next().unwrap_or_default();

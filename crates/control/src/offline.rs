@@ -6,10 +6,10 @@ use model::{PluginCatalog, SnapshotChange, ConfigFault, FaultPolicy, Snapshot};
 use serde_json::Value;
 
 use crate::admin::weir::versions::{version_value, versions_value};
-use crate::plan::Plan;
+use crate::plan::ConfigPlan;
 use crate::reconcile::stored_change::stored_change;
 use crate::reconcile::{versions, whole};
-use crate::sealing::{Medium, Sealer};
+use crate::sealing::{StorageMedium, Sealer};
 use crate::source::etcd::LastGood;
 use crate::source::file;
 use crate::source::store::{DirectoryLock, StoredRecord, Store, StoreError};
@@ -25,7 +25,7 @@ pub fn from_store(directory: &Path, sealer: &Sealer) -> Result<Vec<SnapshotChang
         return Ok(Vec::new());
     }
     let records = Store::open(directory)?.load()?;
-    Ok(changes(sealer, Medium::Store, records))
+    Ok(changes(sealer, StorageMedium::Store, records))
 }
 
 /// The objects that etcd had last, from the copy on this disk; none where there is no copy.
@@ -38,10 +38,10 @@ pub fn from_etcd_copy(directory: &Path, prefix: &str, sealer: &Sealer) -> Result
     }
     let lock = DirectoryLock::take(directory)?;
     let (_, kept) = LastGood::open(&lock, prefix)?;
-    Ok(changes(sealer, Medium::Etcd, kept.entries))
+    Ok(changes(sealer, StorageMedium::Etcd, kept.entries))
 }
 
-fn changes(sealer: &Sealer, medium: Medium, entries: Vec<(String, StoredRecord)>) -> Vec<SnapshotChange> {
+fn changes(sealer: &Sealer, medium: StorageMedium, entries: Vec<(String, StoredRecord)>) -> Vec<SnapshotChange> {
     let change = |(path, record): (String, StoredRecord)| {
         Some(stored_change(sealer, medium, stored_key::parse(&path)?, record))
     };
@@ -69,7 +69,7 @@ pub fn plan(
     objects: &[SnapshotChange],
     document: &file::ConfigDocument,
     keep_others: bool,
-) -> Result<Plan, Vec<ConfigFault>> {
+) -> Result<ConfigPlan, Vec<ConfigFault>> {
     let of = |change: &SnapshotChange| change.written.as_ref().map_or(0, |written| written.modified_index);
     let revision = objects.iter().map(of).max().unwrap_or_default();
     let snapshot = Snapshot::empty().apply(catalog, objects, revision, FaultPolicy::Lenient).snapshot;
@@ -99,7 +99,7 @@ pub fn history(
     };
     let found = store.version(version)?;
     Ok(found.map(|(version, changed)| {
-        let plan = versions::plan_of(catalog, sealer, Medium::Store, version.parent, changed);
+        let plan = versions::plan_of(catalog, sealer, StorageMedium::Store, version.parent, changed);
         version_value(&version, &plan)
     }))
 }

@@ -12,7 +12,7 @@ use crate::stored_key;
 
 /// The changes from one set of objects to another.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
+pub struct ConfigPlan {
     /// The revision that the plan starts from.
     pub revision: u64,
     /// Count of new objects.
@@ -61,13 +61,13 @@ pub struct FieldChange {
     pub after: Option<Value>,
 }
 
-impl Plan {
+impl ConfigPlan {
     /// The plan of these changes.
-    pub fn new(revision: u64, mut objects: Vec<ObjectChange>) -> Plan {
+    pub fn new(revision: u64, mut objects: Vec<ObjectChange>) -> ConfigPlan {
         objects.sort_by(|left, right| left.key.cmp(&right.key));
         let count = |action| objects.iter().filter(|object| object.action == action).count();
         let (create, change, delete) = (count(PlanAction::Create), count(PlanAction::Change), count(PlanAction::Delete));
-        Plan { revision, create, change, delete, objects }
+        ConfigPlan { revision, create, change, delete, objects }
     }
 
     /// Whether the plan has no change.
@@ -105,7 +105,7 @@ pub fn between(
             PlanAction::Change
         }
     };
-    for (whole, side) in [(old, Side::Before), (new, Side::After)] {
+    for (whole, side) in [(old, PlanSide::Before), (new, PlanSide::After)] {
         let Some(whole) = whole else { continue };
         let secrets = secret_places(catalog, key, &whole);
         for field in &mut fields {
@@ -190,17 +190,17 @@ fn compare_objects(
 
 /// One of the two texts.
 #[derive(Clone, Copy)]
-enum Side {
+enum PlanSide {
     Before,
     After,
 }
 
 impl FieldChange {
     /// Hides the secrets of one side; `secrets` are their places in the whole object.
-    fn hide(&mut self, side: Side, secrets: &[String]) {
+    fn hide(&mut self, side: PlanSide, secrets: &[String]) {
         let value = match side {
-            Side::Before => &mut self.before,
-            Side::After => &mut self.after,
+            PlanSide::Before => &mut self.before,
+            PlanSide::After => &mut self.after,
         };
         let Some(value) = value else { return };
         for secret in secrets {

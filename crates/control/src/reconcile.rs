@@ -47,12 +47,12 @@ use crate::secret::Secrets;
 use crate::source::etcd::{EtcdSourceError, EtcdStatus};
 use crate::source::store::{SetStatement, StoreError};
 use crate::view::{SharedView, WriteFailure};
-use source::{Source, SourceFacts};
+use source::{ConfigSource, SourceFacts};
 
-pub use condition::{Condition, Revisions};
+pub use condition::{WriteCondition, Revisions};
 pub use gate::WriteGate;
 pub use release::{HandOver, Released};
-pub use write::{Author, Done, Part, WriteRefusal, Write};
+pub use write::{Author, Done, PatchPart, WriteRefusal, Write};
 
 /// Brings a snapshot into force for requests.
 pub trait Publisher: Send {
@@ -90,7 +90,7 @@ pub enum LoadError {
 }
 
 /// The parts of the reconciling thread.
-pub struct Parts {
+pub struct ReconcileParts {
     /// All plugins of this gateway.
     pub catalog: Arc<PluginCatalog>,
     /// Passes each snapshot to the workers.
@@ -117,14 +117,14 @@ pub struct Parts {
 /// Sends commands to the reconciling thread.
 #[derive(Debug, Clone)]
 pub struct Reconcile {
-    commands: SyncSender<Command>,
+    commands: SyncSender<ReconcileCommand>,
     gate: WriteGate,
     life: Arc<ThreadLife>,
 }
 
 /// A command for the thread.
 #[derive(Debug)]
-enum Command {
+enum ReconcileCommand {
     Write(Signed, oneshot::Sender<Result<Done, WriteRefusal>>),
     Reload(oneshot::Sender<Vec<String>>),
     Adopt,
@@ -152,8 +152,8 @@ impl Reconcile {
     /// # Errors
     /// See [`LoadError`].
     pub(crate) fn start(
-        source: Box<dyn Source>,
-        parts: Parts,
+        source: Box<dyn ConfigSource>,
+        parts: ReconcileParts,
     ) -> Result<(Reconcile, JoinHandle<()>), LoadError> {
         let (commands, inbox) = sync_channel(MAX_WAITING);
         let facts = source.facts();
@@ -179,15 +179,15 @@ impl Reconcile {
         };
         let poke = commands.clone();
         // If the queue is full, the next tick finds the changed secrets.
-        reconciler.parts.secrets.on_change(move || drop(poke.try_send(Command::Secrets)));
+        reconciler.parts.secrets.on_change(move || drop(poke.try_send(ReconcileCommand::Secrets)));
         let poke = commands.clone();
-        reconciler.parts.ocsp.on_change(move || drop(poke.try_send(Command::Secrets)));
+        reconciler.parts.ocsp.on_change(move || drop(poke.try_send(ReconcileCommand::Secrets)));
         let mut control = ControlLoop { source, reconciler, inbox };
         let wake = commands.clone();
         // With a full queue the updates are taken before the next command of it.
         control
             .source
-            .load(&mut control.reconciler, Arc::new(move || drop(wake.try_send(Command::Updates))))?;
+            .load(&mut control.reconciler, Arc::new(move || drop(wake.try_send(ReconcileCommand::Updates))))?;
         control.reconciler.first_automatic_routes(first_wait.unwrap_or_default());
         control.reconciler.note_start_faults();
         let life = ThreadLife::begin(restart::THREAD);
@@ -201,7 +201,7 @@ impl Reconcile {
 
     /// Sends a write; the answer comes when the write is durable and published.
     pub async fn write(&self, write: Write, author: Author) -> Result<Done, WriteRefusal> {
-        self.write_if(write, author, Condition::default()).await
+        self.write_if(write, author, WriteCondition::default()).await
     }
 
     /// As [`Reconcile::write`], if the object meets the condition when its turn comes.
@@ -209,7 +209,7 @@ impl Reconcile {
         &self,
         write: Write,
         author: Author,
-        condition: Condition,
+        condition: WriteCondition,
     ) -> Result<Done, WriteRefusal> {
         self.gate.pass().await;
         if self.life.is_down() {
@@ -218,7 +218,7 @@ impl Reconcile {
         let (reply, answer) = oneshot::channel();
         let panics = self.life.panics();
         let signed = Signed { write, author, condition };
-        match self.commands.try_send(Command::Write(signed, reply)) {
+        match self.commands.try_send(ReconcileCommand::Write(signed, reply)) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 return Err(WriteRefusal::Store("too many writes are waiting".to_owned()));
@@ -241,7 +241,7 @@ impl Reconcile {
         let (reply, answer) = oneshot::channel();
         // The caller may have dropped its future, so a failed send is ignored.
         let task = ReconcileTask(Box::new(move |control| drop(reply.send(task(control)))));
-        self.commands.try_send(Command::Task(task)).ok()?;
+        self.commands.try_send(ReconcileCommand::Task(task)).ok()?;
         answer.await.ok()
     }
 
@@ -263,7 +263,7 @@ impl Reconcile {
     /// not wait for it. With the store it does nothing.
     pub async fn reload(&self) -> Vec<String> {
         let (reply, answer) = oneshot::channel();
-        if self.commands.try_send(Command::Reload(reply)).is_err() {
+        if self.commands.try_send(ReconcileCommand::Reload(reply)).is_err() {
             return vec!["the gateway is too busy to reload, or stopping".to_owned()];
         }
         answer.await.unwrap_or_default()
@@ -272,7 +272,7 @@ impl Reconcile {
     /// Requests that the file is read again and does not wait for it; for signal handlers.
     pub fn request_reload(&self) {
         let (reply, _) = oneshot::channel();
-        if self.commands.try_send(Command::Reload(reply)).is_err() {
+        if self.commands.try_send(ReconcileCommand::Reload(reply)).is_err() {
             tracing::warn!("a reload was asked for, but the control thread is too busy");
         }
     }
@@ -280,13 +280,13 @@ impl Reconcile {
     /// Requests that the data in etcd is taken over, even if it is older than the data that this instance has served.
     /// With another source it does nothing. False if the thread's queue is full.
     pub fn adopt(&self) -> bool {
-        self.commands.try_send(Command::Adopt).is_ok()
+        self.commands.try_send(ReconcileCommand::Adopt).is_ok()
     }
 
     /// Requests that the thread ends after the commands that already wait.
     pub fn stop(&self) {
         // A full channel has capacity again after a wait; a closed one means that the thread has ended.
-        let _ = self.commands.send(Command::Stop);
+        let _ = self.commands.send(ReconcileCommand::Stop);
     }
 }
 
@@ -295,19 +295,19 @@ impl Reconcile {
 pub(crate) struct Signed {
     write: Write,
     author: Author,
-    condition: Condition,
+    condition: WriteCondition,
 }
 
 /// The thread: commands come in, and go through the source to the reconciler.
 pub(crate) struct ControlLoop {
-    source: Box<dyn Source>,
+    source: Box<dyn ConfigSource>,
     reconciler: Reconciler,
-    inbox: Receiver<Command>,
+    inbox: Receiver<ReconcileCommand>,
 }
 
 /// The configuration in force and everything that is known of it. Sources bring changes to it.
 pub(crate) struct Reconciler {
-    parts: Parts,
+    parts: ReconcileParts,
     facts: SourceFacts,
     /// The configuration of the source.
     snapshot: Snapshot,
@@ -361,12 +361,12 @@ impl ControlLoop {
     }
 
     /// Serves one command and the writes that wait directly behind it.
-    fn serve(&mut self, command: Command) -> Flow {
+    fn serve(&mut self, command: ReconcileCommand) -> Flow {
         let mut writes = Vec::new();
         let mut next = Some(command);
         while let Some(command) = next.take() {
             match command {
-                Command::Write(signed, reply) => {
+                ReconcileCommand::Write(signed, reply) => {
                     writes.push((signed, reply));
                     if writes.len() < MAX_BATCH {
                         next = self.inbox.try_recv().ok();
@@ -382,33 +382,33 @@ impl ControlLoop {
         Flow::Continue
     }
 
-    fn serve_other(&mut self, command: Command) -> Flow {
+    fn serve_other(&mut self, command: ReconcileCommand) -> Flow {
         self.source.take_updates(&mut self.reconciler);
         match command {
-            Command::Reload(reply) => {
+            ReconcileCommand::Reload(reply) => {
                 let faults = self.source.reload(&mut self.reconciler);
                 // The caller may have dropped its future, so a failed send is ignored.
                 let _ = reply.send(faults);
                 Flow::Continue
             }
-            Command::Adopt => {
+            ReconcileCommand::Adopt => {
                 self.source.adopt(&mut self.reconciler);
                 Flow::Continue
             }
-            Command::Secrets => {
+            ReconcileCommand::Secrets => {
                 self.reconciler.take_changed_secrets();
                 self.reconciler.take_changed_staples();
                 Flow::Continue
             }
             // They are taken by now.
-            Command::Updates => Flow::Continue,
-            Command::Release(release) => self.release(&release),
-            Command::Task(task) => {
+            ReconcileCommand::Updates => Flow::Continue,
+            ReconcileCommand::Release(release) => self.release(&release),
+            ReconcileCommand::Task(task) => {
                 (task.0)(self);
                 Flow::Continue
             }
-            Command::Stop => Flow::Stop,
-            Command::Write(..) => unreachable!("the caller has served them"),
+            ReconcileCommand::Stop => Flow::Stop,
+            ReconcileCommand::Write(..) => unreachable!("the caller has served them"),
         }
     }
 

@@ -8,33 +8,33 @@ use serde_json::Value;
 
 /// A name of another object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct ObjectReference {
     /// The JSON pointer (RFC 6901) to the name; empty where the key of the object says it.
     pub(crate) pointer: String,
     pub(crate) target: ObjectKey,
 }
 
 /// All names in the object `value` at `key`, in the order of the fields, at most [`NAMES_MAX`].
-pub(crate) fn of(key: &ObjectKey, value: &Value) -> Vec<Named> {
+pub(crate) fn of(key: &ObjectKey, value: &Value) -> Vec<ObjectReference> {
     let mut names = Vec::new();
     if let Some(target) = key.consumer_key() {
-        names.push(Named { pointer: String::new(), target });
+        names.push(ObjectReference { pointer: String::new(), target });
     }
     for (pointer, kind) in OWN_FIELDS {
         if let Some(target) = value.pointer(pointer).and_then(|id| target(kind, id)) {
-            names.push(Named { pointer: pointer.to_owned(), target });
+            names.push(ObjectReference { pointer: pointer.to_owned(), target });
         }
     }
     if let Some(plugins) = value.get("plugins").and_then(Value::as_object) {
         for (name, config) in plugins {
             let pointer = below("/plugins", name);
             if let Ok(target) = ObjectKey::new(ObjectKind::PluginMetadata, name) {
-                names.push(Named { pointer: pointer.clone(), target });
+                names.push(ObjectReference { pointer: pointer.clone(), target });
             }
             walk(config, pointer, 0, &mut |pointer, field, value| {
                 let kind = PLUGIN_FIELDS.into_iter().find(|(name, _)| *name == field);
                 if let Some(target) = kind.and_then(|(_, kind)| target(kind, value)) {
-                    names.push(Named { pointer: pointer.to_owned(), target });
+                    names.push(ObjectReference { pointer: pointer.to_owned(), target });
                 }
                 names.len() < NAMES_MAX
             });
@@ -42,7 +42,7 @@ pub(crate) fn of(key: &ObjectKey, value: &Value) -> Vec<Named> {
     }
     walk(value, String::new(), 0, &mut |pointer, _, value| {
         if let Some(target) = value.as_str().and_then(secret_of) {
-            names.push(Named { pointer: pointer.to_owned(), target });
+            names.push(ObjectReference { pointer: pointer.to_owned(), target });
         }
         names.len() < NAMES_MAX
     });

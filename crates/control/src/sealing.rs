@@ -29,7 +29,7 @@ pub struct Sealer {
 
 /// The place where texts are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
+pub enum StorageMedium {
     /// The embedded store, which only this program uses: a text with encrypted secrets is marked, so that a plain text
     /// that looks encrypted is not taken for an encrypted one.
     Store,
@@ -110,9 +110,9 @@ impl Sealer {
     }
 
     /// As [`Sealer::seal`], in the form of that medium.
-    pub fn seal_for<'t>(&self, medium: Medium, key: &ObjectKey, text: &'t str) -> Cow<'t, str> {
+    pub fn seal_for<'t>(&self, medium: StorageMedium, key: &ObjectKey, text: &'t str) -> Cow<'t, str> {
         match (medium, self.seal(key, text)) {
-            (Medium::Store, Cow::Owned(sealed)) => Cow::Owned(format!("{MARK}{sealed}")),
+            (StorageMedium::Store, Cow::Owned(sealed)) => Cow::Owned(format!("{MARK}{sealed}")),
             (_, text) => text,
         }
     }
@@ -123,15 +123,15 @@ impl Sealer {
     /// A secret is encrypted, or in etcd looks so, and no key decrypts it.
     pub fn open_from<'t>(
         &self,
-        medium: Medium,
+        medium: StorageMedium,
         key: &ObjectKey,
         stored: &'t str,
     ) -> Result<Cow<'t, str>, SealedError> {
         match (medium, stored.strip_prefix(MARK)) {
-            (Medium::Etcd, _) => self.open(key, stored),
-            (Medium::Store, None) => Ok(Cow::Borrowed(stored)),
-            (Medium::Store, Some(_)) if self.ring.is_empty() => Err(SealedError::NoKeyring),
-            (Medium::Store, Some(sealed)) => self.open_all(key, sealed, Plain::Never),
+            (StorageMedium::Etcd, _) => self.open(key, stored),
+            (StorageMedium::Store, None) => Ok(Cow::Borrowed(stored)),
+            (StorageMedium::Store, Some(_)) if self.ring.is_empty() => Err(SealedError::NoKeyring),
+            (StorageMedium::Store, Some(sealed)) => self.open_all(key, sealed, Plain::Never),
         }
     }
 

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 
 use crate::source::etcd::SharedEtcd;
 use cluster::ClusterMedium;
-use local::Folder;
+use local::FolderMedium;
 
 /// See the module; cheap to clone.
 #[derive(Clone)]
@@ -28,7 +28,7 @@ pub(crate) struct SharedState {
 
 #[derive(Clone)]
 enum Medium {
-    Folder(Arc<Folder>),
+    Folder(Arc<FolderMedium>),
     Cluster(Arc<ClusterMedium>),
 }
 
@@ -52,7 +52,7 @@ impl SharedState {
     /// # Errors
     /// The folder is there and cannot be read.
     pub(crate) fn alone(folder: PathBuf) -> std::io::Result<SharedState> {
-        let folder = Folder::new(folder);
+        let folder = FolderMedium::new(folder);
         let documents = Documents::default();
         *documents.known.write() = folder.load()?;
         Ok(SharedState { documents: Arc::new(documents), medium: Medium::Folder(Arc::new(folder)) })

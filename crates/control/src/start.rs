@@ -15,8 +15,8 @@ use model::report::MetricsText;
 
 use crate::acme::{Acme, AcmeParts, beside_file};
 use crate::extension_folder::{FolderParts, FollowedFolder};
-use crate::reconcile::source::Source;
-use crate::reconcile::{HandOver, Parts, Reconcile, WriteGate};
+use crate::reconcile::source::ConfigSource;
+use crate::reconcile::{HandOver, ReconcileParts, Reconcile, WriteGate};
 use crate::serve::tls::ServerTls;
 use crate::serve::{Busy, serve};
 use crate::server_info::ServerInfoReport;
@@ -86,7 +86,7 @@ impl Control {
             .and_then(|discovery| Some((discovery.auto_routes()?, discovery.settle_limit())));
         let (reconcile, thread) = Reconcile::start(
             source,
-            Parts {
+            ReconcileParts {
                 catalog: Arc::clone(&config.catalog),
                 publisher: config.publisher,
                 clock: Arc::clone(&config.clock),
@@ -274,7 +274,7 @@ impl Drop for Control {
 }
 
 /// Where the state of certificates is shared: in etcd, else in the data folder.
-fn shared_state(source: &dyn Source, data: Option<&Path>) -> Result<SharedState, StartError> {
+fn shared_state(source: &dyn ConfigSource, data: Option<&Path>) -> Result<SharedState, StartError> {
     match source.cluster() {
         Some(access) => Ok(SharedState::cluster(access.etcd, &access.prefix, ACME_FOLDER, &access.runtime)),
         None => {

@@ -28,9 +28,9 @@ use crate::admin::server::Admin;
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
 use crate::reconcile::file::DeclarativeFile;
-use crate::reconcile::source::Source;
+use crate::reconcile::source::ConfigSource;
 use crate::reconcile::store::EmbeddedStore;
-use crate::reconcile::{LoadError, Parts, Publisher, Reconcile};
+use crate::reconcile::{LoadError, ReconcileParts, Publisher, Reconcile};
 use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::secret::{SecretOptions, Secrets};
@@ -322,7 +322,7 @@ pub(crate) static CHECKS: AtomicU64 = AtomicU64::new(0);
 pub(crate) const MAX_SET_BYTES: usize = 4 << 20;
 
 /// The store as a source.
-pub(crate) fn embedded(store: Store) -> Box<dyn Source> {
+pub(crate) fn embedded(store: Store) -> Box<dyn ConfigSource> {
     Box::new(EmbeddedStore::new(store))
 }
 
@@ -426,11 +426,11 @@ impl Rig {
         Rig::start_with(embedded(Store::open(directory).unwrap()), &[], false).unwrap()
     }
 
-    fn start(source: Box<dyn Source>, keyring: &[&str]) -> Result<Rig, LoadError> {
+    fn start(source: Box<dyn ConfigSource>, keyring: &[&str]) -> Result<Rig, LoadError> {
         Rig::start_with(source, keyring, true)
     }
 
-    fn start_with(source: Box<dyn Source>, keyring: &[&str], stream_routes: bool) -> Result<Rig, LoadError> {
+    fn start_with(source: Box<dyn ConfigSource>, keyring: &[&str], stream_routes: bool) -> Result<Rig, LoadError> {
         let (view, clock, published, catalog) =
             (SharedView::default(), Arc::new(HandClock::default()), Recorder::default(), catalog());
         let catalog = match stream_routes {
@@ -441,7 +441,7 @@ impl Rig {
         clock.advance(1_767_225_600_000);
         let (reconcile, thread) = Reconcile::start(
             source,
-            Parts {
+            ReconcileParts {
                 catalog: Arc::clone(&catalog),
                 publisher: Box::new(published.clone()),
                 clock: Arc::clone(&clock) as Arc<dyn Clock>,

@@ -29,8 +29,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use self::session::{ZooKeeperSessionOptions, ZooKeeperSession};
-use self::tree::{KnownService, Tree};
-use self::wire::Frame;
+use self::tree::{KnownService, ServiceTree};
+use self::wire::ZooKeeperFrame;
 use super::http::TlsSettings;
 use super::limits::WEIGHT_MAX;
 use super::parts::{Collected, shortened};
@@ -211,7 +211,7 @@ impl ZooKeeper {
 
 impl ZooKeeperBlock {
     async fn follow(&self, mut session: ZooKeeperSession, services: &Services) -> Result<Infallible, String> {
-        let mut tree = Tree::default();
+        let mut tree = ServiceTree::default();
         let mut keys = self.wanted(services, &mut tree);
         let mut refused_pause = RegistryBackoff::default();
         let mut ask_again_at = None;
@@ -243,20 +243,20 @@ impl ZooKeeperBlock {
             };
             match frame {
                 None => session.ping().await?,
-                Some(Frame::Reply { xid, code, body }) => {
+                Some(ZooKeeperFrame::Reply { xid, code, body }) => {
                     if let Some(known) = tree.reply(xid, code, &body)? {
                         self.tell(services, &keys, known);
                     }
                 }
-                Some(Frame::Event { path }) => tree.event(&path),
-                Some(Frame::Lost(reason)) => return Err(reason),
-                Some(Frame::Other) => {}
+                Some(ZooKeeperFrame::Event { path }) => tree.event(&path),
+                Some(ZooKeeperFrame::Lost(reason)) => return Err(reason),
+                Some(ZooKeeperFrame::Other) => {}
             }
         }
     }
 
     /// Follows the wanted services, and gives their keys by path.
-    fn wanted(&self, services: &Services, tree: &mut Tree) -> BTreeMap<String, Vec<ServiceKey>> {
+    fn wanted(&self, services: &Services, tree: &mut ServiceTree) -> BTreeMap<String, Vec<ServiceKey>> {
         let mut keys: BTreeMap<String, Vec<ServiceKey>> = BTreeMap::new();
         for key in services.wanted() {
             match self.path(&key.service) {

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
-use control::plan::Plan;
+use control::plan::ConfigPlan;
 use control::source::file::ConfigDocument;
 use control::{
     AdminKey, EtcdConfig, EtcdTls, FilePolicy, Role, Sealer, SecretOptions, Secrets, SourceConfig,
@@ -154,7 +154,7 @@ pub(crate) fn plan_offline(
     settings: &Settings,
     document: &ConfigDocument,
     keep_others: bool,
-) -> anyhow::Result<Result<Plan, Vec<model::ConfigFault>>> {
+) -> anyhow::Result<Result<ConfigPlan, Vec<model::ConfigFault>>> {
     let catalog = Arc::new(catalog_for(settings));
     Ok(control::offline::plan(&catalog, &on_disk(settings, &catalog)?, document, keep_others))
 }

@@ -1,6 +1,6 @@
 //! Changes of objects as text for a terminal. Does not know where the changes come from.
 
-use control::plan::{PlanAction, FieldChange, ObjectChange, Plan};
+use control::plan::{PlanAction, FieldChange, ObjectChange, ConfigPlan};
 use control::source::file::dotted;
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(crate) fn render(objects: &[ObjectChange], paint: Paint) -> String {
 }
 
 /// `1 to create, 2 to change, 3 to delete`, without the parts that are zero.
-pub(crate) fn counts(plan: &Plan, endings: [&str; 3]) -> String {
+pub(crate) fn counts(plan: &ConfigPlan, endings: [&str; 3]) -> String {
     let counted = [plan.create, plan.change, plan.delete].into_iter().zip(endings);
     let parts: Vec<String> =
         counted.filter(|(count, _)| *count > 0).map(|(count, ending)| format!("{count} {ending}")).collect();
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn counts_leave_out_zeros() {
-        let plan = Plan { change: 2, delete: 1, ..Plan::default() };
+        let plan = ConfigPlan { change: 2, delete: 1, ..ConfigPlan::default() };
         let endings = ["to create", "to change", "to delete"];
         assert_eq!(counts(&plan, endings), "2 to change, 1 to delete");
-        assert_eq!(counts(&Plan::default(), endings), "");
+        assert_eq!(counts(&ConfigPlan::default(), endings), "");
     }
 }

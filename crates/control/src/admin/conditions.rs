@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 use super::call::AdminParts;
 use crate::hidden::places::with_hidden_secrets;
 use crate::reconcile::versions::VersionFilter;
-use crate::reconcile::{Condition, Revisions};
+use crate::reconcile::{WriteCondition, Revisions};
 use crate::serve::{RefusalResponse, respond};
 
 /// The condition that the header of a request states.
 ///
 /// # Errors
 /// The 400 for a field that is no list of entity tags, or a longer one than [`MAX_TAGS`].
-pub(super) fn read(headers: &HeaderMap) -> Result<Condition, RefusalResponse> {
+pub(super) fn read(headers: &HeaderMap) -> Result<WriteCondition, RefusalResponse> {
     // RFC 9110 section 13.1.1: a weak tag never meets `If-Match`.
     let is_at = revisions(headers, &header::IF_MATCH, false)?;
     let is_not_at = revisions(headers, &header::IF_NONE_MATCH, true)?;
-    Ok(Condition { is_at, is_not_at })
+    Ok(WriteCondition { is_at, is_not_at })
 }
 
 /// Adds the entity tag of an object that was last written at that revision. The answer may hold secrets, and another role is
@@ -38,10 +38,10 @@ pub(super) fn tag(mut response: Response<Bytes>, modified_index: u64) -> Respons
 pub(super) async fn unmet_read(
     parts: &AdminParts,
     key: &ObjectKey,
-    condition: &Condition,
+    condition: &WriteCondition,
     modified_index: u64,
 ) -> Response<Bytes> {
-    let without_first = Condition { is_at: None, is_not_at: condition.is_not_at.clone() };
+    let without_first = WriteCondition { is_at: None, is_not_at: condition.is_not_at.clone() };
     if without_first.holds(Some(modified_index)) {
         return changed(parts, key).await;
     }
@@ -138,7 +138,7 @@ mod tests {
     fn fields_become_a_condition() {
         let these = |listed: &[u64]| Some(Revisions::These(listed.to_vec()));
         let check = |fields: &[(&'static str, &str)], is_at, is_not_at| {
-            assert_eq!(read(&headers(fields)).unwrap(), Condition { is_at, is_not_at }, "{fields:?}");
+            assert_eq!(read(&headers(fields)).unwrap(), WriteCondition { is_at, is_not_at }, "{fields:?}");
         };
         check(&[], None, None);
         check(&[("if-match", "\"12\"")], these(&[12]), None);

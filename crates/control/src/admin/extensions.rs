@@ -15,7 +15,7 @@ use super::endpoint::ExtensionAction;
 use super::resources::refusal_of_write;
 use crate::extension_edit::{self, ExtensionPush};
 use crate::object_path::ObjectPath;
-use crate::reconcile::{Condition, Done, WriteRefusal, Revisions, Write};
+use crate::reconcile::{WriteCondition, Done, WriteRefusal, Revisions, Write};
 use crate::serve::respond;
 
 /// Times that a change is made anew because another write came in between.
@@ -68,7 +68,7 @@ async fn change_once(
     parts: &Arc<AdminParts>,
     key: &Key,
     action: ExtensionAction,
-    condition: &Condition,
+    condition: &WriteCondition,
     call: &Call,
 ) -> Result<Response<Bytes>, WriteRefusal> {
     let view = parts.view.load();
@@ -99,10 +99,10 @@ async fn change_once(
 }
 
 /// The condition that the object has this index still, or that there is none still.
-fn unchanged_since(index: Option<u64>) -> Condition {
+fn unchanged_since(index: Option<u64>) -> WriteCondition {
     match index {
-        Some(index) => Condition { is_at: Some(Revisions::These(vec![index])), is_not_at: None },
-        None => Condition { is_at: None, is_not_at: Some(Revisions::Any) },
+        Some(index) => WriteCondition { is_at: Some(Revisions::These(vec![index])), is_not_at: None },
+        None => WriteCondition { is_at: None, is_not_at: Some(Revisions::Any) },
     }
 }
 

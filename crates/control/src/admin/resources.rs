@@ -12,7 +12,7 @@ use super::call::{AdminParts, Call, REVISION};
 use super::listing::{self, ListingEntry, shown_key};
 use super::{conditions, kinds};
 use crate::object_path::ObjectPath;
-use crate::reconcile::{Author, Condition, Done, Part, WriteRefusal, Write};
+use crate::reconcile::{Author, WriteCondition, Done, PatchPart, WriteRefusal, Write};
 use crate::serve::RefusalResponse;
 use crate::serve::respond::{self, bad, refused};
 use crate::serve::role::Role;
@@ -50,7 +50,7 @@ async fn get(
     parts: &Arc<AdminParts>,
     target: ObjectPath,
     call: Call,
-    condition: &Condition,
+    condition: &WriteCondition,
 ) -> Response<Bytes> {
     let view = parts.view.load();
     if let Some(id) = target.key_id() {
@@ -147,9 +147,9 @@ fn patch(target: &ObjectPath, call: Call) -> Result<Write, RefusalResponse> {
     let ttl_s = call.query.number("ttl");
     let part = match (call.body, target.sub_path.is_empty()) {
         (None, _) => return Err(refused("missing new configuration")),
-        (Some(Value::Object(part)), true) => Part::Merge(part),
+        (Some(Value::Object(part)), true) => PatchPart::Merge(part),
         (Some(_), true) => return Err(refused("invalid configuration")),
-        (Some(part), false) => Part::At(target.sub_path.clone(), part),
+        (Some(part), false) => PatchPart::At(target.sub_path.clone(), part),
     };
     let key = ObjectKey::new(target.kind, &id).map_err(|_| Box::new(respond::key_not_found()))?;
     Ok(Write::Patch { key, part, ttl_s })
@@ -162,7 +162,7 @@ fn delete(target: &ObjectPath, call: &Call) -> Result<Write, RefusalResponse> {
 }
 
 /// Sends the write to the reconciling thread and makes the answer from its result.
-async fn finish(parts: &AdminParts, write: Write, author: Author, condition: Condition) -> Response<Bytes> {
+async fn finish(parts: &AdminParts, write: Write, author: Author, condition: WriteCondition) -> Response<Bytes> {
     let is_patch = matches!(write, Write::Patch { .. });
     match parts.reconcile.write_if(write, author, condition).await {
         Ok(Done::Stored { key, text, created, revision }) => {

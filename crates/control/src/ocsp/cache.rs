@@ -7,7 +7,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use model::ObjectKey;
 
 use super::message::Response;
-use super::request::{Subject, own_der};
+use super::request::{OcspSubject, own_der};
 
 /// Shortest time between two answers of one responder about one certificate.
 const REFRESH_MIN: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ type Digest = [u8; 32];
 
 struct OcspEntry {
     wanted: WantedChain,
-    subject: Result<Subject, String>,
+    subject: Result<OcspSubject, String>,
     users: BTreeSet<ObjectKey>,
     response: Option<Response>,
     /// The time of the next request; none while one is out, or if nothing can be asked.
@@ -49,7 +49,7 @@ struct OcspEntry {
 /// A request that is to be made.
 pub(super) struct OcspTask {
     pub(super) digest: Digest,
-    pub(super) subject: Subject,
+    pub(super) subject: OcspSubject,
     pub(super) skip_verify: bool,
 }
 
@@ -190,7 +190,7 @@ impl OcspCache {
 
 impl OcspEntry {
     fn new(wanted: WantedChain) -> OcspEntry {
-        let subject = Subject::of_chain(&wanted.chain);
+        let subject = OcspSubject::of_chain(&wanted.chain);
         let due = subject.is_ok().then(Instant::now);
         OcspEntry { wanted, subject, users: BTreeSet::new(), response: None, due, failures: 0 }
     }

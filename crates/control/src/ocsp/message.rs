@@ -4,7 +4,7 @@ use der::Decode;
 use der::oid::AssociatedOid;
 use x509_ocsp::{BasicOcspResponse, CertStatus, OcspGeneralizedTime, OcspResponse, OcspResponseStatus};
 
-use super::request::Subject;
+use super::request::OcspSubject;
 use super::verify;
 
 /// Limit of an answer in bytes. Answers with a responder's certificate have some 2 KiB, and each handshake carries one.
@@ -25,7 +25,7 @@ pub(super) struct Response {
 ///
 /// # Errors
 /// The reason why it cannot be stapled, a sentence.
-pub(super) fn read(der: &[u8], subject: &Subject, skip_verify: bool, now_s: i64) -> Result<Response, String> {
+pub(super) fn read(der: &[u8], subject: &OcspSubject, skip_verify: bool, now_s: i64) -> Result<Response, String> {
     if der.len() > ANSWER_MAX_BYTES {
         return Err(format!("the answer has {} bytes, more than {ANSWER_MAX_BYTES}", der.len()));
     }

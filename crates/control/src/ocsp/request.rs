@@ -22,7 +22,7 @@ const TLS_FEATURE: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.
 
 /// A certificate that is asked about.
 #[derive(Clone, Debug)]
-pub(super) struct Subject {
+pub(super) struct OcspSubject {
     pub(super) issuer: Certificate,
     /// The URL of the responder.
     pub(super) url: String,
@@ -31,12 +31,12 @@ pub(super) struct Subject {
     id: CertId,
 }
 
-impl Subject {
+impl OcspSubject {
     /// Of a chain in PEM, the certificate itself first and its issuer behind it.
     ///
     /// # Errors
     /// The reason why nothing can be asked, a sentence.
-    pub(super) fn of_chain(pem: &str) -> Result<Subject, String> {
+    pub(super) fn of_chain(pem: &str) -> Result<OcspSubject, String> {
         let own =
             Certificate::from_der(&own_der(pem)?).map_err(|error| format!("the certificate: {error}"))?;
         let issuer =
@@ -61,7 +61,7 @@ impl Subject {
         let must_staple = extension(TLS_FEATURE)
             .is_some_and(|feature| feature.extn_value.as_bytes().windows(3).any(|part| part == [2, 1, 5]));
         let id = cert_id(&own, &issuer).map_err(|error| error.to_string())?;
-        Ok(Subject { issuer, url, must_staple, id })
+        Ok(OcspSubject { issuer, url, must_staple, id })
     }
 
     /// The request, DER.

@@ -82,7 +82,7 @@ fn text_without_json_differs_from_every_other() {
 #[test]
 fn plan_counts_objects_and_is_ordered() {
     let of = |key: &str, action| ObjectChange { key: key.to_owned(), action, fields: Vec::new() };
-    let plan = Plan::new(
+    let plan = ConfigPlan::new(
         7,
         vec![of("routes/2", PlanAction::Delete), of("routes/1", PlanAction::Create), of("a/1", PlanAction::Create)],
     );
@@ -91,7 +91,7 @@ fn plan_counts_objects_and_is_ordered() {
         plan.objects.iter().map(|object| object.key.as_str()).collect::<Vec<_>>(),
         ["a/1", "routes/1", "routes/2"]
     );
-    let read: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+    let read: ConfigPlan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
     assert_eq!(read, plan);
 }
 

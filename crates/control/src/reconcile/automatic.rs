@@ -20,24 +20,24 @@ pub(super) struct Automatic {
     version: u64,
     overlay: Overlay,
     /// The forms that were passed to the workers last.
-    passed: BTreeMap<ObjectKey, Passed>,
+    passed: BTreeMap<ObjectKey, PublishedRoute>,
     /// The snapshot that was passed to the workers last, if it differs from that of the source.
     merged: Option<Snapshot>,
 }
 
 /// The form of a route that the workers have: in force, or closed because it is faulty.
-struct Passed {
+struct PublishedRoute {
     object: Option<Arc<SnapshotObject>>,
     closed: Option<Arc<SnapshotObject>>,
 }
 
-impl Passed {
-    fn of(snapshot: &Snapshot, key: &ObjectKey) -> Passed {
+impl PublishedRoute {
+    fn of(snapshot: &Snapshot, key: &ObjectKey) -> PublishedRoute {
         let closed = snapshot.closed(key).map(|(object, _)| Arc::clone(object));
-        Passed { object: snapshot.get(key).cloned(), closed }
+        PublishedRoute { object: snapshot.get(key).cloned(), closed }
     }
 
-    fn is_same(&self, other: &Passed) -> bool {
+    fn is_same(&self, other: &PublishedRoute) -> bool {
         let is_one = |one: &Option<Arc<SnapshotObject>>, other: &Option<Arc<SnapshotObject>>| match (one, other) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
@@ -76,8 +76,8 @@ impl Automatic {
         let base = applied.snapshot;
         let merged = base.overlaid(catalog, &self.overlay).snapshot;
         let is_free = |key: &&ObjectKey| !base.contains(key) && base.faulty_at(key).is_none();
-        let now = |key: &ObjectKey| (key.clone(), Passed::of(&merged, key));
-        let passed: BTreeMap<ObjectKey, Passed> = self.overlay.keys().filter(is_free).map(now).collect();
+        let now = |key: &ObjectKey| (key.clone(), PublishedRoute::of(&merged, key));
+        let passed: BTreeMap<ObjectKey, PublishedRoute> = self.overlay.keys().filter(is_free).map(now).collect();
         let mut diff: BTreeMap<ObjectKey, Difference> =
             applied.diff.into_iter().map(|difference| (difference.key.clone(), difference)).collect();
         let of_before = self

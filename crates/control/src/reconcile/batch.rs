@@ -10,13 +10,13 @@ use serde_json::{Map, Value};
 
 use super::Signed;
 use super::journal::{Indices, Journal, JournalPut};
-use super::write::{Done, Part, WriteRefusal, Write, forbid_times, set_times};
+use super::write::{Done, PatchPart, WriteRefusal, Write, forbid_times, set_times};
 use crate::hidden;
 use crate::source::store::Expect;
 use crate::stored_key;
 
 /// The writes of one transaction so far.
-pub(super) struct Batch<'a, J> {
+pub(super) struct WriteBatch<'a, J> {
     pub(super) journal: J,
     catalog: &'a PluginCatalog,
     snapshot: Snapshot,
@@ -28,9 +28,9 @@ pub(super) struct Batch<'a, J> {
     dirty: bool,
 }
 
-impl<'a, J: Journal> Batch<'a, J> {
-    pub(super) fn new(journal: J, catalog: &'a PluginCatalog, snapshot: Snapshot, now_ms: u64) -> Batch<'a, J> {
-        Batch {
+impl<'a, J: Journal> WriteBatch<'a, J> {
+    pub(super) fn new(journal: J, catalog: &'a PluginCatalog, snapshot: Snapshot, now_ms: u64) -> WriteBatch<'a, J> {
+        WriteBatch {
             journal,
             catalog,
             snapshot,
@@ -103,7 +103,7 @@ impl<'a, J: Journal> Batch<'a, J> {
         self.store(key, body, Expect::Any, ttl_s)
     }
 
-    fn patch(&mut self, key: ObjectKey, part: Part, ttl_s: Option<f64>) -> Result<Done, WriteRefusal> {
+    fn patch(&mut self, key: ObjectKey, part: PatchPart, ttl_s: Option<f64>) -> Result<Done, WriteRefusal> {
         let before = self.written(&key).ok_or(WriteRefusal::NotFound)?;
         let index = before.modified_index;
         let mut object = part.apply(&before.text, self.now_ms / 1000).map_err(WriteRefusal::Invalid)?;

@@ -12,7 +12,7 @@ pub enum Revisions {
 
 /// The condition of a write; the default admits every state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Condition {
+pub struct WriteCondition {
     /// The object must be at one of these revisions (`If-Match`).
     pub is_at: Option<Revisions>,
     /// The object must not be at one of these revisions (`If-None-Match`).
@@ -29,7 +29,7 @@ impl Revisions {
     }
 }
 
-impl Condition {
+impl WriteCondition {
     /// Whether an object that was last written at `found` meets the condition; none: the object does not exist.
     pub fn holds(&self, found: Option<u64>) -> bool {
         self.is_at.as_ref().is_none_or(|wanted| wanted.name(found))
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn condition_holds_by_revision_and_existence() {
         let check = |is_at: Option<Revisions>, is_not_at: Option<Revisions>, expected: [bool; 3]| {
-            let condition = Condition { is_at, is_not_at };
+            let condition = WriteCondition { is_at, is_not_at };
             let found = [None, Some(3), Some(4)].map(|found| condition.holds(found));
             assert_eq!(found, expected, "{condition:?}");
         };

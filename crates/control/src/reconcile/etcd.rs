@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 
 use model::{SnapshotChange, ObjectKey, FaultPolicy, WrittenObject};
 
-use super::source::{ClusterAccess, Source, SourceFacts, Wake};
+use super::source::{ClusterAccess, ConfigSource, SourceFacts, Wake};
 use super::stored_change::stored_change;
 use super::versions::{VersionFilter, VersionList};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
-use crate::plan::Plan;
-use crate::sealing::Medium;
+use crate::plan::ConfigPlan;
+use crate::sealing::StorageMedium;
 use crate::source::etcd::{EtcdKeyChange, EtcdSource, EtcdState, Stray, Update};
 use crate::source::store::{StoredRecord, StoreError, Version};
 use crate::stored_key;
 
-impl Source for EtcdSource {
+impl ConfigSource for EtcdSource {
     fn facts(&self) -> SourceFacts {
         let identity = format!("etcd {}", self.space.prefix());
         SourceFacts { identity, has_revisions: true, logs_faults: false }
@@ -100,7 +100,7 @@ impl Source for EtcdSource {
         self.noted_versions(reconciler, below, limit, filter)
     }
 
-    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, Plan), WholeRefused> {
+    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, ConfigPlan), WholeRefused> {
         self.noted_version(reconciler, version)
     }
 
@@ -113,7 +113,7 @@ impl Source for EtcdSource {
         self.known_object_at(reconciler, version, key)
     }
 
-    fn plan_between(&mut self, reconciler: &Reconciler, from: u64, to: u64) -> Result<Plan, WholeRefused> {
+    fn plan_between(&mut self, reconciler: &Reconciler, from: u64, to: u64) -> Result<ConfigPlan, WholeRefused> {
         self.plan_of_two(reconciler, from, to)
     }
 
@@ -139,7 +139,7 @@ impl EtcdSource {
         self.follow(teller(sender, wake));
         if has_kept {
             let count = kept.entries.len();
-            let (changes, _) = reconciler.differing(Medium::Etcd, kept.entries);
+            let (changes, _) = reconciler.differing(StorageMedium::Etcd, kept.entries);
             reconciler.apply_first(changes, kept.revision);
             tracing::info!(revision = kept.revision, objects = count, "the copy of etcd's data on this disk");
         }
@@ -201,7 +201,7 @@ impl EtcdSource {
             }
             None => true,
         });
-        let (changes, unknown) = reconciler.differing(Medium::Etcd, entries.clone());
+        let (changes, unknown) = reconciler.differing(StorageMedium::Etcd, entries.clone());
         let is_first = reconciler.snapshot.revision() == 0;
         let concerns = !changes.is_empty() && !is_first;
         let (snapshot, catalog) = (&reconciler.snapshot, &reconciler.parts.catalog);
@@ -258,7 +258,7 @@ impl EtcdSource {
             self.strays.remove(&path);
             match (change, stored_key::parse(&path)) {
                 (Ok(Some(record)), Some(key)) => {
-                    effective.push(stored_change(&reconciler.parts.sealer, Medium::Etcd, key, record));
+                    effective.push(stored_change(&reconciler.parts.sealer, StorageMedium::Etcd, key, record));
                 }
                 (Ok(None), Some(key)) => effective.push(SnapshotChange { key, written: None }),
                 (Ok(Some(_)), None) => self.stray(path, UNKNOWN_KIND.to_owned()),

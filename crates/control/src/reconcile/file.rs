@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use model::{SnapshotChange, ConfigFault, ObjectKey, ObjectKind, FaultPolicy, Snapshot, WrittenObject};
 
-use super::source::{Source, SourceFacts, Wake};
+use super::source::{ConfigSource, SourceFacts, Wake};
 use super::{ControlLoop, LoadError, Reconciler, WriteRefusal};
 use crate::source::file::{ConfigDocument, FileFault, FileSource};
 
@@ -24,7 +24,7 @@ impl DeclarativeFile {
     }
 }
 
-impl Source for DeclarativeFile {
+impl ConfigSource for DeclarativeFile {
     fn facts(&self) -> SourceFacts {
         let path = self.file.path();
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());

@@ -18,7 +18,7 @@ use stdx::hash::crc32;
 
 use super::Reconciler;
 use super::stored_change::stored_change;
-use crate::sealing::{Medium, Sealer};
+use crate::sealing::{StorageMedium, Sealer};
 use crate::source::store::StoredRecord;
 use crate::stored_key;
 
@@ -78,7 +78,7 @@ impl GoodForms {
                 modified_index: form.modified_index,
                 expires_at_ms: None,
             };
-            let change = stored_change(sealer, Medium::Store, stored_key::parse(path)?, record);
+            let change = stored_change(sealer, StorageMedium::Store, stored_key::parse(path)?, record);
             Some((change.key, change.written?))
         });
         opened.collect()
@@ -93,7 +93,7 @@ impl GoodForms {
             (object.written.text != faulty.written.text).then_some(&object.written)
         });
         let form = |written: &WrittenObject| GoodForm {
-            text: sealer.seal_for(Medium::Store, &written.key, &written.text).into_owned(),
+            text: sealer.seal_for(StorageMedium::Store, &written.key, &written.text).into_owned(),
             created_index: written.created_index,
             modified_index: written.modified_index,
         };

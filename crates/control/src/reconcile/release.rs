@@ -11,8 +11,8 @@ use model::{SnapshotChange, ObjectKey, ObjectKind};
 use tokio::sync::watch;
 
 use super::stored_change::stored_change;
-use super::{Command, ControlLoop, Flow, Reconcile, Reconciler};
-use crate::sealing::Medium;
+use super::{ReconcileCommand, ControlLoop, Flow, Reconcile, Reconciler};
+use crate::sealing::StorageMedium;
 use crate::serve::Busy;
 use crate::source::store::StoredRecord;
 use crate::stored_key;
@@ -51,7 +51,7 @@ impl HandOver {
             std::thread::sleep(FULL_PAUSE);
         }
         let claim = Released { verdict, given_away: false, admin_paused: self.admin_paused.clone() };
-        let mut command = Command::Release(Release { released, decided });
+        let mut command = ReconcileCommand::Release(Release { released, decided });
         loop {
             match self.reconcile.commands.try_send(command) {
                 Ok(()) => break,
@@ -127,7 +127,7 @@ impl Reconciler {
     /// The changes that make the snapshot hold `entries` of `medium` and nothing else, and the paths that are no objects.
     pub(super) fn differing(
         &self,
-        medium: Medium,
+        medium: StorageMedium,
         entries: Vec<(String, StoredRecord)>,
     ) -> (Vec<SnapshotChange>, Vec<String>) {
         let mut gone: HashSet<ObjectKey> = ObjectKind::ALL

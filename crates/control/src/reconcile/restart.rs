@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use stdx::threads::ThreadLife;
 
-use super::{Command, ControlLoop, Flow, WriteRefusal};
+use super::{ReconcileCommand, ControlLoop, Flow, WriteRefusal};
 
 /// The name of the thread.
 pub(super) const THREAD: &str = "reconcile";
@@ -47,17 +47,17 @@ impl ControlLoop {
         loop {
             match self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 // The caller may have dropped its future, so a failed send is ignored.
-                Ok(Command::Write(_, reply)) => drop(reply.send(Err(not_done()))),
-                Ok(Command::Reload(reply)) => drop(reply.send(vec![RESTARTS.to_owned()])),
-                Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) => return Flow::Stop,
+                Ok(ReconcileCommand::Write(_, reply)) => drop(reply.send(Err(not_done()))),
+                Ok(ReconcileCommand::Reload(reply)) => drop(reply.send(vec![RESTARTS.to_owned()])),
+                Ok(ReconcileCommand::Stop) | Err(RecvTimeoutError::Disconnected) => return Flow::Stop,
                 // Updates, secrets and the other process are looked at when the thread runs; a task learns
                 // that it was dropped.
                 Ok(
-                    Command::Adopt
-                    | Command::Updates
-                    | Command::Secrets
-                    | Command::Release(_)
-                    | Command::Task(_),
+                    ReconcileCommand::Adopt
+                    | ReconcileCommand::Updates
+                    | ReconcileCommand::Secrets
+                    | ReconcileCommand::Release(_)
+                    | ReconcileCommand::Task(_),
                 ) => {}
                 Err(RecvTimeoutError::Timeout) => return Flow::Continue,
             }

@@ -10,7 +10,7 @@ use super::versions::{VersionFilter, VersionList};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
-use crate::plan::Plan;
+use crate::plan::ConfigPlan;
 use crate::source::etcd::SharedEtcd;
 use crate::source::store::{StoreError, Version};
 
@@ -35,12 +35,12 @@ pub(crate) struct ClusterAccess {
     pub(crate) runtime: tokio::runtime::Handle,
 }
 
-/// Wakes the reconciling thread, which then calls [`Source::take_updates`].
+/// Wakes the reconciling thread, which then calls [`ConfigSource::take_updates`].
 pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
 
 /// A source of the configuration. Every method runs on the reconciling thread and brings what it reads or writes into
-/// force by the reconciler. A source that is only read keeps the defaults, which refuse with [`Source::refusal`].
-pub(crate) trait Source: Send {
+/// force by the reconciler. A source that is only read keeps the defaults, which refuse with [`ConfigSource::refusal`].
+pub(crate) trait ConfigSource: Send {
     /// Its facts that do not change.
     fn facts(&self) -> SourceFacts;
 
@@ -149,14 +149,14 @@ pub(crate) trait Source: Send {
     ///
     /// # Errors
     /// The version is not kept, or cannot be read.
-    fn version(&mut self, _reconciler: &Reconciler, _version: u64) -> Result<(Version, Plan), WholeRefused> {
+    fn version(&mut self, _reconciler: &Reconciler, _version: u64) -> Result<(Version, ConfigPlan), WholeRefused> {
         Err(WholeRefused::Write(self.refusal()))
     }
 
     /// The text of an object at a version; none if it did not exist.
     ///
     /// # Errors
-    /// As [`Source::version`].
+    /// As [`ConfigSource::version`].
     fn object_at(
         &mut self,
         _reconciler: &Reconciler,
@@ -169,12 +169,12 @@ pub(crate) trait Source: Send {
     /// The changes from one version to another, in either order.
     ///
     /// # Errors
-    /// As [`Source::version`].
-    fn plan_between(&mut self, _reconciler: &Reconciler, _from: u64, _to: u64) -> Result<Plan, WholeRefused> {
+    /// As [`ConfigSource::version`].
+    fn plan_between(&mut self, _reconciler: &Reconciler, _from: u64, _to: u64) -> Result<ConfigPlan, WholeRefused> {
         Err(WholeRefused::Write(self.refusal()))
     }
 
-    /// Closes what another process is to open, until [`Source::catch_up`] is called.
+    /// Closes what another process is to open, until [`ConfigSource::catch_up`] is called.
     fn release(&mut self) {}
 
     /// Leaves the source to another process for good; says whether this one goes on, for the requests of kept connections.

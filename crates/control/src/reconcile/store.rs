@@ -8,16 +8,16 @@ use std::sync::Arc;
 
 use model::{SnapshotChange, ObjectKey, FaultPolicy};
 
-use super::batch::Batch;
+use super::batch::WriteBatch;
 use super::configs::{Overtaken, ConfigsUpdate};
-use super::source::{Source, SourceFacts, Wake};
+use super::source::{ConfigSource, SourceFacts, Wake};
 use super::stored_change::stored_change;
 use super::versions::{VersionFilter, VersionList, plan_of, text_of};
 use super::whole::{Differing, Terms, WholeRefused};
 use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
-use crate::plan::Plan;
-use crate::sealing::Medium;
+use crate::plan::ConfigPlan;
+use crate::sealing::StorageMedium;
 use crate::source::store::{Label, SetStatement, Store, StoreError, Version, VersionSource};
 use crate::stored_key;
 use journal::StoreJournal;
@@ -81,9 +81,9 @@ impl EmbeddedStore {
         &'s mut self,
         reconciler: &'s Reconciler,
         now_ms: u64,
-    ) -> Result<Batch<'s, StoreJournal<'s>>, StoreError> {
+    ) -> Result<WriteBatch<'s, StoreJournal<'s>>, StoreError> {
         let journal = StoreJournal::new(self.store.begin()?, &reconciler.parts.sealer);
-        Ok(Batch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms))
+        Ok(WriteBatch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms))
     }
 
     /// Brings into force what the store holds and the snapshot does not.
@@ -98,7 +98,7 @@ impl EmbeddedStore {
         if revision != reconciler.snapshot.revision() {
             let records = store.load()?;
             // Paths of no object were reported at the start.
-            let (changes, _) = reconciler.differing(Medium::Store, records);
+            let (changes, _) = reconciler.differing(StorageMedium::Store, records);
             let catalog = &reconciler.parts.catalog;
             let applied = reconciler.snapshot.apply(catalog, &changes, revision, FaultPolicy::Lenient);
             reconciler.publish(applied);
@@ -115,7 +115,7 @@ impl EmbeddedStore {
     }
 }
 
-impl Source for EmbeddedStore {
+impl ConfigSource for EmbeddedStore {
     fn facts(&self) -> SourceFacts {
         SourceFacts { identity: "store".to_owned(), has_revisions: true, logs_faults: false }
     }
@@ -126,7 +126,7 @@ impl Source for EmbeddedStore {
         for (path, record) in self.store.load()? {
             match stored_key::parse(&path) {
                 Some(key) => {
-                    changes.push(stored_change(&reconciler.parts.sealer, Medium::Store, key, record));
+                    changes.push(stored_change(&reconciler.parts.sealer, StorageMedium::Store, key, record));
                 }
                 None => {
                     let fault = format!("the store holds {path}, which is no object this version knows");
@@ -231,10 +231,10 @@ impl Source for EmbeddedStore {
         Ok(VersionList { revision, oldest, versions })
     }
 
-    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, Plan), WholeRefused> {
+    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, ConfigPlan), WholeRefused> {
         let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
         let (version, changed) = self.store.version(version)?.ok_or_else(|| self.not_kept(version))?;
-        let plan = plan_of(catalog, sealer, Medium::Store, version.parent, changed);
+        let plan = plan_of(catalog, sealer, StorageMedium::Store, version.parent, changed);
         Ok((version, plan))
     }
 
@@ -247,13 +247,13 @@ impl Source for EmbeddedStore {
         let found = self.store.object_at(version, &stored_key::text(key))?;
         let record = found.ok_or_else(|| self.not_kept(version))?;
         let sealer = &reconciler.parts.sealer;
-        record.map_or(Ok(None), |record| text_of(sealer, Medium::Store, key, record))
+        record.map_or(Ok(None), |record| text_of(sealer, StorageMedium::Store, key, record))
     }
 
-    fn plan_between(&mut self, reconciler: &Reconciler, from: u64, to: u64) -> Result<Plan, WholeRefused> {
+    fn plan_between(&mut self, reconciler: &Reconciler, from: u64, to: u64) -> Result<ConfigPlan, WholeRefused> {
         let changed = self.store.between(from, to)?.map_err(|version| self.not_kept(version))?;
         let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
-        Ok(plan_of(catalog, sealer, Medium::Store, from, changed))
+        Ok(plan_of(catalog, sealer, StorageMedium::Store, from, changed))
     }
 
     fn release(&mut self) {

@@ -130,7 +130,7 @@ fn objects_are_removed_when_they_expire() {
     let source = crate::testing::embedded(Store::open(directory.path()).unwrap());
     let reconciler = super::Reconciler {
         facts: source.facts(),
-        parts: super::Parts {
+        parts: super::ReconcileParts {
             catalog: crate::testing::catalog(),
             publisher: Box::new(crate::testing::Recorder::default()),
             clock: std::sync::Arc::new(crate::testing::HandClock::default()),
@@ -165,7 +165,7 @@ fn objects_are_removed_when_they_expire() {
         let key = model::ObjectKey::new(model::ObjectKind::Upstream, id).unwrap();
         let body = upstream().as_object().unwrap().clone();
         let write = super::Write::Put { key, body, ttl_s };
-        super::Signed { write, author: "tester".into(), condition: super::Condition::default() }
+        super::Signed { write, author: "tester".into(), condition: super::WriteCondition::default() }
     };
     let results = control.write(vec![put("short", Some(1.5)), put("long", Some(10.0)), put("kept", None)]);
     assert!(results.iter().all(Result::is_ok), "{results:?}");
@@ -210,7 +210,7 @@ fn compile_fault_is_reported_and_thread_goes_on() {
     let view = crate::view::SharedView::default();
     let (reconcile, thread) = super::Reconcile::start(
         crate::testing::embedded(Store::open(directory.path()).unwrap()),
-        super::Parts {
+        super::ReconcileParts {
             catalog: crate::testing::catalog(),
             publisher: Box::new(Clumsy),
             clock: std::sync::Arc::new(crate::testing::HandClock::default()),

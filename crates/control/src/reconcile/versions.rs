@@ -7,8 +7,8 @@ use model::{PluginCatalog, ObjectKey};
 use super::ControlLoop;
 use super::stored_change::stored_change;
 use super::whole::{WholeRefused, unreadable};
-use crate::plan::{self, Plan};
-use crate::sealing::{Medium, Sealer};
+use crate::plan::{self, ConfigPlan};
+use crate::sealing::{StorageMedium, Sealer};
 use crate::source::store::{RecordChange, Label, StoredRecord, Version};
 use crate::stored_key;
 
@@ -71,13 +71,13 @@ impl ControlLoop {
     }
 
     /// The changes from one revision to another, in either order.
-    pub(crate) fn plan_between(&mut self, from: u64, to: u64) -> Result<Plan, WholeRefused> {
+    pub(crate) fn plan_between(&mut self, from: u64, to: u64) -> Result<ConfigPlan, WholeRefused> {
         self.source.catch_up(&mut self.reconciler)?;
         self.source.plan_between(&self.reconciler, from, to)
     }
 
     /// One revision and its changes.
-    pub(crate) fn version(&mut self, version: u64) -> Result<(Version, Plan), WholeRefused> {
+    pub(crate) fn version(&mut self, version: u64) -> Result<(Version, ConfigPlan), WholeRefused> {
         self.source.catch_up(&mut self.reconciler)?;
         self.source.version(&self.reconciler, version)
     }
@@ -86,7 +86,7 @@ impl ControlLoop {
 /// The text of a stored object, its secrets decrypted.
 pub(super) fn text_of(
     sealer: &Sealer,
-    medium: Medium,
+    medium: StorageMedium,
     key: &ObjectKey,
     record: StoredRecord,
 ) -> Result<Option<Arc<str>>, WholeRefused> {
@@ -101,10 +101,10 @@ pub(super) fn text_of(
 pub(crate) fn plan_of(
     catalog: &PluginCatalog,
     sealer: &Sealer,
-    medium: Medium,
+    medium: StorageMedium,
     parent: u64,
     changed: Vec<RecordChange>,
-) -> Plan {
+) -> ConfigPlan {
     let change = |RecordChange { key: path, before, after }: RecordChange| {
         let key = stored_key::parse(&path)?;
         let text = |record| {
@@ -114,5 +114,5 @@ pub(crate) fn plan_of(
         let (before, after) = (before.and_then(text), after.and_then(text));
         plan::between(catalog, &key, before.as_deref(), after.as_deref())
     };
-    Plan::new(parent, changed.into_iter().filter_map(change).collect())
+    ConfigPlan::new(parent, changed.into_iter().filter_map(change).collect())
 }

@@ -12,7 +12,7 @@ use super::write::{Author, WriteRefusal, set_times};
 use super::{ControlLoop, Reconciler};
 use crate::hidden::places::HIDDEN;
 use crate::hidden::{self, NothingStored};
-use crate::plan::{self, Plan};
+use crate::plan::{self, ConfigPlan};
 use crate::source::file::ConfigDocument;
 use crate::source::store::{StoreError, VersionSource};
 use crate::view::View;
@@ -54,7 +54,7 @@ pub(crate) struct ApplyRequest {
 #[derive(Debug, Clone)]
 pub(crate) struct ApplyOutcome {
     /// The changes that were made; empty when there were none.
-    pub(crate) plan: Plan,
+    pub(crate) plan: ConfigPlan,
     /// The revision afterwards.
     pub(crate) revision: u64,
 }
@@ -147,7 +147,7 @@ pub(crate) struct Differing {
 ///
 /// # Errors
 /// The faulty objects.
-pub(crate) fn plan(catalog: &PluginCatalog, view: &View, set: &DesiredSet) -> Result<Plan, Vec<ConfigFault>> {
+pub(crate) fn plan(catalog: &PluginCatalog, view: &View, set: &DesiredSet) -> Result<ConfigPlan, Vec<ConfigFault>> {
     let set = set.revealed(catalog, view)?;
     let differing = differences(view, &set);
     let revision = view.revision() + 1;
@@ -159,7 +159,7 @@ pub(crate) fn plan(catalog: &PluginCatalog, view: &View, set: &DesiredSet) -> Re
 
 impl ControlLoop {
     /// The changes that a rollback to that revision would make now.
-    pub(crate) fn plan_back(&mut self, version: u64) -> Result<Plan, WholeRefused> {
+    pub(crate) fn plan_back(&mut self, version: u64) -> Result<ConfigPlan, WholeRefused> {
         self.source.catch_up(&mut self.reconciler)?;
         let differing = self.source.differences_to(&self.reconciler, version)?;
         Ok(told(&self.reconciler.parts.catalog, self.reconciler.snapshot.revision(), &differing))
@@ -316,9 +316,9 @@ pub(super) fn unreadable(key: &ObjectKey, reason: &str) -> ConfigFault {
     ConfigFault { key: Some(key.clone()), pointer: String::new(), reason: reason.to_owned(), kept: false }
 }
 
-fn told(catalog: &PluginCatalog, revision: u64, differing: &[Differing]) -> Plan {
+fn told(catalog: &PluginCatalog, revision: u64, differing: &[Differing]) -> ConfigPlan {
     let change = |differing: &Differing| {
         plan::between(catalog, &differing.key, differing.before.as_deref(), differing.after.as_deref())
     };
-    Plan::new(revision, differing.iter().filter_map(change).collect())
+    ConfigPlan::new(revision, differing.iter().filter_map(change).collect())
 }

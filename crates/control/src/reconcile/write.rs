@@ -36,7 +36,7 @@ pub enum Write {
     Patch {
         /// The key of the object.
         key: ObjectKey,
-        part: Part,
+        part: PatchPart,
         /// Seconds until the object expires.
         ttl_s: Option<f64>,
     },
@@ -51,7 +51,7 @@ pub enum Write {
 
 /// The part of a PATCH.
 #[derive(Debug, Clone)]
-pub enum Part {
+pub enum PatchPart {
     /// Merged into the object.
     Merge(Map<String, Value>),
     /// Put at a sub-path.
@@ -120,7 +120,7 @@ pub enum WriteRefusal {
     Store(String),
 }
 
-impl Part {
+impl PatchPart {
     /// The object with this part in it, its update time renewed as the contract requires.
     ///
     /// # Errors
@@ -129,12 +129,12 @@ impl Part {
         let mut object: Map<String, Value> = serde_json::from_str(text)
             .map_err(|fault| format!("the stored object is no JSON object: {fault}"))?;
         let keeps_update_time = match self {
-            Part::Merge(part) => {
+            PatchPart::Merge(part) => {
                 let given = part.contains_key(UPDATE_TIME);
                 patch::merge(&mut object, part);
                 given
             }
-            Part::At(path, value) => {
+            PatchPart::At(path, value) => {
                 patch::replace_at(&mut object, &path, value)?;
                 false
             }
@@ -222,15 +222,15 @@ mod tests {
 
     #[test]
     fn parts_renew_the_update_time() {
-        let check = |part: Part, expected: Value| {
+        let check = |part: PatchPart, expected: Value| {
             let patched = part.apply(r#"{"a":1,"create_time":5,"update_time":6}"#, 9).unwrap();
             assert_eq!(Value::Object(patched), expected);
         };
-        check(Part::Merge(object(json!({"a": 2}))), json!({"a": 2, "create_time": 5, "update_time": 9}));
+        check(PatchPart::Merge(object(json!({"a": 2}))), json!({"a": 2, "create_time": 5, "update_time": 9}));
         check(
-            Part::Merge(object(json!({"update_time": 7}))),
+            PatchPart::Merge(object(json!({"update_time": 7}))),
             json!({"a": 1, "create_time": 5, "update_time": 7}),
         );
-        check(Part::At(vec!["a".to_owned()], json!(3)), json!({"a": 3, "create_time": 5, "update_time": 9}));
+        check(PatchPart::At(vec!["a".to_owned()], json!(3)), json!({"a": 3, "create_time": 5, "update_time": 9}));
     }
 }

@@ -11,7 +11,7 @@ use model::secret_reference::SecretReference;
 use serde_json::Value;
 
 /// The fields of a document.
-pub(super) type Fields = BTreeMap<Box<str>, String>;
+pub(super) type SecretFields = BTreeMap<Box<str>, String>;
 
 /// The reason why a manager gave no document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ pub(super) struct SecretCache {
 #[derive(Debug)]
 struct CachedDocument {
     /// The last good answer.
-    fields: Option<Fields>,
+    fields: Option<SecretFields>,
     /// The time until which that answer is valid, even if the manager fails.
     good_until: Instant,
     /// The reason why there is no newer answer.
@@ -204,7 +204,7 @@ impl SecretCache {
     pub(super) fn answered(
         &mut self,
         task: &SecretTask,
-        answer: Result<Fields, SecretFailure>,
+        answer: Result<SecretFields, SecretFailure>,
         now: Instant,
     ) -> Vec<Arc<str>> {
         let (refresh, stale, timeout) = (self.refresh, self.stale, self.timeout);

@@ -4,7 +4,7 @@
 use outbound::bounded_request::{BoundedAnswer, BoundedRequest};
 use serde_json::Value;
 
-use super::cache::{SecretFailure, Fields};
+use super::cache::{SecretFailure, SecretFields};
 use super::environment::SecretEnvironment;
 
 /// A kind of secret manager.
@@ -27,5 +27,5 @@ pub(super) trait SecretManager: Sync {
     ///
     /// # Errors
     /// The reason why it holds no secrets.
-    fn read(&self, got: &BoundedAnswer) -> Result<Fields, SecretFailure>;
+    fn read(&self, got: &BoundedAnswer) -> Result<SecretFields, SecretFailure>;
 }

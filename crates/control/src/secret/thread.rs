@@ -10,7 +10,7 @@ use outbound::bounded_request::send_bounded;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::cache::{SecretFailure, Fields, SecretTask};
+use super::cache::{SecretFailure, SecretFields, SecretTask};
 use super::managers;
 use super::shared::SecretShared;
 
@@ -23,7 +23,7 @@ pub(super) fn start(shared: Arc<SecretShared>) -> io::Result<BackgroundThread> {
 }
 
 async fn run(shared: Arc<SecretShared>, mut stopping: watch::Receiver<bool>) {
-    let mut asking: JoinSet<(SecretTask, Result<Fields, SecretFailure>)> = JoinSet::new();
+    let mut asking: JoinSet<(SecretTask, Result<SecretFields, SecretFailure>)> = JoinSet::new();
     loop {
         let now = Instant::now();
         let (changed, tasks, next) = {
@@ -59,7 +59,7 @@ async fn run(shared: Arc<SecretShared>, mut stopping: watch::Receiver<bool>) {
     }
 }
 
-async fn ask(task: &SecretTask, shared: &SecretShared) -> Result<Fields, SecretFailure> {
+async fn ask(task: &SecretTask, shared: &SecretShared) -> Result<SecretFields, SecretFailure> {
     let manager = task.id.manager.split('/').next().unwrap_or_default();
     let manager = managers::named(manager).map_err(|reason| SecretFailure { reason, gone: true })?;
     let request = manager.request(&task.manager, &task.id.path, shared.environment)?;

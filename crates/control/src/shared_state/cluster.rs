@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::{SharedDocument, Documents};
-use crate::source::etcd::{Expected, Follower, KeySpace, Operation, KeyPrefix, SharedEtcd, Update, follow};
+use crate::source::etcd::{Expected, FollowerCommands, KeySpace, Operation, KeyPrefix, SharedEtcd, Update, follow};
 use crate::source::store::StoredRecord;
 
 /// See the module.
@@ -27,7 +27,7 @@ impl ClusterMedium {
         documents: &Arc<Documents>,
         handle: &Handle,
     ) -> ClusterMedium {
-        let follower = Arc::new(Follower::default());
+        let follower = Arc::new(FollowerCommands::default());
         let is_read = Arc::new(AtomicBool::new(false));
         let (weak, read, theirs) = (Arc::downgrade(documents), Arc::clone(&is_read), Arc::clone(&follower));
         let (client, space) = (Arc::clone(&etcd), Arc::new(OnceLock::new()));
@@ -82,7 +82,7 @@ impl ClusterMedium {
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Takes over what the follower tells; false when the documents are gone.
-fn take(documents: &Weak<Documents>, is_read: &AtomicBool, follower: &Follower, update: Update) -> bool {
+fn take(documents: &Weak<Documents>, is_read: &AtomicBool, follower: &FollowerCommands, update: Update) -> bool {
     let Some(documents) = documents.upgrade() else { return false };
     match update {
         Update::All { revision, entries, .. } => {

@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::SharedDocument;
 
 /// See the module.
-pub(super) struct Folder {
+pub(super) struct FolderMedium {
     path: PathBuf,
     revision: AtomicU64,
 }
 
-impl Folder {
-    pub(super) fn new(path: PathBuf) -> Folder {
-        Folder { path, revision: AtomicU64::new(1) }
+impl FolderMedium {
+    pub(super) fn new(path: PathBuf) -> FolderMedium {
+        FolderMedium { path, revision: AtomicU64::new(1) }
     }
 
     /// The texts that are kept; none if there is no folder. A file that cannot be read is skipped and reported.

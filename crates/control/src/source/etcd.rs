@@ -21,7 +21,7 @@ pub use outbound::etcd::{EtcdConfig, EtcdError, EtcdTls};
 
 pub use client::Etcd;
 pub(crate) use follow::follow;
-pub use follow::{Follower, Update};
+pub use follow::{FollowerCommands, Update};
 pub use history::Note;
 pub(crate) use history::note;
 pub use last_good::{EtcdCopy, LastGood};

@@ -17,7 +17,7 @@ use crate::admin::auth::AdminKey;
 use crate::clock::Clock;
 use crate::ocsp::Ocsp;
 use crate::reconcile::file::DeclarativeFile;
-use crate::reconcile::source::Source;
+use crate::reconcile::source::ConfigSource;
 use crate::reconcile::store::EmbeddedStore;
 use crate::reconcile::{LoadError, Publisher};
 use crate::report::Reports;
@@ -113,7 +113,7 @@ impl SourceConfig {
     }
 
     /// The source; this is the one place that names them all.
-    pub(super) fn open(self, lock: Option<DirectoryLock>) -> Result<Box<dyn Source>, LoadError> {
+    pub(super) fn open(self, lock: Option<DirectoryLock>) -> Result<Box<dyn ConfigSource>, LoadError> {
         Ok(match self {
             SourceConfig::Store { directory } => {
                 let mut store = match lock {

@@ -15,7 +15,7 @@ use crate::admin::live::LiveState;
 use crate::admin::server::{Admin, max_set_bytes};
 use crate::clock::Clock;
 use crate::control_api::{ControlApi, ControlParts};
-use crate::metrics_server::Metrics;
+use crate::metrics_server::MetricsHandler;
 use crate::reconcile::Reconcile;
 use crate::report::Reports;
 use crate::sealing::Sealer;
@@ -64,7 +64,7 @@ pub(super) fn handlers(parts: HandlerParts) -> Handlers {
         registration,
         is_file: source == "file",
     });
-    let metrics = Arc::new(Metrics::new(Arc::clone(&reports.metrics), view.clone(), acme.clone()));
+    let metrics = Arc::new(MetricsHandler::new(Arc::clone(&reports.metrics), view.clone(), acme.clone()));
     let gate = Gate::new(admin.keys, admin.key_required, admin.allow);
     let admin = Admin::new(AdminParts {
         gate: gate.with_hosts(admin.hosts).with_clock(parts.clock),

@@ -11,7 +11,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, ReadHal
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::ZooKeeperServer;
-use super::wire::{self, Frame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, ZooKeeperRequest};
+use super::wire::{self, ZooKeeperFrame, HEAD_BYTES, MAX_DROPPED_BYTES, MAX_FRAME_BYTES, ZooKeeperRequest};
 use crate::http::TlsSettings;
 
 /// The connection below a session: TCP, or TLS over it.
@@ -106,15 +106,15 @@ impl ZooKeeperSession {
     ///
     /// # Errors
     /// The connection is lost, or the server is silent for too long.
-    pub(super) async fn next(&mut self) -> Result<Option<Frame>, String> {
+    pub(super) async fn next(&mut self) -> Result<Option<ZooKeeperFrame>, String> {
         let silent_at = self.last_frame + self.silence_limit;
         match timeout_at(self.next_ping.min(silent_at), self.reader.next()).await {
             Ok(bytes) => {
                 self.last_frame = Instant::now();
                 let FrameBytes { bytes, is_cut } = bytes?;
                 Ok(Some(match wire::frame(&bytes)? {
-                    Frame::Reply { xid, code: 0, body } if is_cut => {
-                        Frame::Reply { xid, code: wire::TOO_LONG, body }
+                    ZooKeeperFrame::Reply { xid, code: 0, body } if is_cut => {
+                        ZooKeeperFrame::Reply { xid, code: wire::TOO_LONG, body }
                     }
                     frame => frame,
                 }))

@@ -30,7 +30,7 @@ pub(super) struct KnownService {
 
 /// All followed services.
 #[derive(Debug, Default)]
-pub(super) struct Tree {
+pub(super) struct ServiceTree {
     services: HashMap<String, ZooKeeperService>,
     /// Requests to be sent.
     waiting: VecDeque<ZooKeeperRequest>,
@@ -39,7 +39,7 @@ pub(super) struct Tree {
     last_xid: i32,
 }
 
-impl Tree {
+impl ServiceTree {
     /// Follows exactly the services at these paths.
     pub(super) fn follow(&mut self, paths: &[String]) {
         let wanted: HashSet<&String> = paths.iter().collect();

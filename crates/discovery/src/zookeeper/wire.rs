@@ -13,7 +13,7 @@ pub(super) enum ZooKeeperRequest {
 
 /// A frame of the server.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum ZooKeeperFrame {
     /// The reply to the oldest request without one; the body belongs to its kind.
     Reply { xid: i32, code: i32, body: Vec<u8> },
     /// A watch has fired; it is gone with that.
@@ -90,7 +90,7 @@ pub(super) fn request(xid: i32, request: &ZooKeeperRequest) -> Vec<u8> {
 ///
 /// # Errors
 /// The bytes are no frame of ZooKeeper.
-pub(super) fn frame(bytes: &[u8]) -> Result<Frame, String> {
+pub(super) fn frame(bytes: &[u8]) -> Result<ZooKeeperFrame, String> {
     let mut reader = WireReader(bytes);
     let short = || "a frame of the server is too short".to_owned();
     let xid = reader.int().ok_or_else(short)?;
@@ -102,16 +102,16 @@ pub(super) fn frame(bytes: &[u8]) -> Result<Frame, String> {
             let state = reader.int().ok_or_else(short)?;
             let path = reader.text().ok_or_else(short)?;
             match (kind, state) {
-                (NO_NODE_EVENT, EXPIRED) => Frame::Lost("the session has expired".to_owned()),
-                (NO_NODE_EVENT, AUTH_FAILED_STATE) => Frame::Lost(WRONG_CREDENTIALS.to_owned()),
-                (NO_NODE_EVENT, _) => Frame::Other,
-                _ => Frame::Event { path },
+                (NO_NODE_EVENT, EXPIRED) => ZooKeeperFrame::Lost("the session has expired".to_owned()),
+                (NO_NODE_EVENT, AUTH_FAILED_STATE) => ZooKeeperFrame::Lost(WRONG_CREDENTIALS.to_owned()),
+                (NO_NODE_EVENT, _) => ZooKeeperFrame::Other,
+                _ => ZooKeeperFrame::Event { path },
             }
         }
-        AUTH_XID if code != 0 => Frame::Lost(WRONG_CREDENTIALS.to_owned()),
-        PING_XID | AUTH_XID => Frame::Other,
-        _ if code == SESSION_EXPIRED => Frame::Lost("the session has expired".to_owned()),
-        _ => Frame::Reply { xid, code, body: reader.0.to_vec() },
+        AUTH_XID if code != 0 => ZooKeeperFrame::Lost(WRONG_CREDENTIALS.to_owned()),
+        PING_XID | AUTH_XID => ZooKeeperFrame::Other,
+        _ if code == SESSION_EXPIRED => ZooKeeperFrame::Lost("the session has expired".to_owned()),
+        _ => ZooKeeperFrame::Reply { xid, code, body: reader.0.to_vec() },
     })
 }
 
@@ -252,15 +252,15 @@ mod tests {
 
     #[test]
     fn replies_and_events_are_told_apart() {
-        assert_eq!(frame(&reply(3, -101, b"")), Ok(Frame::Reply { xid: 3, code: -101, body: Vec::new() }));
+        assert_eq!(frame(&reply(3, -101, b"")), Ok(ZooKeeperFrame::Reply { xid: 3, code: -101, body: Vec::new() }));
         let event = [&4_i32.to_be_bytes()[..], &3_i32.to_be_bytes(), &listed(&["/a"])[4..]].concat();
-        assert_eq!(frame(&reply(-1, 0, &event)), Ok(Frame::Event { path: "/a".to_owned() }));
+        assert_eq!(frame(&reply(-1, 0, &event)), Ok(ZooKeeperFrame::Event { path: "/a".to_owned() }));
         let expired = [&(-1_i32).to_be_bytes()[..], &(-112_i32).to_be_bytes(), &[0; 4]].concat();
-        assert!(matches!(frame(&reply(-1, 0, &expired)), Ok(Frame::Lost(_))));
+        assert!(matches!(frame(&reply(-1, 0, &expired)), Ok(ZooKeeperFrame::Lost(_))));
         assert!(
-            matches!(frame(&reply(-4, -115, b"")), Ok(Frame::Lost(reason)) if reason == WRONG_CREDENTIALS)
+            matches!(frame(&reply(-4, -115, b"")), Ok(ZooKeeperFrame::Lost(reason)) if reason == WRONG_CREDENTIALS)
         );
-        assert_eq!(frame(&reply(-2, 0, b"")), Ok(Frame::Other));
+        assert_eq!(frame(&reply(-2, 0, b"")), Ok(ZooKeeperFrame::Other));
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod set;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use control::plan::Plan;
+use control::plan::ConfigPlan;
 
 use crate::admin_client::{AdminOutcome, NodeArguments};
 use crate::boot;
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &PlanArguments) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints a plan as text.
-pub(super) fn show(plan: &Plan) {
+pub(super) fn show(plan: &ConfigPlan) {
     if plan.is_empty() {
         print(Paint::for_stdout().good("no difference"));
         return;

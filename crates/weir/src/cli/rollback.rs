@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use control::plan::Plan;
+use control::plan::ConfigPlan;
 
 use super::apply::done;
 use super::plan::{check_revision, show};
@@ -39,7 +39,7 @@ pub(crate) struct RollbackArguments {
 pub(crate) fn run(arguments: &RollbackArguments) -> anyhow::Result<ExitCode> {
     let node = arguments.node.node()?;
     let version = arguments.version;
-    let plan: Plan = read(node.ask_running("POST", &format!("weir/plan?to={version}"), "")?)?;
+    let plan: ConfigPlan = read(node.ask_running("POST", &format!("weir/plan?to={version}"), "")?)?;
     let expect = check_revision(&plan, arguments.expect)?;
     match (arguments.json, arguments.dry_run) {
         (true, true) => print(serde_json::to_string_pretty(&plan)?),

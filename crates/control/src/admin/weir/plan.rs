@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::admin::call::AdminParts;
 use crate::admin::endpoint::SetCommand;
 use crate::admin::resources::refusal_of_write;
-use crate::plan::Plan;
+use crate::plan::ConfigPlan;
 use crate::reconcile::Author;
 use crate::reconcile::whole::{ApplyRequest, ApplyOutcome, DesiredSet, DesiredState, WholeRefused, plan as plan_of};
 use crate::serve::RefusalResponse;
@@ -108,7 +108,7 @@ async fn change(
 /// The plan that was carried out, with the new revision and the one before it.
 fn done_response(outcome: &ApplyOutcome) -> Response<Bytes> {
     let ApplyOutcome { plan, revision } = outcome;
-    let Plan { revision: before, .. } = plan;
+    let ConfigPlan { revision: before, .. } = plan;
     let mut body = serde_json::to_value(plan).expect("a plan is texts and numbers");
     body["revision"] = Value::from(*revision);
     body["before"] = Value::from(*before);

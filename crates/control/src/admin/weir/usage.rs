@@ -9,7 +9,7 @@ use model::{ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
 use crate::admin::call::{AdminParts, Call};
-use crate::references::{self, Named};
+use crate::references::{self, ObjectReference};
 use crate::serve::list_query::{limit, object};
 use crate::serve::{RefusalResponse, respond};
 use crate::view::View;
@@ -46,7 +46,7 @@ fn usage(view: &View, key: &ObjectKey, limit: usize) -> Option<Value> {
         let Some(written) = view.written(user) else { continue };
         let value = serde_json::from_str(&written.text).unwrap_or_default();
         let names = references::of(user, &value);
-        let names: Vec<&Named> = names.iter().filter(|named| named.target == *key).collect();
+        let names: Vec<&ObjectReference> = names.iter().filter(|named| named.target == *key).collect();
         total += usize::from(!names.is_empty());
         used_by.extend(names.iter().map(|named| describe(user, &named.pointer)));
         if used_by.len() >= limit {

@@ -11,7 +11,7 @@ use super::plan::refusal;
 use crate::admin::call::{AdminParts, Call};
 use crate::hidden::places::with_hidden_secrets;
 use crate::object_path::ObjectPath;
-use crate::plan::{ObjectChange, Plan};
+use crate::plan::{ObjectChange, ConfigPlan};
 use crate::reconcile::versions::{VersionFilter, VersionList};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
@@ -97,12 +97,12 @@ pub(crate) fn versions_value(revision: u64, oldest: u64, versions: &[Version]) -
 }
 
 /// The answer of `weir/versions/N` with all changes.
-pub(crate) fn version_value(version: &Version, plan: &Plan) -> Value {
+pub(crate) fn version_value(version: &Version, plan: &ConfigPlan) -> Value {
     page_value(version, plan, 0, usize::MAX)
 }
 
 /// A revision with at most `limit` of its changes, beginning with the one at `offset`, and the number of all.
-fn page_value(version: &Version, plan: &Plan, offset: u64, limit: usize) -> Value {
+fn page_value(version: &Version, plan: &ConfigPlan, offset: u64, limit: usize) -> Value {
     let first = usize::try_from(offset).unwrap_or(usize::MAX);
     let page: Vec<&ObjectChange> = plan.objects.iter().skip(first).take(limit).collect();
     let mut body = describe(version);

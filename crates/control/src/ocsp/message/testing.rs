@@ -14,7 +14,7 @@ use x509_ocsp::{
     ResponderId, ResponseData, SingleResponse, Version,
 };
 
-use crate::ocsp::request::Subject;
+use crate::ocsp::request::OcspSubject;
 
 /// See the module.
 pub(crate) struct Responder {
@@ -51,8 +51,8 @@ impl Responder {
         Responder { chain, issuer, own: Certificate::from_der(authority.der()).unwrap() }
     }
 
-    pub(crate) fn subject(&self) -> Subject {
-        Subject::of_chain(&self.chain).unwrap()
+    pub(crate) fn subject(&self) -> OcspSubject {
+        OcspSubject::of_chain(&self.chain).unwrap()
     }
 
     /// An answer about `request` with this status, valid between two times.

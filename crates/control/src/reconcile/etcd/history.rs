@@ -10,9 +10,9 @@ use super::super::Reconciler;
 use super::super::versions::{VersionFilter, VersionList, plan_of, text_of};
 use super::super::whole::{Differing, DesiredSet, WholeRefused, differences, unreadable};
 use super::super::write::WriteRefusal;
-use crate::plan::Plan;
+use crate::plan::ConfigPlan;
 use crate::reconcile::stored_change::stored_change;
-use crate::sealing::Medium;
+use crate::sealing::StorageMedium;
 use crate::source::etcd::{EtcdError, EtcdSource};
 use crate::source::store::{RecordChange, StoredRecord, Version};
 use crate::stored_key;
@@ -46,7 +46,7 @@ impl EtcdSource {
         &self,
         reconciler: &Reconciler,
         version: u64,
-    ) -> Result<(Version, Plan), WholeRefused> {
+    ) -> Result<(Version, ConfigPlan), WholeRefused> {
         let unknown = || WholeRefused::Unknown { version, oldest: self.oldest_known(reconciler) };
         let (client, space, handle) = (&self.etcd, &self.space, self.handle());
         let notes = handle.block_on(client.notes(space, version.saturating_add(1), 1)).map_err(refused)?;
@@ -62,7 +62,7 @@ impl EtcdSource {
         }
         let parent = note.version.parent;
         let plan =
-            plan_of(&reconciler.parts.catalog, &reconciler.parts.sealer, Medium::Etcd, parent, changed);
+            plan_of(&reconciler.parts.catalog, &reconciler.parts.sealer, StorageMedium::Etcd, parent, changed);
         Ok((note.version, plan))
     }
 
@@ -119,7 +119,7 @@ impl EtcdSource {
         let found = self.handle().block_on(self.etcd.object_at(&self.space, &path, version));
         let record = found.map_err(|fault| self.not_known(reconciler, version, &fault))?;
         let sealer = &reconciler.parts.sealer;
-        record.map_or(Ok(None), |record| text_of(sealer, Medium::Etcd, key, record))
+        record.map_or(Ok(None), |record| text_of(sealer, StorageMedium::Etcd, key, record))
     }
 
     /// The changes from one version to another.
@@ -128,7 +128,7 @@ impl EtcdSource {
         reconciler: &Reconciler,
         from: u64,
         to: u64,
-    ) -> Result<Plan, WholeRefused> {
+    ) -> Result<ConfigPlan, WholeRefused> {
         let mut changed: BTreeMap<String, RecordChange> = BTreeMap::new();
         for (path, record) in self.entries_at(reconciler, from)? {
             changed.insert(path.clone(), RecordChange { key: path, before: Some(record), after: None });
@@ -143,7 +143,7 @@ impl EtcdSource {
         };
         let changed = changed.into_values().filter(|changed| !is_same(changed)).collect();
         let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
-        Ok(plan_of(catalog, sealer, Medium::Etcd, from, changed))
+        Ok(plan_of(catalog, sealer, StorageMedium::Etcd, from, changed))
     }
 
     /// The objects that differ from what etcd held at a version.
@@ -160,7 +160,7 @@ impl EtcdSource {
         };
         for (path, record) in entries {
             let Some(key) = stored_key::parse(&path) else { continue };
-            let change = stored_change(&reconciler.parts.sealer, Medium::Etcd, key.clone(), record);
+            let change = stored_change(&reconciler.parts.sealer, StorageMedium::Etcd, key.clone(), record);
             let Some(written) = change.written else { continue };
             if let Some(reason) = written.why_unreadable() {
                 return Err(WholeRefused::Faulty(vec![unreadable(&key, reason)]));

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::super::journal::{Indices, Journal, JournalPut};
-use crate::sealing::{Medium, Sealer};
+use crate::sealing::{StorageMedium, Sealer};
 use crate::source::etcd::{Etcd, Expected, KeySpace, Operation, KeyPrefix};
 use crate::source::store::StoreError;
 use crate::stored_key;
@@ -61,7 +61,7 @@ impl Journal for Planned<'_> {
 
     fn put(&mut self, put: &JournalPut<'_>) -> Result<Indices, StoreError> {
         let revision = self.revision;
-        let text = self.sealer.seal_for(Medium::Etcd, put.key, put.text);
+        let text = self.sealer.seal_for(StorageMedium::Etcd, put.key, put.text);
         self.add(stored_key::text(put.key), Some(text.into_owned()), put.before.as_ref(), put.ttl_s);
         let created = put.before.as_ref().map_or(revision, |before| before.created);
         Ok(Indices { created, modified: revision })

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use model::{ObjectKey, ObjectKind};
 
-use super::super::batch::Batch;
+use super::super::batch::WriteBatch;
 use super::super::journal::Journal;
 use super::super::whole::{Differing, Terms, WholeRefused};
 use super::super::write::{Done, WriteRefusal};
-use super::super::{Condition, Reconciler, Signed};
+use super::super::{WriteCondition, Reconciler, Signed};
 use super::journal::Planned;
-use crate::sealing::{Medium, Sealer};
+use crate::sealing::{StorageMedium, Sealer};
 use crate::source::etcd::EtcdState;
 use crate::source::etcd::{
     EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, EtcdWriteOutcome, KeyPrefix, note,
@@ -58,7 +58,7 @@ impl EtcdSource {
         let handle = self.handle();
         let (sealer, revision) = (&reconciler.parts.sealer, reconciler.snapshot.revision());
         let journal = Planned::new(&self.etcd, &self.space, &handle, sealer, revision);
-        let mut batch = Batch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms);
+        let mut batch = WriteBatch::new(journal, &reconciler.parts.catalog, reconciler.snapshot.clone(), now_ms);
         let mut planned: Vec<(usize, Signed, Done, usize)> = Vec::new();
         let (mut again, mut doubtful) = (Vec::new(), Vec::new());
         for (index, signed) in writes {
@@ -112,7 +112,7 @@ impl EtcdSource {
 
     /// Whether an object meets a condition in etcd that it does not meet here, because another instance has written it just
     /// now; then waits for that change.
-    fn was_behind(&mut self, reconciler: &mut Reconciler, key: &ObjectKey, condition: &Condition) -> bool {
+    fn was_behind(&mut self, reconciler: &mut Reconciler, key: &ObjectKey, condition: &WriteCondition) -> bool {
         // Revision 0 is the newest one.
         let path = stored_key::text(key);
         let newest = self.etcd.object_at(&self.space, &path, 0);
@@ -201,7 +201,7 @@ impl Differing {
     /// The operation for etcd, under the condition that the object has not changed.
     fn operation(&self, view: &View, sealer: &Sealer) -> Operation {
         let text = self.after.as_ref();
-        let text = text.map(|text| sealer.seal_for(Medium::Etcd, &self.key, text).into_owned());
+        let text = text.map(|text| sealer.seal_for(StorageMedium::Etcd, &self.key, text).into_owned());
         Operation {
             path: stored_key::text(&self.key),
             place: KeyPrefix::Data,

@@ -1,7 +1,7 @@
 //! The writes of one batch in a transaction of the embedded store. It does not know contents and permissions.
 
 use super::super::journal::{Indices, Journal, JournalPut};
-use crate::sealing::{Medium, Sealer};
+use crate::sealing::{StorageMedium, Sealer};
 use crate::source::store::{Label, StoreError, Transaction};
 use crate::stored_key;
 
@@ -41,7 +41,7 @@ impl Journal for StoreJournal<'_> {
 
     fn put(&mut self, put: &JournalPut<'_>) -> Result<Indices, StoreError> {
         let expires_at_ms = put.ttl_s.map(|seconds| expiry(put.now_ms, seconds));
-        let text = self.sealer.seal_for(Medium::Store, put.key, put.text);
+        let text = self.sealer.seal_for(StorageMedium::Store, put.key, put.text);
         let record = self.transaction.put(&stored_key::text(put.key), &text, put.expect, expires_at_ms)?;
         Ok(Indices { created: record.created_index, modified: record.modified_index })
     }

@@ -9,7 +9,7 @@ use super::super::Reconciler;
 use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable};
 use super::EmbeddedStore;
 use crate::reconcile::stored_change::stored_change;
-use crate::sealing::Medium;
+use crate::sealing::StorageMedium;
 use crate::source::store::{Expect, Label, StoreError, Transaction};
 use crate::{plan, stored_key};
 
@@ -32,7 +32,7 @@ impl EmbeddedStore {
             let path = stored_key::text(&differing.key);
             match &differing.after {
                 Some(text) => {
-                    let text = reconciler.parts.sealer.seal_for(Medium::Store, &differing.key, text);
+                    let text = reconciler.parts.sealer.seal_for(StorageMedium::Store, &differing.key, text);
                     transaction.put(&path, &text, Expect::Any, differing.expires_at_ms)?;
                 }
                 None => {
@@ -72,7 +72,7 @@ impl EmbeddedStore {
                 .filter(|record| record.expires_at_ms.is_none_or(|expires_at_ms| expires_at_ms > now_ms));
             let expires_at_ms = record.as_ref().and_then(|record| record.expires_at_ms);
             let after = record.and_then(|record| {
-                stored_change(&reconciler.parts.sealer, Medium::Store, key.clone(), record).written
+                stored_change(&reconciler.parts.sealer, StorageMedium::Store, key.clone(), record).written
             });
             // Written again as it is shown, it would be lost.
             if let Some(reason) = after.as_ref().and_then(WrittenObject::why_unreadable) {

@@ -11,7 +11,7 @@ use outbound::bounded_request::{BoundedAnswer, BoundedRequest};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::secret::cache::{SecretFailure, Fields, text_of};
+use crate::secret::cache::{SecretFailure, SecretFields, text_of};
 use crate::secret::environment::{self, SecretEnvironment};
 use crate::secret::manager::SecretManager;
 
@@ -54,7 +54,7 @@ impl SecretManager for Vault {
         Ok(BoundedRequest { base: text("uri").to_owned(), target, headers, body: None })
     }
 
-    fn read(&self, got: &BoundedAnswer) -> Result<Fields, SecretFailure> {
+    fn read(&self, got: &BoundedAnswer) -> Result<SecretFields, SecretFailure> {
         match got.status {
             200 => {}
             401 | 403 => return Err(SecretFailure::passing(format!("vault refuses the token ({})", got.status))),

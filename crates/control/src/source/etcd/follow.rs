@@ -40,14 +40,14 @@ pub enum Update {
 
 /// Commands to the follower.
 #[derive(Debug, Default)]
-pub struct Follower {
+pub struct FollowerCommands {
     /// The lowest revision that may be reported.
     floor: AtomicU64,
     /// Notified when everything is to be read again.
     again: Notify,
 }
 
-impl Follower {
+impl FollowerCommands {
     /// Prevents reports of anything older than `revision`.
     pub fn raise_floor(&self, revision: u64) {
         self.floor.fetch_max(revision, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl Follower {
 }
 
 /// Follows etcd until `tell` returns false, because the receiver is gone.
-pub(crate) async fn follow<T, F>(etcd: SharedEtcd, space: KeySpace, follower: Arc<Follower>, tell: T)
+pub(crate) async fn follow<T, F>(etcd: SharedEtcd, space: KeySpace, follower: Arc<FollowerCommands>, tell: T)
 where
     T: Fn(Update) -> F,
     F: Future<Output = bool>,
@@ -109,7 +109,7 @@ where
 }
 
 /// All objects, unless etcd has an older revision than the known one: [`Update::All`] or [`Update::Behind`].
-async fn first(etcd: &SharedEtcd, space: &KeySpace, follower: &Follower) -> Result<Update, EtcdError> {
+async fn first(etcd: &SharedEtcd, space: &KeySpace, follower: &FollowerCommands) -> Result<Update, EtcdError> {
     let (cluster_id, revision) = position(etcd, space).await?;
     if revision < follower.floor() {
         return Ok(Update::Behind { revision, cluster_id });
@@ -126,7 +126,7 @@ async fn first(etcd: &SharedEtcd, space: &KeySpace, follower: &Follower) -> Resu
 async fn watch<T, F>(
     etcd: &SharedEtcd,
     space: &KeySpace,
-    follower: &Follower,
+    follower: &FollowerCommands,
     tell: &T,
     cluster_id: u64,
     mut revision: u64,
@@ -199,7 +199,7 @@ impl Default for Pause {
 
 impl Pause {
     /// Waits; true when everything is to be read again.
-    async fn wait(&mut self, follower: &Follower) -> bool {
+    async fn wait(&mut self, follower: &FollowerCommands) -> bool {
         let ms = self.next_ms / 2 + random_below(self.next_ms);
         self.next_ms = (self.next_ms * 2).min(LONGEST_PAUSE_MS);
         tokio::select! {

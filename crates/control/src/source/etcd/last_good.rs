@@ -15,14 +15,14 @@ pub struct LastGood {
     store: Option<Store>,
     /// None after another process has taken over the copy.
     lock: Option<DirectoryLock>,
-    origin: Origin,
+    origin: CopySource,
     /// Whether the copy lacks changes that the disk did not take.
     lacks_changes: bool,
 }
 
 /// The origin of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Origin {
+struct CopySource {
     prefix: String,
     cluster_id: u64,
 }
@@ -60,11 +60,11 @@ impl LastGood {
     fn open_existing(lock: &DirectoryLock, prefix: &str) -> Result<(LastGood, EtcdCopy), StoreError> {
         let mut store = Store::open_file(lock.try_clone().map_err(failed)?, FILE)?;
         let entries = store.load()?;
-        let origin = store.origin()?.as_deref().and_then(Origin::parse);
+        let origin = store.origin()?.as_deref().and_then(CopySource::parse);
         let is_ours = origin.as_ref().is_some_and(|origin| origin.prefix == prefix);
         let kept = if is_ours { EtcdCopy { revision: store.revision(), entries } } else { EtcdCopy::default() };
         let cluster_id = origin.filter(|_| is_ours).map_or(0, |origin| origin.cluster_id);
-        let origin = Origin { prefix: prefix.to_owned(), cluster_id };
+        let origin = CopySource { prefix: prefix.to_owned(), cluster_id };
         let lock = Some(lock.try_clone().map_err(failed)?);
         Ok((LastGood { store: Some(store), lock, origin, lacks_changes: false }, kept))
     }
@@ -198,14 +198,14 @@ fn failed(fault: std::io::Error) -> StoreError {
     StoreError::Failed(fault.to_string())
 }
 
-impl Origin {
+impl CopySource {
     fn text(&self) -> String {
         format!("{:016x} {}", self.cluster_id, self.prefix)
     }
 
-    fn parse(text: &str) -> Option<Origin> {
+    fn parse(text: &str) -> Option<CopySource> {
         let (cluster_id, prefix) = text.split_once(' ')?;
-        Some(Origin { cluster_id: u64::from_str_radix(cluster_id, 16).ok()?, prefix: prefix.to_owned() })
+        Some(CopySource { cluster_id: u64::from_str_radix(cluster_id, 16).ok()?, prefix: prefix.to_owned() })
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use super::{Etcd, EtcdConfig, EtcdError, Follower, EtcdCopy, KeySpace, LastGood, SharedEtcd, Update, follow};
+use super::{Etcd, EtcdConfig, EtcdError, FollowerCommands, EtcdCopy, KeySpace, LastGood, SharedEtcd, Update, follow};
 use crate::source::etcd::{EtcdState, EtcdStatus};
 use crate::source::store::{DirectoryLock, StoreError};
 
@@ -22,7 +22,7 @@ pub struct EtcdSource {
     /// The copy of the last data on disk.
     pub(crate) last_good: LastGood,
     /// Commands to the follower.
-    pub(crate) follower: Arc<Follower>,
+    pub(crate) follower: Arc<FollowerCommands>,
     /// The last revision that the follower reported.
     pub(crate) followed: u64,
     /// Keys below the prefix that hold no object, each with the reason.
@@ -75,7 +75,7 @@ impl EtcdSource {
         let status = EtcdStatus::starting(config.endpoints.first().map_or("", String::as_str));
         let (start_timeout, max_operations) = (config.start_timeout, config.max_operations);
         let etcd = runtime.block_on(async { Etcd::new(config) })?;
-        let follower = Arc::new(Follower::default());
+        let follower = Arc::new(FollowerCommands::default());
         follower.raise_floor(kept.revision);
         Ok(EtcdSource {
             etcd: Arc::new(etcd),

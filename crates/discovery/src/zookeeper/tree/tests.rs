@@ -16,7 +16,7 @@ fn text(text: &str) -> Vec<u8> {
     names(&[text])[4..].to_vec()
 }
 
-fn expect(tree: &mut Tree, request: &ZooKeeperRequest) -> i32 {
+fn expect(tree: &mut ServiceTree, request: &ZooKeeperRequest) -> i32 {
     let (xid, next) = tree.next_request().expect("a request");
     assert_eq!(&next, request);
     xid
@@ -31,8 +31,8 @@ fn data_of(path: &str) -> ZooKeeperRequest {
 }
 
 /// A tree that knows `/s/a` with one node.
-fn followed() -> Tree {
-    let mut tree = Tree::default();
+fn followed() -> ServiceTree {
+    let mut tree = ServiceTree::default();
     tree.follow(&["/s/a".to_owned()]);
     let xid = expect(&mut tree, &children_of("/s/a"));
     assert_eq!(tree.reply(xid, 0, &names(&["1"])), Ok(None));
@@ -58,7 +58,7 @@ fn service_is_known_when_all_nodes_are_read() {
 
 #[test]
 fn missing_service_is_watched_until_it_is_made() {
-    let mut tree = Tree::default();
+    let mut tree = ServiceTree::default();
     tree.follow(&["/s/a".to_owned()]);
     let xid = expect(&mut tree, &children_of("/s/a"));
     assert_eq!(tree.reply(xid, NO_NODE, b"").unwrap().unwrap().nodes, Ok(None));
@@ -159,7 +159,7 @@ fn replies_out_of_order_end_the_session() {
 
 #[test]
 fn requests_in_flight_are_bounded() {
-    let mut tree = Tree::default();
+    let mut tree = ServiceTree::default();
     let paths: Vec<String> = (0..2000).map(|number| format!("/s/{number}")).collect();
     tree.follow(&paths);
     let sent = std::iter::from_fn(|| tree.next_request()).count();

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::bail;
-use control::plan::Plan;
+use control::plan::ConfigPlan;
 use control::source::file::{self, ConfigDocument};
 use model::ConfigFault;
 use serde_json::Value;
@@ -44,7 +44,7 @@ impl WholeSet {
     }
 
     /// The plan in a response, or the faults that prevent one.
-    pub(in crate::cli) fn plan(&self, answer: InstanceResponse) -> anyhow::Result<Result<Plan, Vec<String>>> {
+    pub(in crate::cli) fn plan(&self, answer: InstanceResponse) -> anyhow::Result<Result<ConfigPlan, Vec<String>>> {
         match self.faults(&answer) {
             Some(faults) => Ok(Err(faults)),
             None => read(answer).map(Ok),
@@ -102,7 +102,7 @@ fn in_order(mut faults: Vec<(usize, String)>) -> Vec<String> {
 }
 
 /// The revision that an apply of this plan builds on; fails if it is not the expected one.
-pub(in crate::cli) fn check_revision(plan: &Plan, expected: Option<u64>) -> anyhow::Result<u64> {
+pub(in crate::cli) fn check_revision(plan: &ConfigPlan, expected: Option<u64>) -> anyhow::Result<u64> {
     match expected {
         Some(expected) if expected != plan.revision => bail!(
             "the configuration is at revision {}, not at {expected}: it was changed in the meantime; make a \
