@@ -55,6 +55,6 @@ pub use serve::tls::TlsFiles;
 pub use source::etcd::{EtcdConfig, EtcdTls};
 pub use source::etcd::{EtcdState, EtcdStatus};
 pub use source::file::{FileFault, check};
-pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};
+pub use start::{AdminConfig, Control, ControlConfig, EMULATED_VERSION, ControlListeners, SourceConfig, ControlStartError};
 pub use tap::TapHub;
 pub use view::{SharedView, View};

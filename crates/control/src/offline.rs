@@ -12,7 +12,7 @@ use crate::reconcile::{versions, whole};
 use crate::sealing::{StorageMedium, Sealer};
 use crate::source::etcd::LastGood;
 use crate::source::file;
-use crate::source::store::{DirectoryLock, StoredRecord, Store, StoreError};
+use crate::source::store::{DirectoryLock, StoredRecord, ConfigStore, StoreError};
 use crate::stored_key;
 use crate::view::View;
 
@@ -21,10 +21,10 @@ use crate::view::View;
 /// # Errors
 /// The store cannot be opened, usually because an instance runs on it.
 pub fn from_store(directory: &Path, sealer: &Sealer) -> Result<Vec<SnapshotChange>, StoreError> {
-    if !Store::exists(directory) {
+    if !ConfigStore::exists(directory) {
         return Ok(Vec::new());
     }
-    let records = Store::open(directory)?.load()?;
+    let records = ConfigStore::open(directory)?.load()?;
     Ok(changes(sealer, StorageMedium::Store, records))
 }
 
@@ -89,10 +89,10 @@ pub fn history(
     version: Option<u64>,
     limit: usize,
 ) -> Result<Option<Value>, StoreError> {
-    if !Store::exists(directory) {
+    if !ConfigStore::exists(directory) {
         return Ok(version.is_none().then(|| versions_value(0, 0, &[])));
     }
-    let store = Store::open(directory)?;
+    let store = ConfigStore::open(directory)?;
     let Some(version) = version else {
         let versions = store.versions(u64::MAX, limit)?;
         return Ok(Some(versions_value(store.revision(), store.oldest_version(), &versions)));

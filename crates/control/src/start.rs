@@ -21,10 +21,10 @@ use crate::serve::tls::ServerTls;
 use crate::serve::{Busy, serve};
 use crate::server_info::ServerInfoReport;
 use crate::shared_state::SharedState;
-use crate::status::Status;
+use crate::status::StatusHandler;
 use crate::ticket_keys::{self, TicketSharing};
 use crate::view::SharedView;
-pub use config::{AdminConfig, ControlConfig, EMULATED_VERSION, Listeners, SourceConfig, StartError};
+pub use config::{AdminConfig, ControlConfig, EMULATED_VERSION, ControlListeners, SourceConfig, ControlStartError};
 use handlers::{HandlerParts, Handlers, handlers};
 
 /// The running control side.
@@ -44,7 +44,7 @@ pub struct Control {
     /// Ends with this value.
     _server_info: Option<ServerInfoReport>,
     handlers: Handlers,
-    status: Arc<Status>,
+    status: Arc<StatusHandler>,
 }
 
 impl Control {
@@ -56,9 +56,9 @@ impl Control {
     /// Loads the configuration and publishes it, both before this returns. Listeners open with [`Control::listen`].
     ///
     /// # Errors
-    /// See [`StartError`]; no thread is left running.
-    pub fn start(config: ControlConfig) -> Result<Control, StartError> {
-        let admin_tls = config.admin.tls.clone().map(ServerTls::load).transpose().map_err(StartError::Tls)?;
+    /// See [`ControlStartError`]; no thread is left running.
+    pub fn start(config: ControlConfig) -> Result<Control, ControlStartError> {
+        let admin_tls = config.admin.tls.clone().map(ServerTls::load).transpose().map_err(ControlStartError::Tls)?;
         let data = Some(config.source.directory().to_owned());
         let source_name = config.source.name();
         let is_file = matches!(config.source, SourceConfig::File { .. });
@@ -117,14 +117,14 @@ impl Control {
             Ok(acme) => acme,
             Err(fault) => {
                 reconcile.stop();
-                return Err(StartError::Acme(fault));
+                return Err(ControlStartError::Acme(fault));
             }
         };
         let (stop, admin_paused) = (watch::Sender::new(false), watch::Sender::new(false));
         let status_view = (!config.ready_with_faults).then(|| view.clone());
         let status = {
             let reports = &config.reports;
-            Arc::new(Status::new(
+            Arc::new(StatusHandler::new(
                 Arc::clone(&reports.readiness),
                 Arc::clone(&reports.certificates),
                 status_view,
@@ -174,7 +174,7 @@ impl Control {
     ///
     /// # Errors
     /// A socket cannot be registered with the runtime; the sockets before it are served.
-    pub fn listen(&self, listeners: Listeners) -> std::io::Result<()> {
+    pub fn listen(&self, listeners: ControlListeners) -> std::io::Result<()> {
         let Some(runtime) = &self.runtime else { return Ok(()) };
         let never = watch::Sender::new(false);
         let not_asked = Busy::default();
@@ -274,13 +274,13 @@ impl Drop for Control {
 }
 
 /// Where the state of certificates is shared: in etcd, else in the data folder.
-fn shared_state(source: &dyn ConfigSource, data: Option<&Path>) -> Result<SharedState, StartError> {
+fn shared_state(source: &dyn ConfigSource, data: Option<&Path>) -> Result<SharedState, ControlStartError> {
     match source.cluster() {
         Some(access) => Ok(SharedState::cluster(access.etcd, &access.prefix, ACME_FOLDER, &access.runtime)),
         None => {
             let folder = data.unwrap_or(Path::new(".")).join(ACME_FOLDER);
             SharedState::alone(folder.clone())
-                .map_err(|fault| StartError::Acme(format!("{}: {fault}", folder.display())))
+                .map_err(|fault| ControlStartError::Acme(format!("{}: {fault}", folder.display())))
         }
     }
 }
@@ -355,7 +355,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let ((admin, admin_at), (control, control_at), (status, status_at), (metrics, metrics_at)) =
             (bound(), bound(), bound(), bound());
-        let listeners = Listeners { admin, control, status, metrics };
+        let listeners = ControlListeners { admin, control, status, metrics };
         let source = SourceConfig::Store { directory: directory.path().to_owned() };
         let running = Control::start(config(source.clone())).unwrap();
         running.listen(listeners).unwrap();

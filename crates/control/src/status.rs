@@ -15,21 +15,21 @@ use crate::serve::{ResponseFuture, Handler, RefusalResponse, respond};
 use crate::view::SharedView;
 
 /// Answers `/status`, `/status/ready` and `/status/certificates`.
-pub struct Status {
+pub struct StatusHandler {
     readiness: Arc<dyn Readiness>,
     certificates: Arc<dyn Certificates>,
     /// None: faults of the configuration do not make the instance unready.
     view: Option<SharedView>,
 }
 
-impl Status {
+impl StatusHandler {
     /// A status listener that asks `readiness` and `certificates`, and `view` for faults of the configuration.
     pub fn new(
         readiness: Arc<dyn Readiness>,
         certificates: Arc<dyn Certificates>,
         view: Option<SharedView>,
-    ) -> Status {
-        Status { readiness, certificates, view }
+    ) -> StatusHandler {
+        StatusHandler { readiness, certificates, view }
     }
 
     /// Whether the instance can take traffic.
@@ -58,7 +58,7 @@ impl Status {
     }
 }
 
-impl Handler for Status {
+impl Handler for StatusHandler {
     fn admit(&self, head: &mut Parts, _peer: SocketAddr) -> Result<(), RefusalResponse> {
         if matches!(head.method, Method::GET | Method::HEAD) {
             return Ok(());
@@ -98,7 +98,7 @@ mod tests {
     }
 
     fn check(missing: Option<&'static str>, method: &str, path: &str, expected: (u16, &str)) {
-        let status = Status::new(Arc::new(Missing(missing)), reports().certificates, None);
+        let status = StatusHandler::new(Arc::new(Missing(missing)), reports().certificates, None);
         let (code, _, body) = block_on(ask(&status, method, path, &[], ""));
         assert_eq!((code, body.as_str()), expected, "{method} {path}");
     }
@@ -119,7 +119,7 @@ mod tests {
         check(None, "GET", "/other", (404, "{\"error_msg\":\"not found\"}\n"));
         let view = SharedView::default();
         view.store(View { unready: vec!["route 1 is faulty: x".to_owned()], ..View::default() });
-        let status = Status::new(Arc::new(Missing(None)), reports().certificates, Some(view));
+        let status = StatusHandler::new(Arc::new(Missing(None)), reports().certificates, Some(view));
         let (code, _, body) = block_on(ask(&status, "GET", "/status/ready", &[], ""));
         assert_eq!((code, &*body), (503, "{\"status\":\"error\",\"error\":\"route 1 is faulty: x\"}\n"));
         check(None, "PUT", "/status", (405, "{\"error_msg\":\"only GET and HEAD\"}\n"));

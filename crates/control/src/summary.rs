@@ -61,11 +61,11 @@ impl ListState {
 /// The summaries of each kind at the newest view that was asked about.
 #[derive(Default)]
 pub(crate) struct Summaries {
-    kinds: [Mutex<Slot>; ObjectKind::ALL.len()],
+    kinds: [Mutex<CachedSummaries>; ObjectKind::ALL.len()],
 }
 
 #[derive(Default)]
-struct Slot {
+struct CachedSummaries {
     /// The view that the list is made of. It keeps the address from being used again, and no object alive.
     view: Weak<View>,
     list: Arc<[Summary]>,

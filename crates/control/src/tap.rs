@@ -105,9 +105,9 @@ impl TapState {
 }
 
 /// Closes the tap when the task that reads it panics: otherwise workers would record for readers that are gone.
-struct Closing<'a>(&'a TapShared);
+struct TapCloseGuard<'a>(&'a TapShared);
 
-impl Drop for Closing<'_> {
+impl Drop for TapCloseGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut state = self.0.state.lock();
@@ -121,7 +121,7 @@ impl Drop for Closing<'_> {
 impl TapShared {
     /// Reads the rings until no reader is left.
     async fn run(self: Arc<Self>) {
-        let _closing = Closing(&self);
+        let _closing = TapCloseGuard(&self);
         let mut ticks = tokio::time::interval(PERIOD);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut records: Vec<RequestRecord> = Vec::new();

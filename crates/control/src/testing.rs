@@ -38,7 +38,7 @@ use crate::serve::respond::ApiHeaders;
 use crate::serve::role::Role;
 use crate::serve::{Handler, respond_to_request};
 use crate::source::file::FileSource;
-use crate::source::store::{DirectoryLock, Store};
+use crate::source::store::{DirectoryLock, ConfigStore};
 use crate::summary::{Summaries, Summary};
 use crate::tap::TapHub;
 use crate::tap::tests::Script;
@@ -322,7 +322,7 @@ pub(crate) static CHECKS: AtomicU64 = AtomicU64::new(0);
 pub(crate) const MAX_SET_BYTES: usize = 4 << 20;
 
 /// The store as a source.
-pub(crate) fn embedded(store: Store) -> Box<dyn ConfigSource> {
+pub(crate) fn embedded(store: ConfigStore) -> Box<dyn ConfigSource> {
     Box::new(EmbeddedStore::new(store))
 }
 
@@ -408,12 +408,12 @@ impl Rig {
 
     /// A rig over the store in `directory`, with a keyring.
     pub(crate) fn sealed_store(directory: &Path, keyring: &[&str]) -> Rig {
-        Rig::start(embedded(Store::open(directory).unwrap()), keyring).unwrap()
+        Rig::start(embedded(ConfigStore::open(directory).unwrap()), keyring).unwrap()
     }
 
     /// A rig over the store in a directory that is locked already.
     pub(crate) fn locked_store(lock: DirectoryLock) -> Rig {
-        Rig::start(embedded(Store::open_locked(lock).unwrap()), &[]).unwrap()
+        Rig::start(embedded(ConfigStore::open_locked(lock).unwrap()), &[]).unwrap()
     }
 
     /// A rig over a resource file.
@@ -423,7 +423,7 @@ impl Rig {
 
     /// As `store`, with stream routes refused.
     pub(crate) fn store_without_stream_routes(directory: &Path) -> Rig {
-        Rig::start_with(embedded(Store::open(directory).unwrap()), &[], false).unwrap()
+        Rig::start_with(embedded(ConfigStore::open(directory).unwrap()), &[], false).unwrap()
     }
 
     fn start(source: Box<dyn ConfigSource>, keyring: &[&str]) -> Result<Rig, LoadError> {

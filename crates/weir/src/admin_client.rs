@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueHint;
-use control::source::store::Instance;
+use control::source::store::RunningInstance;
 use outbound::blocking_tls::ClientFiles;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(crate) struct NodeArguments {
 pub(crate) struct AdminClient {
     pub(crate) settings: Settings,
     /// The instance that holds the data folder, unless the Admin API was named or the environment has its address.
-    running: Option<Instance>,
+    running: Option<RunningInstance>,
     /// The Admin API was named, so that no other instance may answer instead.
     is_named: bool,
 }
@@ -76,8 +76,8 @@ impl NodeArguments {
 
 /// The instance that runs on the data folder. A folder that cannot be read counts as one without an instance: the
 /// address then comes from the settings.
-pub(crate) fn running_on(data: &Path) -> Option<Instance> {
-    Instance::running(data).ok().flatten()
+pub(crate) fn running_on(data: &Path) -> Option<RunningInstance> {
+    RunningInstance::running(data).ok().flatten()
 }
 
 /// Whether the environment has a value for that setting.
@@ -91,7 +91,7 @@ pub(crate) fn is_in_environment(name: &str) -> bool {
 /// # Errors
 /// The instance has no such listener; the message says how to name one.
 pub(crate) fn address_of(
-    running: Option<&Instance>,
+    running: Option<&RunningInstance>,
     name: &str,
     settings: &Settings,
     configured: Option<SocketAddr>,

@@ -22,7 +22,7 @@ use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::ConfigPlan;
 use crate::sealing::StorageMedium;
 use crate::source::etcd::{EtcdKeyChange, EtcdSource, EtcdState, Stray, Update};
-use crate::source::store::{StoredRecord, StoreError, Version};
+use crate::source::store::{StoredRecord, StoreError, RevisionInfo};
 use crate::stored_key;
 
 impl ConfigSource for EtcdSource {
@@ -100,7 +100,7 @@ impl ConfigSource for EtcdSource {
         self.noted_versions(reconciler, below, limit, filter)
     }
 
-    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, ConfigPlan), WholeRefused> {
+    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
         self.noted_version(reconciler, version)
     }
 

@@ -12,7 +12,7 @@ use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::ConfigPlan;
 use crate::source::etcd::SharedEtcd;
-use crate::source::store::{StoreError, Version};
+use crate::source::store::{StoreError, RevisionInfo};
 
 /// Facts about a source that do not change while it is used.
 #[derive(Debug, Clone, Default)]
@@ -149,7 +149,7 @@ pub(crate) trait ConfigSource: Send {
     ///
     /// # Errors
     /// The version is not kept, or cannot be read.
-    fn version(&mut self, _reconciler: &Reconciler, _version: u64) -> Result<(Version, ConfigPlan), WholeRefused> {
+    fn version(&mut self, _reconciler: &Reconciler, _version: u64) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
         Err(WholeRefused::Write(self.refusal()))
     }
 

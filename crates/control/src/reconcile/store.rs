@@ -18,19 +18,19 @@ use super::write::{Done, WriteRefusal};
 use super::{Flow, LoadError, Reconciler, Signed};
 use crate::plan::ConfigPlan;
 use crate::sealing::StorageMedium;
-use crate::source::store::{Label, SetStatement, Store, StoreError, Version, VersionSource};
+use crate::source::store::{RevisionLabel, SetStatement, ConfigStore, StoreError, RevisionInfo, VersionSource};
 use crate::stored_key;
 use journal::StoreJournal;
 
 /// The embedded store; the Admin API writes it.
 pub(crate) struct EmbeddedStore {
-    store: Store,
+    store: ConfigStore,
     /// It was lent to another process and may hold more than the snapshot.
     behind: bool,
 }
 
 impl EmbeddedStore {
-    pub(crate) fn new(store: Store) -> EmbeddedStore {
+    pub(crate) fn new(store: ConfigStore) -> EmbeddedStore {
         EmbeddedStore { store, behind: false }
     }
 
@@ -53,7 +53,7 @@ impl EmbeddedStore {
                 return;
             }
         };
-        batch.journal.sign(Label { at_ms: now_ms, source: VersionSource::Expiry, by: THE_CLOCK.into() });
+        batch.journal.sign(RevisionLabel { at_ms: now_ms, source: VersionSource::Expiry, by: THE_CLOCK.into() });
         for path in expired {
             if let Err(refusal) = batch.expire(&path) {
                 tracing::warn!(path, ?refusal, "an expired object cannot be removed");
@@ -174,7 +174,7 @@ impl ConfigSource for EmbeddedStore {
         };
         let write = |signed: Signed| {
             let by = Arc::clone(&signed.author);
-            batch.journal.sign(Label { at_ms: now_ms, source: VersionSource::Admin, by });
+            batch.journal.sign(RevisionLabel { at_ms: now_ms, source: VersionSource::Admin, by });
             batch.write(signed)
         };
         let mut results: Vec<Result<Done, WriteRefusal>> = writes.into_iter().map(write).collect();
@@ -226,12 +226,12 @@ impl ConfigSource for EmbeddedStore {
         filter: &VersionFilter,
     ) -> Result<VersionList, WholeRefused> {
         let (revision, oldest) = (reconciler.snapshot.revision(), self.store.oldest_version());
-        let admits = |version: &Version| filter.admits(&version.label);
+        let admits = |version: &RevisionInfo| filter.admits(&version.label);
         let versions = self.store.versions_with(below, limit, filter.path().as_deref(), &admits)?;
         Ok(VersionList { revision, oldest, versions })
     }
 
-    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(Version, ConfigPlan), WholeRefused> {
+    fn version(&mut self, reconciler: &Reconciler, version: u64) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
         let (catalog, sealer) = (&reconciler.parts.catalog, &reconciler.parts.sealer);
         let (version, changed) = self.store.version(version)?.ok_or_else(|| self.not_kept(version))?;
         let plan = plan_of(catalog, sealer, StorageMedium::Store, version.parent, changed);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::HandOver;
 use super::versions::VersionFilter;
-use crate::source::store::{DirectoryLock, Store};
+use crate::source::store::{DirectoryLock, ConfigStore};
 use crate::testing::{Rig, block_on};
 
 fn upstream() -> Value {
@@ -69,7 +69,7 @@ fn stored_text_is_read_byte_for_byte() {
         r#"{"uri":"/ä","upstream":{"nodes":{"b:1":1,"a:1":1},"type":"roundrobin"}}"#,
     );
     drop(rig);
-    let mut store = crate::source::store::Store::open(directory.path()).unwrap();
+    let mut store = crate::source::store::ConfigStore::open(directory.path()).unwrap();
     let (key, record) = store.load().unwrap().remove(0);
     assert_eq!(key, "routes/1");
     assert!(written.contains(&record.text), "{written} {}", record.text);
@@ -127,7 +127,7 @@ fn concurrent_writes_get_distinct_revisions() {
 #[test]
 fn objects_are_removed_when_they_expire() {
     let directory = tempfile::tempdir().unwrap();
-    let source = crate::testing::embedded(Store::open(directory.path()).unwrap());
+    let source = crate::testing::embedded(ConfigStore::open(directory.path()).unwrap());
     let reconciler = super::Reconciler {
         facts: source.facts(),
         parts: super::ReconcileParts {
@@ -209,7 +209,7 @@ fn compile_fault_is_reported_and_thread_goes_on() {
     let directory = tempfile::tempdir().unwrap();
     let view = crate::view::SharedView::default();
     let (reconcile, thread) = super::Reconcile::start(
-        crate::testing::embedded(Store::open(directory.path()).unwrap()),
+        crate::testing::embedded(ConfigStore::open(directory.path()).unwrap()),
         super::ReconcileParts {
             catalog: crate::testing::catalog(),
             publisher: Box::new(Clumsy),
@@ -451,7 +451,7 @@ fn released_store_is_not_written() {
 #[test]
 fn secrets_are_encrypted_in_the_store_only() {
     let directory = tempfile::tempdir().unwrap();
-    let records = || Store::open(directory.path()).unwrap().load().unwrap();
+    let records = || ConfigStore::open(directory.path()).unwrap().load().unwrap();
     let text_of = |records: &[(String, crate::source::store::StoredRecord)], path: &str| {
         records.iter().find(|(key, _)| key == path).unwrap().1.text.clone()
     };

@@ -9,7 +9,7 @@ use super::stored_change::stored_change;
 use super::whole::{WholeRefused, unreadable};
 use crate::plan::{self, ConfigPlan};
 use crate::sealing::{StorageMedium, Sealer};
-use crate::source::store::{RecordChange, Label, StoredRecord, Version};
+use crate::source::store::{RecordChange, RevisionLabel, StoredRecord, RevisionInfo};
 use crate::stored_key;
 
 /// A part of the list of revisions.
@@ -20,7 +20,7 @@ pub(crate) struct VersionList {
     /// The oldest revision that a rollback can restore.
     pub(crate) oldest: u64,
     /// The revisions, newest first.
-    pub(crate) versions: Vec<Version>,
+    pub(crate) versions: Vec<RevisionInfo>,
 }
 
 /// The revisions that a list has; the default admits all.
@@ -36,7 +36,7 @@ pub(crate) struct VersionFilter {
 
 impl VersionFilter {
     /// Whether author and time of a revision pass. The object is compared by the source.
-    pub(crate) fn admits(&self, label: &Label) -> bool {
+    pub(crate) fn admits(&self, label: &RevisionLabel) -> bool {
         self.since_ms.is_none_or(|since_ms| label.at_ms >= since_ms)
             && self.by.as_ref().is_none_or(|by| label.by.to_lowercase().contains(by))
     }
@@ -77,7 +77,7 @@ impl ControlLoop {
     }
 
     /// One revision and its changes.
-    pub(crate) fn version(&mut self, version: u64) -> Result<(Version, ConfigPlan), WholeRefused> {
+    pub(crate) fn version(&mut self, version: u64) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
         self.source.catch_up(&mut self.reconciler)?;
         self.source.version(&self.reconciler, version)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use super::{SharedDocument, Documents};
-use crate::source::etcd::{Expected, FollowerCommands, KeySpace, Operation, KeyPrefix, SharedEtcd, Update, follow};
+use crate::source::etcd::{Expected, FollowerCommands, KeySpace, EtcdOperation, KeyPrefix, SharedEtcd, Update, follow};
 use crate::source::store::StoredRecord;
 
 /// See the module.
@@ -61,7 +61,7 @@ impl ClusterMedium {
         before: u64,
         ttl: Option<Duration>,
     ) -> Result<Option<u64>, String> {
-        let operation = Operation {
+        let operation = EtcdOperation {
             path: path.to_owned(),
             place: KeyPrefix::Data,
             text: text.map(str::to_owned),

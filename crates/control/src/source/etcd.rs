@@ -30,7 +30,7 @@ pub use source::{EtcdSource, EtcdSourceError};
 pub use space::{KeySpace, Stray};
 pub use status::{EtcdState, EtcdStatus};
 pub use watch::EtcdKeyChange;
-pub use write::{Expected, Failed, Operation, EtcdWriteOutcome, KeyPrefix};
+pub use write::{Expected, EtcdWriteError, EtcdOperation, EtcdWriteOutcome, KeyPrefix};
 pub(crate) use write::{MAX_OPERATIONS, MAX_TRANSACTION_BYTES};
 
 /// One object of etcd: its path, and its value with the revisions that created and changed it.

@@ -48,12 +48,12 @@ pub struct FileSource {
     path: PathBuf,
     seen: Option<SourceFileStamp>,
     /// The ending of the last good text; none before the first one.
-    ending: Option<Ending>,
+    ending: Option<TextEnding>,
 }
 
 /// The ending of a text, from which an incomplete next one can be recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Ending {
+enum TextEnding {
     /// With [`END_MARK`].
     Closed,
     /// Without [`END_MARK`].
@@ -92,7 +92,7 @@ impl FileSource {
         // Taken before reading, so that a write in between is seen as a change later.
         self.seen = state(&self.path).ok();
         let text = text(&self.path, regular_file::open_regular(&self.path))?;
-        let ending = Ending::of(&text);
+        let ending = TextEnding::of(&text);
         if let Some(reason) = self.half_written(&text, ending) {
             return Err(whole_file(&self.path, text.lines().count().max(1), reason));
         }
@@ -103,13 +103,13 @@ impl FileSource {
 
     /// The reason why a text after a good one may be incomplete. An editor that writes in place can be caught in the
     /// middle, and half a file would remove the objects of the other half.
-    fn half_written(&self, text: &str, ending: Ending) -> Option<String> {
+    fn half_written(&self, text: &str, ending: TextEnding) -> Option<String> {
         match (self.ending?, ending) {
-            (Ending::Closed, Ending::Open) => Some(format!(
+            (TextEnding::Closed, TextEnding::Open) => Some(format!(
                 "the file ended in {END_MARK} before and no longer does: it may be half written. Close it with \
                  {END_MARK} again, or restart to read it without"
             )),
-            (Ending::Open, Ending::Open) if is_blank(text) => {
+            (TextEnding::Open, TextEnding::Open) if is_blank(text) => {
                 Some(format!("the file is empty; for no objects, write `routes: []` or {END_MARK}"))
             }
             _ => None,
@@ -117,9 +117,9 @@ impl FileSource {
     }
 }
 
-impl Ending {
-    fn of(text: &str) -> Ending {
-        if text.trim_end().ends_with(END_MARK) { Ending::Closed } else { Ending::Open }
+impl TextEnding {
+    fn of(text: &str) -> TextEnding {
+        if text.trim_end().ends_with(END_MARK) { TextEnding::Closed } else { TextEnding::Open }
     }
 }
 
@@ -191,7 +191,7 @@ pub fn read(path: &Path) -> Result<ConfigDocument, Vec<FileFault>> {
 /// Every fault.
 pub fn read_whole(path: &Path) -> Result<ConfigDocument, Vec<FileFault>> {
     let text = text(path, File::open(path))?;
-    if is_blank(&text) && Ending::of(&text) == Ending::Open {
+    if is_blank(&text) && TextEnding::of(&text) == TextEnding::Open {
         let reason = format!("the file is empty; for no objects, write `routes: []` or {END_MARK}");
         return Err(whole_file(path, 1, reason));
     }

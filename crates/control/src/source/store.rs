@@ -26,21 +26,21 @@ use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefi
 use thiserror::Error;
 
 use guard::{Leaked, guarded};
-use versions::Log;
+use versions::RevisionLog;
 
 pub(crate) use failures::write_metrics;
 pub use guard::panic_is_expected;
-pub use instance::{Instance, InstanceListener};
+pub use instance::{RunningInstance, InstanceListener};
 pub(crate) use lock::make_directory;
 pub use lock::{DirectoryLock, LockError};
 pub use record::{StoredRecord, RecordError};
 pub use set_statement::SetStatement;
 pub use transaction::{Expect, Transaction};
-pub use versions::{RecordChange, Label, Version, VersionSource};
+pub use versions::{RecordChange, RevisionLabel, RevisionInfo, VersionSource};
 
 /// The store of one data directory, open in one process and used by one thread.
 #[derive(Debug)]
-pub struct Store {
+pub struct ConfigStore {
     path: PathBuf,
     database: Option<Leaked<Database>>,
     /// Set when the file has proved to be damaged; it is not used afterwards.
@@ -51,7 +51,7 @@ pub struct Store {
     cluster_id: String,
     /// `(expiry in ms, key)` of all objects that expire, soonest first.
     expiries: BTreeSet<(u64, String)>,
-    log: Log,
+    log: RevisionLog,
     _lock: DirectoryLock,
 }
 
@@ -87,28 +87,28 @@ pub enum StoreError {
     Failed(String),
 }
 
-impl Store {
+impl ConfigStore {
     /// Opens the store in `directory`; creates both if they do not exist.
     ///
     /// # Errors
     /// The directory is in use, or the file is foreign, damaged or of a newer format. An existing file is never reset.
-    pub fn open(directory: &Path) -> Result<Store, StoreError> {
-        Store::open_locked(DirectoryLock::take(directory)?)
+    pub fn open(directory: &Path) -> Result<ConfigStore, StoreError> {
+        ConfigStore::open_locked(DirectoryLock::take(directory)?)
     }
 
-    /// As [`Store::open`], in a directory that is already locked.
+    /// As [`ConfigStore::open`], in a directory that is already locked.
     ///
     /// # Errors
     /// The file is foreign, damaged, of a newer format, or open in another process. An existing file is never reset.
-    pub fn open_locked(lock: DirectoryLock) -> Result<Store, StoreError> {
-        Store::open_file(lock, STORE_FILE)
+    pub fn open_locked(lock: DirectoryLock) -> Result<ConfigStore, StoreError> {
+        ConfigStore::open_file(lock, STORE_FILE)
     }
 
-    /// As [`Store::open_locked`], under another file name: a second store beside the instance's own.
+    /// As [`ConfigStore::open_locked`], under another file name: a second store beside the instance's own.
     ///
     /// # Errors
-    /// As [`Store::open_locked`].
-    pub fn open_file(lock: DirectoryLock, name: &str) -> Result<Store, StoreError> {
+    /// As [`ConfigStore::open_locked`].
+    pub fn open_file(lock: DirectoryLock, name: &str) -> Result<ConfigStore, StoreError> {
         let directory = lock.directory();
         let path = directory.join(name);
         if path.exists() {
@@ -117,7 +117,7 @@ impl Store {
             create(directory, &path)?;
         }
         let (database, meta) = open_database(&path)?;
-        Ok(Store {
+        Ok(ConfigStore {
             path,
             database: Some(database),
             damaged: OnceLock::new(),
@@ -323,7 +323,7 @@ impl Store {
     }
 }
 
-impl Drop for Store {
+impl Drop for ConfigStore {
     fn drop(&mut self) {
         self.close();
     }
@@ -333,7 +333,7 @@ struct StoreMeta {
     format: u64,
     revision: u64,
     cluster_id: String,
-    log: Log,
+    log: RevisionLog,
 }
 
 /// Creates the file under another name and renames it, so that a crash in between leaves no incomplete store, and an
@@ -403,7 +403,7 @@ fn read_meta(path: &Path, database: &Database) -> Result<StoreMeta, StoreError> 
         return Err(StoreError::Newer { path: path.to_owned(), found: format });
     }
     let revision = number(REVISION)?;
-    let log = Log::read(&read, number(LOGGED).ok(), revision).map_err(|fault| unusable(fault.to_string()))?;
+    let log = RevisionLog::read(&read, number(LOGGED).ok(), revision).map_err(|fault| unusable(fault.to_string()))?;
     Ok(StoreMeta { format, revision, cluster_id: String::from_utf8_lossy(&bytes(CLUSTER)?).into_owned(), log })
 }
 

@@ -26,7 +26,7 @@ use crate::secret::Secrets;
 use crate::serve::tls::TlsFiles;
 use crate::source::etcd::{EtcdConfig, EtcdSource};
 use crate::source::file::FileSource;
-use crate::source::store::{DirectoryLock, Store, StoreError};
+use crate::source::store::{DirectoryLock, ConfigStore, StoreError};
 
 /// The parts that the control side needs to start.
 pub struct ControlConfig {
@@ -117,8 +117,8 @@ impl SourceConfig {
         Ok(match self {
             SourceConfig::Store { directory } => {
                 let mut store = match lock {
-                    Some(lock) => Store::open_locked(lock)?,
-                    None => Store::open(&directory)?,
+                    Some(lock) => ConfigStore::open_locked(lock)?,
+                    None => ConfigStore::open(&directory)?,
                 };
                 store.keep_older_format()?;
                 Box::new(EmbeddedStore::new(store))
@@ -139,7 +139,7 @@ impl SourceConfig {
 
 /// Bound sockets; none means that the listener is off.
 #[derive(Debug, Default)]
-pub struct Listeners {
+pub struct ControlListeners {
     /// The Admin API.
     pub admin: Option<TcpListener>,
     /// The control API.
@@ -191,7 +191,7 @@ impl Default for AdminConfig {
 
 /// The reasons why the control side does not start.
 #[derive(Debug, Error)]
-pub enum StartError {
+pub enum ControlStartError {
     /// There is no first configuration.
     #[error(transparent)]
     Source(#[from] LoadError),
@@ -206,10 +206,10 @@ pub enum StartError {
     Io(#[from] std::io::Error),
 }
 
-impl StartError {
+impl ControlStartError {
     /// Whether another start on the same data folder fails in the same way: the store is of a newer version.
     pub fn is_lasting(&self) -> bool {
-        matches!(self, StartError::Source(LoadError::Store(StoreError::Newer { .. })))
+        matches!(self, ControlStartError::Source(LoadError::Store(StoreError::Newer { .. })))
     }
 }
 

@@ -21,7 +21,7 @@ use crate::report::Reports;
 use crate::sealing::Sealer;
 use crate::serve::Handler;
 use crate::serve::respond::ApiHeaders;
-use crate::status::Status;
+use crate::status::StatusHandler;
 use crate::summary::Summaries;
 use crate::view::SharedView;
 
@@ -41,7 +41,7 @@ pub(super) struct HandlerParts {
     pub(super) admin: AdminConfig,
     pub(super) catalog: Arc<PluginCatalog>,
     pub(super) reports: Reports,
-    pub(super) status: Arc<Status>,
+    pub(super) status: Arc<StatusHandler>,
     pub(super) sealer: Sealer,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) acme: Option<Arc<Acme>>,

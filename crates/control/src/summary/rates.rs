@@ -32,15 +32,15 @@ pub(crate) struct Rates {
 #[derive(Debug, Default)]
 pub(crate) struct EndpointRates {
     /// By upstream and address; none: nothing is measured.
-    by_upstream: Option<HashMap<Arc<str>, Endpoints>>,
+    by_upstream: Option<HashMap<Arc<str>, UpstreamEndpoints>>,
 }
 
 /// The endpoints of one upstream, by address.
-type Endpoints = HashMap<Arc<str>, Endpoint>;
+type UpstreamEndpoints = HashMap<Arc<str>, EndpointTraffic>;
 
 /// The traffic of one endpoint of one upstream.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Endpoint {
+pub(crate) struct EndpointTraffic {
     pub(crate) figures: Figures,
     /// The cause of the last failed attempt, and its time in milliseconds since 1970.
     pub(crate) last_failure: Option<(&'static str, u64)>,
@@ -50,12 +50,12 @@ impl EndpointRates {
     /// The traffic of the last minute.
     pub(crate) fn of(traffic: Option<&dyn Traffic>) -> EndpointRates {
         let Some(traffic) = traffic else { return EndpointRates::default() };
-        let mut by_upstream: HashMap<Arc<str>, Endpoints> = HashMap::new();
+        let mut by_upstream: HashMap<Arc<str>, UpstreamEndpoints> = HashMap::new();
         for row in traffic.top(Breakdown::Endpoints, WINDOW_S, usize::MAX).rows {
             let Some(upstream) = row.upstream else { continue };
             let p5xx = (row.requests > 0.0).then_some(row.server_errors);
             let figures = Figures { rps: row.requests, p5xx, p99_us: row.p99_us };
-            let endpoint = Endpoint { figures, last_failure: row.last_failure };
+            let endpoint = EndpointTraffic { figures, last_failure: row.last_failure };
             by_upstream.entry(upstream).or_default().insert(row.id, endpoint);
         }
         EndpointRates { by_upstream: Some(by_upstream) }
@@ -63,7 +63,7 @@ impl EndpointRates {
 
     /// The traffic of the endpoint at `address` of an upstream, such as `/upstreams/1`: zero where none was seen, none where
     /// nothing is measured.
-    pub(crate) fn get(&self, upstream: &str, address: &str) -> Option<Endpoint> {
+    pub(crate) fn get(&self, upstream: &str, address: &str) -> Option<EndpointTraffic> {
         let of_upstream = self.by_upstream.as_ref()?.get(upstream);
         Some(of_upstream.and_then(|endpoints| endpoints.get(address)).copied().unwrap_or_default())
     }

@@ -3,7 +3,7 @@
 use model::{ConfigFault, ObjectKey, ObjectKind};
 use serde_json::{Value, json};
 
-use crate::source::store::{Expect, Store};
+use crate::source::store::{Expect, ConfigStore};
 use crate::testing::{Rig, ask, block_on, certificate};
 
 /// The path of an object of each kind in the store, and a good object: `{}` stands for its id.
@@ -60,7 +60,7 @@ fn state(rig: &Rig, path: &str) -> String {
 }
 
 fn write_texts(directory: &std::path::Path, texts: &[(String, String)]) {
-    let mut store = Store::open(directory).unwrap();
+    let mut store = ConfigStore::open(directory).unwrap();
     store.load().unwrap();
     let mut transaction = store.begin().unwrap();
     for (path, text) in texts {

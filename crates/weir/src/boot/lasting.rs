@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use control::StartError;
+use control::ControlStartError;
 
 use crate::settings::Faults;
 
@@ -21,5 +21,5 @@ impl fmt::Display for Lasting {
 pub(crate) fn is_lasting(error: &anyhow::Error) -> bool {
     error.is::<Faults>()
         || error.is::<Lasting>()
-        || error.downcast_ref::<StartError>().is_some_and(StartError::is_lasting)
+        || error.downcast_ref::<ControlStartError>().is_some_and(ControlStartError::is_lasting)
 }

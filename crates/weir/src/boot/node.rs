@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use control::Control;
-use control::source::store::{DirectoryLock, Instance, InstanceListener};
+use control::source::store::{DirectoryLock, RunningInstance, InstanceListener};
 use discovery::registration::Registration;
 use gateway::engine::Engine;
 use gateway::observe::log_writer::LogWriter;
@@ -214,7 +214,7 @@ fn announce_listeners(
         let certificate = certificate.and_then(|path| std::path::absolute(path).ok());
         Some(InstanceListener { name: (*name).to_owned(), address: socket.local_addr().ok()?, certificate })
     };
-    if let Err(error) = Instance::announce(lock, sockets.iter().filter_map(listener).collect()) {
+    if let Err(error) = RunningInstance::announce(lock, sockets.iter().filter_map(listener).collect()) {
         tracing::warn!(%error, "commands will not find this instance by its data folder; name it with --admin or --control");
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use anyhow::Context;
-use control::Listeners;
+use control::ControlListeners;
 use model::report::ListenerReport;
 use net::env::NEEDS_CAPABILITY;
 use net::listener::{self, Application, Interception, Listener, ListenerSet, Protocols, WantedListener};
@@ -23,7 +23,7 @@ pub(super) struct Sockets {
     /// The sockets of the proxy, for the workers.
     pub(super) proxy: ListenerSet,
     /// The sockets of the control side.
-    pub(super) control: Listeners,
+    pub(super) control: ControlListeners,
     /// Name and address of each listener of the control side.
     pub(super) reports: Vec<ListenerReport>,
     /// Duplicates of the control side's sockets for a successor, each with its setting and the address written there.
@@ -131,7 +131,7 @@ pub(super) fn bind(settings: &Settings, mut inherited: Vec<InheritedSocket>) -> 
         reports.push(ListenerReport { name, address: listener.local_addr()?, protocols });
         Ok(Some(listener))
     };
-    let control = Listeners {
+    let control = ControlListeners {
         admin: one("admin", settings.admin)?,
         control: one("control", settings.control)?,
         status: one("status", settings.status)?,

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::ValueHint;
-use control::source::store::Instance;
+use control::source::store::RunningInstance;
 use model::report::{ExplainQuestion, ExplainSession, SessionTransport};
 use serde::Serialize;
 use serde_json::Value;
@@ -196,7 +196,7 @@ fn cleaned(value: Value) -> Value {
 fn answer(
     settings: &Settings,
     asked: &ExplainQuery,
-    running: Option<Instance>,
+    running: Option<RunningInstance>,
     is_named: bool,
 ) -> anyhow::Result<Value> {
     let Some(control) = address_of(running.as_ref(), "control", settings, settings.control)? else {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::admin::call::AdminParts;
 use crate::reconcile::versions::VersionFilter;
-use crate::source::store::Version;
+use crate::source::store::RevisionInfo;
 
 /// The newest revisions, newest first: `{"revision", "at_ms", "by", "source"}`. Empty where the source keeps
 /// no history.
@@ -25,7 +25,7 @@ pub(super) async fn revision_marks(parts: &AdminParts) -> Arc<[Value]> {
     marks
 }
 
-fn mark_value(version: &Version) -> Value {
+fn mark_value(version: &RevisionInfo) -> Value {
     json!({
         "revision": version.revision,
         "at_ms": version.label.at_ms,

@@ -16,7 +16,7 @@ use crate::reconcile::versions::{VersionFilter, VersionList};
 use crate::serve::RefusalResponse;
 use crate::serve::list_query::{limit, whole_number};
 use crate::serve::respond::{self, refused};
-use crate::source::store::Version;
+use crate::source::store::RevisionInfo;
 use crate::stored_key;
 
 /// Answers `weir/versions`, `weir/versions/N` and `weir/versions/N/objects/KIND/ID`.
@@ -91,18 +91,18 @@ fn answered<T>(answer: Option<Result<T, crate::reconcile::whole::WholeRefused>>)
 }
 
 /// The answer of `weir/versions`.
-pub(crate) fn versions_value(revision: u64, oldest: u64, versions: &[Version]) -> Value {
+pub(crate) fn versions_value(revision: u64, oldest: u64, versions: &[RevisionInfo]) -> Value {
     let versions: Vec<Value> = versions.iter().map(describe).collect();
     json!({ "revision": revision, "oldest": oldest, "versions": versions })
 }
 
 /// The answer of `weir/versions/N` with all changes.
-pub(crate) fn version_value(version: &Version, plan: &ConfigPlan) -> Value {
+pub(crate) fn version_value(version: &RevisionInfo, plan: &ConfigPlan) -> Value {
     page_value(version, plan, 0, usize::MAX)
 }
 
 /// A revision with at most `limit` of its changes, beginning with the one at `offset`, and the number of all.
-fn page_value(version: &Version, plan: &ConfigPlan, offset: u64, limit: usize) -> Value {
+fn page_value(version: &RevisionInfo, plan: &ConfigPlan, offset: u64, limit: usize) -> Value {
     let first = usize::try_from(offset).unwrap_or(usize::MAX);
     let page: Vec<&ObjectChange> = plan.objects.iter().skip(first).take(limit).collect();
     let mut body = describe(version);
@@ -112,7 +112,7 @@ fn page_value(version: &Version, plan: &ConfigPlan, offset: u64, limit: usize) -
     body
 }
 
-fn describe(version: &Version) -> Value {
+fn describe(version: &RevisionInfo) -> Value {
     json!({
         "version": version.revision,
         "parent": version.parent,

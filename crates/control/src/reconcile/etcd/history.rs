@@ -14,7 +14,7 @@ use crate::plan::ConfigPlan;
 use crate::reconcile::stored_change::stored_change;
 use crate::sealing::StorageMedium;
 use crate::source::etcd::{EtcdError, EtcdSource};
-use crate::source::store::{RecordChange, StoredRecord, Version};
+use crate::source::store::{RecordChange, StoredRecord, RevisionInfo};
 use crate::stored_key;
 
 impl EtcdSource {
@@ -46,7 +46,7 @@ impl EtcdSource {
         &self,
         reconciler: &Reconciler,
         version: u64,
-    ) -> Result<(Version, ConfigPlan), WholeRefused> {
+    ) -> Result<(RevisionInfo, ConfigPlan), WholeRefused> {
         let unknown = || WholeRefused::Unknown { version, oldest: self.oldest_known(reconciler) };
         let (client, space, handle) = (&self.etcd, &self.space, self.handle());
         let notes = handle.block_on(client.notes(space, version.saturating_add(1), 1)).map_err(refused)?;

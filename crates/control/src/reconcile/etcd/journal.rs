@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use super::super::journal::{Indices, Journal, JournalPut};
 use crate::sealing::{StorageMedium, Sealer};
-use crate::source::etcd::{Etcd, Expected, KeySpace, Operation, KeyPrefix};
+use crate::source::etcd::{Etcd, Expected, KeySpace, EtcdOperation, KeyPrefix};
 use crate::source::store::StoreError;
 use crate::stored_key;
 
@@ -17,7 +17,7 @@ pub(super) struct Planned<'a> {
     sealer: &'a Sealer,
     /// Counts up from the one in force; the real ones are known afterwards.
     revision: u64,
-    pub(super) operations: Vec<Operation>,
+    pub(super) operations: Vec<EtcdOperation>,
     /// Keys that an operation of this batch writes: a later one builds on what that has left.
     touched: HashSet<String>,
 }
@@ -44,7 +44,7 @@ impl<'a> Planned<'a> {
         // A part of a second lasts as long as a whole one: nothing ends before its time.
         #[allow(clippy::cast_possible_truncation)]
         let ttl_s = ttl_s.map(|seconds| seconds.ceil() as i64);
-        self.operations.push(Operation { path, place: KeyPrefix::Data, text, expect, ttl_s });
+        self.operations.push(EtcdOperation { path, place: KeyPrefix::Data, text, expect, ttl_s });
     }
 }
 

@@ -15,9 +15,9 @@ use super::journal::Planned;
 use crate::sealing::{StorageMedium, Sealer};
 use crate::source::etcd::EtcdState;
 use crate::source::etcd::{
-    EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, Operation, EtcdWriteOutcome, KeyPrefix, note,
+    EtcdError, EtcdSource, Expected, MAX_OPERATIONS, MAX_TRANSACTION_BYTES, EtcdOperation, EtcdWriteOutcome, KeyPrefix, note,
 };
-use crate::source::store::{Label, StoreError, VersionSource};
+use crate::source::store::{RevisionLabel, StoreError, VersionSource};
 use crate::stored_key;
 use crate::view::View;
 
@@ -76,13 +76,13 @@ impl EtcdSource {
         let operations = batch.finish().map(|(journal, _)| journal.operations).unwrap_or_default();
         let mut operations = operations.into_iter();
         let group = |(_, signed, _, count): &(usize, Signed, Done, usize)| {
-            let mut group: Vec<Operation> = operations.by_ref().take(*count).collect();
+            let mut group: Vec<EtcdOperation> = operations.by_ref().take(*count).collect();
             let by = Arc::clone(&signed.author);
-            let label = Label { at_ms: now_ms, source: VersionSource::Admin, by };
+            let label = RevisionLabel { at_ms: now_ms, source: VersionSource::Admin, by };
             group.push(note(&label, group.iter().map(|operation| operation.path.clone())));
             group
         };
-        let groups: Vec<Vec<Operation>> = planned.iter().map(group).collect();
+        let groups: Vec<Vec<EtcdOperation>> = planned.iter().map(group).collect();
         let outcomes = handle.block_on(self.etcd.write(&self.space, &groups));
         let newest = outcomes.iter().flatten().map(|outcome| outcome.revision).max().unwrap_or(0);
         let noted = outcomes.len();
@@ -159,9 +159,9 @@ impl EtcdSource {
             let reason = self.status.reason.clone().unwrap_or_default();
             return Err(WholeRefused::Write(WriteRefusal::Store(reason)));
         }
-        let mut operations: Vec<Operation> =
+        let mut operations: Vec<EtcdOperation> =
             differing.iter().map(|differing| differing.operation(&view, &reconciler.parts.sealer)).collect();
-        let label = Label { at_ms, source: terms.source, by: Arc::clone(terms.author) };
+        let label = RevisionLabel { at_ms, source: terms.source, by: Arc::clone(terms.author) };
         operations.push(note(&label, operations.iter().map(|operation| operation.path.clone())));
         fits_into_one(&operations, self.max_operations)?;
         let collections: Vec<&str> =
@@ -199,10 +199,10 @@ impl EtcdSource {
 
 impl Differing {
     /// The operation for etcd, under the condition that the object has not changed.
-    fn operation(&self, view: &View, sealer: &Sealer) -> Operation {
+    fn operation(&self, view: &View, sealer: &Sealer) -> EtcdOperation {
         let text = self.after.as_ref();
         let text = text.map(|text| sealer.seal_for(StorageMedium::Etcd, &self.key, text).into_owned());
-        Operation {
+        EtcdOperation {
             path: stored_key::text(&self.key),
             place: KeyPrefix::Data,
             text,
@@ -213,7 +213,7 @@ impl Differing {
 }
 
 /// Refuses operations that etcd would not accept in one transaction.
-fn fits_into_one(operations: &[Operation], max_operations: usize) -> Result<(), WholeRefused> {
+fn fits_into_one(operations: &[EtcdOperation], max_operations: usize) -> Result<(), WholeRefused> {
     let count = operations.len();
     let bytes: usize = operations
         .iter()

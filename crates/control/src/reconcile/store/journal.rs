@@ -2,7 +2,7 @@
 
 use super::super::journal::{Indices, Journal, JournalPut};
 use crate::sealing::{StorageMedium, Sealer};
-use crate::source::store::{Label, StoreError, Transaction};
+use crate::source::store::{RevisionLabel, StoreError, Transaction};
 use crate::stored_key;
 
 /// A transaction; durable with its commit, secrets sealed.
@@ -17,7 +17,7 @@ impl<'a> StoreJournal<'a> {
     }
 
     /// Sets the author of the writes from now on.
-    pub(super) fn sign(&mut self, label: Label) {
+    pub(super) fn sign(&mut self, label: RevisionLabel) {
         self.transaction.sign(label);
     }
 

@@ -10,7 +10,7 @@ use super::super::whole::{Differing, Terms, WholeRefused, faults_of, unreadable}
 use super::EmbeddedStore;
 use crate::reconcile::stored_change::stored_change;
 use crate::sealing::StorageMedium;
-use crate::source::store::{Expect, Label, StoreError, Transaction};
+use crate::source::store::{Expect, RevisionLabel, StoreError, Transaction};
 use crate::{plan, stored_key};
 
 impl EmbeddedStore {
@@ -26,7 +26,7 @@ impl EmbeddedStore {
         let view = reconciler.parts.view.load();
         let at_ms = reconciler.parts.clock.unix_ms();
         let mut transaction = self.store.begin()?;
-        transaction.sign(Label { at_ms, source: terms.source, by: Arc::clone(terms.author) });
+        transaction.sign(RevisionLabel { at_ms, source: terms.source, by: Arc::clone(terms.author) });
         let revision = if differing.is_empty() { transaction.revision() } else { transaction.advance() };
         for differing in differing {
             let path = stored_key::text(&differing.key);

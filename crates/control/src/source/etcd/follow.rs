@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::load::{EtcdSnapshot, load, position};
-use super::watch::{EtcdKeyChange, Watch};
+use super::watch::{EtcdKeyChange, EtcdWatch};
 use super::{EtcdEntry, EtcdError, KeySpace, SharedEtcd, Stray};
 
 /// An update from the follower.
@@ -137,7 +137,7 @@ where
 {
     let mut pause = Pause::default();
     loop {
-        let error = match Watch::open(etcd, space, revision + 1).await {
+        let error = match EtcdWatch::open(etcd, space, revision + 1).await {
             Ok((_, opened)) if opened.cluster_id != cluster_id => return true,
             Ok((_, opened)) if opened.revision < revision && is_behind(etcd, space, revision).await => {
                 return true;

@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use super::load::load_at;
 use super::message::{DeleteRangeRequest, DeleteRangeResponse};
-use super::write::{Expected, Operation, KeyPrefix};
+use super::write::{Expected, EtcdOperation, KeyPrefix};
 use super::{EtcdEntry, Etcd, EtcdError, KeySpace, own_place};
-use crate::source::store::{Label, StoredRecord, Version, VersionSource};
+use crate::source::store::{RevisionLabel, StoredRecord, RevisionInfo, VersionSource};
 
 /// The note about one revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// The revision with its author and time.
-    pub version: Version,
+    pub version: RevisionInfo,
     /// The paths of the objects it changed.
     pub paths: Vec<String>,
 }
@@ -34,7 +34,7 @@ struct NoteValue {
 }
 
 /// The operation that writes a note about a change of these objects, in the same transaction as the change.
-pub(crate) fn note(label: &Label, paths: impl Iterator<Item = String>) -> Operation {
+pub(crate) fn note(label: &RevisionLabel, paths: impl Iterator<Item = String>) -> EtcdOperation {
     let written = NoteValue {
         at_ms: label.at_ms,
         source: label.source,
@@ -45,7 +45,7 @@ pub(crate) fn note(label: &Label, paths: impl Iterator<Item = String>) -> Operat
     let mut random = [0; 8];
     // Without random bytes the worst case is that one of two such writes is refused and repeated a millisecond later.
     let _ = getrandom::fill(&mut random);
-    Operation {
+    EtcdOperation {
         path: format!("versions/{:020}-{:016x}", label.at_ms, u64::from_le_bytes(random)),
         place: KeyPrefix::Own,
         text: Some(serde_json::to_string(&written).expect("texts and numbers serialize")),
@@ -90,9 +90,9 @@ impl Etcd {
         let read = |kv: outbound::etcd::message::KeyValue| {
             let written: NoteValue = jsonx::read(&kv.value, Bounds::DEFAULT).ok()?;
             let revision = kv.create_revision.unsigned_abs();
-            let label = Label { at_ms: written.at_ms, source: written.source, by: written.by.into() };
+            let label = RevisionLabel { at_ms: written.at_ms, source: written.source, by: written.by.into() };
             let objects = u32::try_from(written.paths.len()).unwrap_or(u32::MAX);
-            let version = Version::told(revision, revision.saturating_sub(1), label, objects);
+            let version = RevisionInfo::told(revision, revision.saturating_sub(1), label, objects);
             Some(Note { version, paths: written.paths })
         };
         // Other programs may have written values that are no notes.

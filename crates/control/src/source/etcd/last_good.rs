@@ -6,13 +6,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::EtcdEntry;
-use crate::source::store::{DirectoryLock, StoredRecord, Store, StoreError};
+use crate::source::store::{DirectoryLock, StoredRecord, ConfigStore, StoreError};
 
 /// The copy on disk.
 #[derive(Debug)]
 pub struct LastGood {
     /// None while there is no file to write.
-    store: Option<Store>,
+    store: Option<ConfigStore>,
     /// None after another process has taken over the copy.
     lock: Option<DirectoryLock>,
     origin: CopySource,
@@ -58,7 +58,7 @@ impl LastGood {
     }
 
     fn open_existing(lock: &DirectoryLock, prefix: &str) -> Result<(LastGood, EtcdCopy), StoreError> {
-        let mut store = Store::open_file(lock.try_clone().map_err(failed)?, FILE)?;
+        let mut store = ConfigStore::open_file(lock.try_clone().map_err(failed)?, FILE)?;
         let entries = store.load()?;
         let origin = store.origin()?.as_deref().and_then(CopySource::parse);
         let is_ours = origin.as_ref().is_some_and(|origin| origin.prefix == prefix);
@@ -86,7 +86,7 @@ impl LastGood {
     pub fn replace(&mut self, revision: u64, cluster_id: u64, entries: &[EtcdEntry]) -> Result<(), StoreError> {
         let mut replaced = self.try_replace(revision, cluster_id, entries);
         if let Err(fault) = &replaced
-            && self.store.as_ref().is_none_or(Store::is_damaged)
+            && self.store.as_ref().is_none_or(ConfigStore::is_damaged)
         {
             replaced = self.begin_anew(fault).and_then(|()| self.try_replace(revision, cluster_id, entries));
         }
@@ -167,7 +167,7 @@ impl LastGood {
         if self.store.take().is_some() {
             put_aside(lock.directory(), fault)?;
         }
-        self.store = Some(Store::open_file(lock.try_clone().map_err(failed)?, FILE)?);
+        self.store = Some(ConfigStore::open_file(lock.try_clone().map_err(failed)?, FILE)?);
         Ok(())
     }
 

@@ -19,14 +19,14 @@ pub type EtcdKeyChange = (String, Result<Option<StoredRecord>, Stray>);
 
 /// Changes of some whole revisions, in order.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct WatchBatch {
     /// The last of those revisions.
     pub(super) revision: u64,
     pub(super) changes: Vec<EtcdKeyChange>,
 }
 
 /// An open watch.
-pub(super) struct Watch {
+pub(super) struct EtcdWatch {
     stream: Streaming<WatchResponse>,
     /// Events of a response that is not complete yet.
     parts: Vec<Event>,
@@ -34,12 +34,12 @@ pub(super) struct Watch {
 
 /// The values of etcd's answer to the request for a watch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Opened {
+pub(super) struct WatchHeader {
     pub(super) cluster_id: u64,
     pub(super) revision: u64,
 }
 
-impl Watch {
+impl EtcdWatch {
     /// Watches everything below the prefix from `revision` on.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl Watch {
         etcd: &Etcd,
         space: &KeySpace,
         revision: u64,
-    ) -> Result<(Watch, Opened), EtcdError> {
+    ) -> Result<(EtcdWatch, WatchHeader), EtcdError> {
         let (key, range_end) = space.range();
         let create = WatchCreateRequest {
             key,
@@ -58,11 +58,11 @@ impl Watch {
             fragment: true,
         };
         let stream = etcd.calls.watch(WatchRequest { create: Some(create) }).await?;
-        let mut watch = Watch { stream, parts: Vec::new() };
+        let mut watch = EtcdWatch { stream, parts: Vec::new() };
         let first = watch.response().await?;
         etcd.calls.refuse_canceled(&first)?;
         let header = first.header.unwrap_or_default();
-        Ok((watch, Opened { cluster_id: header.cluster_id, revision: header.revision.unsigned_abs() }))
+        Ok((watch, WatchHeader { cluster_id: header.cluster_id, revision: header.revision.unsigned_abs() }))
     }
 
     /// The next changes: those that have arrived, of at most [`MAX_RESPONSES`] responses. Without changes only the
@@ -70,8 +70,8 @@ impl Watch {
     ///
     /// # Errors
     /// See [`EtcdError`]; the watch has ended then.
-    pub(super) async fn next(&mut self, etcd: &Etcd, space: &KeySpace) -> Result<Changes, EtcdError> {
-        let mut all = Changes::default();
+    pub(super) async fn next(&mut self, etcd: &Etcd, space: &KeySpace) -> Result<WatchBatch, EtcdError> {
+        let mut all = WatchBatch::default();
         let mut response = self.response().await?;
         for _ in 0..MAX_RESPONSES {
             etcd.calls.refuse_canceled(&response)?;
@@ -84,7 +84,7 @@ impl Watch {
         Ok(all)
     }
 
-    fn take(&mut self, response: WatchResponse, space: &KeySpace, all: &mut Changes) {
+    fn take(&mut self, response: WatchResponse, space: &KeySpace, all: &mut WatchBatch) {
         let progress = response.events.is_empty() && !response.fragment && self.parts.is_empty();
         let told = response.header.unwrap_or_default().revision.unsigned_abs();
         self.parts.extend(response.events);

@@ -14,7 +14,7 @@ use super::{EtcdError, KeySpace};
 
 /// One write of one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Operation {
+pub struct EtcdOperation {
     /// The key without its prefix.
     pub path: String,
     /// The prefix of the key.
@@ -57,7 +57,7 @@ pub struct EtcdWriteOutcome {
 
 /// The error of a call. It may be unknown whether the write was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed(pub EtcdError);
+pub struct EtcdWriteError(pub EtcdError);
 
 impl Etcd {
     /// A revision that no other caller gets, used as the number of a new object.
@@ -72,7 +72,7 @@ impl Etcd {
 
     /// Does groups of operations in order, each group as a whole or not at all. Groups are joined into one transaction
     /// where they fit; if a key in it does not meet its condition, each group is tried alone.
-    pub async fn write(&self, space: &KeySpace, groups: &[Vec<Operation>]) -> Vec<Result<EtcdWriteOutcome, Failed>> {
+    pub async fn write(&self, space: &KeySpace, groups: &[Vec<EtcdOperation>]) -> Vec<Result<EtcdWriteOutcome, EtcdWriteError>> {
         let mut outcomes = Vec::with_capacity(groups.len());
         // The keys that this call has written so far, each with its revision.
         let mut written: HashMap<String, u64> = HashMap::new();
@@ -92,7 +92,7 @@ impl Etcd {
                     }
                     Ok(_) => {}
                     Err(error) => {
-                        outcomes.extend(together.iter().map(|_| Err(Failed(error.clone()))));
+                        outcomes.extend(together.iter().map(|_| Err(EtcdWriteError(error.clone()))));
                         continue;
                     }
                 }
@@ -106,7 +106,7 @@ impl Etcd {
                 if let Ok(EtcdWriteOutcome { revision, done: true }) = outcome {
                     note(&operations, revision, &mut written);
                 }
-                outcomes.push(outcome.map_err(Failed));
+                outcomes.push(outcome.map_err(EtcdWriteError));
             }
         }
         outcomes
@@ -114,7 +114,7 @@ impl Etcd {
 
     /// Does one group. A group that is larger than etcd accepts is done in parts, and the result is that of the last
     /// part.
-    async fn transact_in_parts(&self, space: &KeySpace, group: &[Operation]) -> Result<EtcdWriteOutcome, EtcdError> {
+    async fn transact_in_parts(&self, space: &KeySpace, group: &[EtcdOperation]) -> Result<EtcdWriteOutcome, EtcdError> {
         let mut last = EtcdWriteOutcome { revision: 0, done: true };
         for (number, part) in group.chunks(MAX_OPERATIONS).enumerate() {
             last = self.transact(space, part, &[]).await.map_err(|error| match error {
@@ -136,7 +136,7 @@ impl Etcd {
     pub async fn write_whole(
         &self,
         space: &KeySpace,
-        operations: &[Operation],
+        operations: &[EtcdOperation],
         collections: &[&str],
         revision: u64,
     ) -> Result<EtcdWriteOutcome, EtcdError> {
@@ -158,7 +158,7 @@ impl Etcd {
     async fn transact(
         &self,
         space: &KeySpace,
-        operations: &[Operation],
+        operations: &[EtcdOperation],
         conditions: &[Compare],
     ) -> Result<EtcdWriteOutcome, EtcdError> {
         let outcome = self.transact_once(space, operations, conditions).await;
@@ -175,7 +175,7 @@ impl Etcd {
     async fn transact_once(
         &self,
         space: &KeySpace,
-        operations: &[Operation],
+        operations: &[EtcdOperation],
         conditions: &[Compare],
     ) -> Result<EtcdWriteOutcome, EtcdError> {
         let mut request = TxnRequest { compare: conditions.to_vec(), ..TxnRequest::default() };
@@ -215,19 +215,19 @@ impl Etcd {
 }
 
 /// The operations with a revision in every condition; none where one of them builds on an operation that was not done.
-fn settled(operations: &[Operation], written: &HashMap<String, u64>) -> Option<Vec<Operation>> {
-    let settle = |operation: &Operation| {
+fn settled(operations: &[EtcdOperation], written: &HashMap<String, u64>) -> Option<Vec<EtcdOperation>> {
+    let settle = |operation: &EtcdOperation| {
         let expect = match operation.expect {
             Expected::At(revision) => revision,
             Expected::AsWrittenBefore => *written.get(&operation.path)?,
         };
-        Some(Operation { expect: Expected::At(expect), ..operation.clone() })
+        Some(EtcdOperation { expect: Expected::At(expect), ..operation.clone() })
     };
     operations.iter().map(settle).collect()
 }
 
 /// Records the new revision of each written key; 0 for a deleted one.
-fn note(operations: &[Operation], revision: u64, written: &mut HashMap<String, u64>) {
+fn note(operations: &[EtcdOperation], revision: u64, written: &mut HashMap<String, u64>) {
     for operation in operations {
         let now = if operation.text.is_some() { revision } else { 0 };
         written.insert(operation.path.clone(), now);
@@ -236,7 +236,7 @@ fn note(operations: &[Operation], revision: u64, written: &mut HashMap<String, u
 
 /// Whether the keys already have the values of the operations, at a newer revision than expected. An endpoint has then
 /// done the operations and its answer was lost, so that they were sent again.
-fn is_there_already(operations: &[Operation], found: &[Option<KeyValue>]) -> bool {
+fn is_there_already(operations: &[EtcdOperation], found: &[Option<KeyValue>]) -> bool {
     operations.len() == found.len()
         && operations.iter().zip(found).all(|(operation, found)| match (&operation.text, found) {
             (Some(text), Some(kv)) => {
@@ -265,7 +265,7 @@ fn unchanged_since(key: Vec<u8>, revision: u64) -> Compare {
 }
 
 /// Count of the first groups that fit into one transaction. etcd accepts no key twice, and limits operations and bytes.
-fn fitting(groups: &[Vec<Operation>]) -> usize {
+fn fitting(groups: &[Vec<EtcdOperation>]) -> usize {
     let mut keys = HashSet::new();
     let (mut operations, mut bytes) = (0, 0);
     let mut count = 0;
@@ -293,8 +293,8 @@ pub(crate) const MAX_TRANSACTION_BYTES: usize = 1 << 20;
 mod tests {
     use super::*;
 
-    fn put(path: &str, text: &str, expect: u64) -> Operation {
-        Operation {
+    fn put(path: &str, text: &str, expect: u64) -> EtcdOperation {
+        EtcdOperation {
             path: path.to_owned(),
             place: KeyPrefix::Data,
             text: Some(text.to_owned()),
@@ -305,20 +305,20 @@ mod tests {
 
     #[test]
     fn fitting_groups_share_a_transaction() {
-        let check = |groups: &[Vec<Operation>], expected: usize| assert_eq!(fitting(groups), expected);
+        let check = |groups: &[Vec<EtcdOperation>], expected: usize| assert_eq!(fitting(groups), expected);
         check(&[vec![put("a", "1", 0)]], 1);
         check(&[vec![put("a", "1", 0)], vec![put("b", "1", 0)]], 2);
         check(&[vec![put("a", "1", 0)], vec![put("a", "2", 0)]], 1);
         let large = "x".repeat(MAX_TRANSACTION_BYTES);
         check(&[vec![put("a", &large, 0)], vec![put("b", "", 0)]], 1);
-        let many: Vec<Vec<Operation>> =
+        let many: Vec<Vec<EtcdOperation>> =
             (0..MAX_OPERATIONS + 5).map(|n| vec![put(&n.to_string(), "", 0)]).collect();
         check(&many, MAX_OPERATIONS);
     }
 
     #[test]
     fn operation_builds_on_earlier_one_of_same_call() {
-        let later = |text: Option<&str>| Operation {
+        let later = |text: Option<&str>| EtcdOperation {
             path: "a".to_owned(),
             place: KeyPrefix::Data,
             text: text.map(str::to_owned),
@@ -344,14 +344,14 @@ mod tests {
                 lease: 0,
             })
         };
-        let check = |operation: Operation, found: Option<KeyValue>, expected: bool| {
+        let check = |operation: EtcdOperation, found: Option<KeyValue>, expected: bool| {
             assert_eq!(is_there_already(&[operation], &[found]), expected);
         };
         check(put("a", "1", 5), kv("1", 6), true);
         check(put("a", "1", 5), kv("2", 6), false);
         check(put("a", "1", 0), kv("1", 6), true);
         check(put("a", "1", 7), None, false);
-        let gone = Operation {
+        let gone = EtcdOperation {
             path: "a".to_owned(),
             place: KeyPrefix::Data,
             text: None,

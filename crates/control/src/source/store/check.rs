@@ -23,12 +23,12 @@ use super::{DAMAGED, builder};
 pub(super) fn check(path: &Path) -> Result<(), String> {
     let file = File::open(path).map_err(|fault| fault.to_string())?;
     let overlay = Overlay::new(file).map_err(|fault| fault.to_string())?;
-    let before = Header::of(&overlay);
+    let before = StoreFileHeader::of(&overlay);
     let result = guarded(|| {
         let database = builder().create_with_backend(overlay.clone()).map_err(|fault| fault.to_string())?;
         let mut database = Leaked::new(database);
         let is_sound = database.check_integrity().map_err(|fault| fault.to_string())?;
-        let after = Header::of(&overlay);
+        let after = StoreFileHeader::of(&overlay);
         drop(database);
         Ok::<_, String>((is_sound, after))
     });
@@ -53,15 +53,15 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
 
 /// The parts of the library's file header that the check reads (its `docs/design.md`, "Super-header").
 #[derive(Debug)]
-struct Header {
+struct StoreFileHeader {
     /// Whether the file was closed properly.
     is_clean: bool,
     /// Number of the transaction in force.
     transaction: u64,
 }
 
-impl Header {
-    fn of(overlay: &Overlay) -> Option<Header> {
+impl StoreFileHeader {
+    fn of(overlay: &Overlay) -> Option<StoreFileHeader> {
         const FLAGS_AT: usize = 9;
         const SECOND_IS_IN_FORCE: u8 = 1;
         const NOT_CLOSED: u8 = 2;
@@ -73,7 +73,7 @@ impl Header {
         let flags = bytes[FLAGS_AT];
         let at = SLOT_AT[usize::from(flags & SECOND_IS_IN_FORCE != 0)] + TRANSACTION_AT;
         let transaction = u64::from_le_bytes(bytes[at..at + 8].try_into().ok()?);
-        Some(Header { is_clean: flags & NOT_CLOSED == 0, transaction })
+        Some(StoreFileHeader { is_clean: flags & NOT_CLOSED == 0, transaction })
     }
 }
 

@@ -17,12 +17,12 @@ fn text(number: usize) -> String {
 
 /// A store's file, closed properly, and the objects in it.
 fn written(directory: &Path) -> (Vec<u8>, Vec<(String, StoredRecord)>) {
-    let mut store = Store::open(directory).unwrap();
+    let mut store = ConfigStore::open(directory).unwrap();
     for part in 0..3 {
         let mut transaction = store.begin().unwrap();
         for number in (part..OBJECTS_WRITTEN).step_by(3) {
             transaction.advance();
-            let label = Label { at_ms: 5, by: "127.0.0.1".into(), source: VersionSource::Admin };
+            let label = RevisionLabel { at_ms: 5, by: "127.0.0.1".into(), source: VersionSource::Admin };
             transaction.sign(label);
             transaction.put(&format!("routes/{number}"), &text(number), Expect::Any, None).unwrap();
         }
@@ -97,7 +97,7 @@ fn damaged_store_is_whole_or_refused() {
         let mut bytes = good.clone();
         let kind = damage(&mut bytes, seed);
         fs::write(&path, &bytes).unwrap();
-        match Store::open(directory.path()).and_then(|mut store| store.load().map(|found| (store, found))) {
+        match ConfigStore::open(directory.path()).and_then(|mut store| store.load().map(|found| (store, found))) {
             Ok((mut store, found)) => {
                 assert!(found == objects, "seed {seed}, {kind}: {} objects", found.len());
                 store.versions(u64::MAX, 1_000).unwrap();
@@ -127,7 +127,7 @@ fn store_damaged_in_use_answers_with_errors() {
     let mut failed = 0;
     for seed in 0..SEEDS {
         fs::write(&path, &good).unwrap();
-        let mut store = Store::open(directory.path()).unwrap();
+        let mut store = ConfigStore::open(directory.path()).unwrap();
         store.load().unwrap();
         store.close();
         // Opening the file again does not check it, and no page is in memory.
@@ -163,8 +163,8 @@ fn store_damaged_in_use_answers_with_errors() {
 #[test]
 fn store_is_not_used_after_a_panic_of_the_library() {
     let directory = tempfile::tempdir().unwrap();
-    let check = |panics: fn(&mut Store) -> StoreError| {
-        let mut store = Store::open(directory.path()).unwrap();
+    let check = |panics: fn(&mut ConfigStore) -> StoreError| {
+        let mut store = ConfigStore::open(directory.path()).unwrap();
         let first = panics(&mut store);
         let later = [store.load().unwrap_err(), store.begin().map(drop).unwrap_err()];
         for fault in [first].into_iter().chain(later) {
@@ -189,7 +189,7 @@ fn store_is_not_used_after_a_panic_of_the_library() {
 fn store_without_checksums_is_read_and_raised() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(STORE_FILE);
-    drop(Store::open(directory.path()).unwrap());
+    drop(ConfigStore::open(directory.path()).unwrap());
     let database = Database::open(&path).unwrap();
     let write = database.begin_write().unwrap();
     let mut old =
@@ -201,7 +201,7 @@ fn store_without_checksums_is_read_and_raised() {
     write.commit().unwrap();
     drop(database);
     for format in [FORMAT_WITHOUT_CHECKSUMS, FORMAT] {
-        let mut store = Store::open(directory.path()).unwrap();
+        let mut store = ConfigStore::open(directory.path()).unwrap();
         assert_eq!(store.format, format);
         assert!(store.load().unwrap().iter().any(|(key, record)| key == "routes/old" && record.text == "{}"));
         let mut transaction = store.begin().unwrap();
@@ -223,6 +223,6 @@ fn checksum_fault_names_the_object() {
     write.open_table(OBJECTS).unwrap().insert("routes/7", bytes.as_slice()).unwrap();
     write.commit().unwrap();
     drop(database);
-    let told = Store::open(directory.path()).unwrap().load().unwrap_err().to_string();
+    let told = ConfigStore::open(directory.path()).unwrap().load().unwrap_err().to_string();
     assert!(told.contains("object routes/7: its checksum does not fit") && told.contains("backup"), "{told}");
 }

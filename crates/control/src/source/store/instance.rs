@@ -13,7 +13,7 @@ use super::lock::{DirectoryLock, LockError};
 
 /// The process that runs on a data directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Instance {
+pub struct RunningInstance {
     pub process: u32,
     /// Its addresses; none where it has not announced them, because it is starting or is of an older version.
     pub listeners: Option<Vec<InstanceListener>>,
@@ -38,7 +38,7 @@ struct Announced {
     listeners: Vec<InstanceListener>,
 }
 
-impl Instance {
+impl RunningInstance {
     /// Announces the addresses of this process, which holds the lock.
     ///
     /// # Errors
@@ -57,13 +57,13 @@ impl Instance {
     ///
     /// # Errors
     /// The lock cannot be read.
-    pub fn running(directory: &Path) -> Result<Option<Instance>, LockError> {
+    pub fn running(directory: &Path) -> Result<Option<RunningInstance>, LockError> {
         let deadline = Instant::now() + STARTING_WITHIN;
         loop {
             let Some(process) = DirectoryLock::holder(directory)? else { return Ok(None) };
             let listeners = announced(directory, process);
             if listeners.is_some() || Instant::now() >= deadline {
-                return Ok(Some(Instance { process, listeners }));
+                return Ok(Some(RunningInstance { process, listeners }));
             }
             std::thread::sleep(POLL);
         }
@@ -123,12 +123,12 @@ mod tests {
     #[test]
     fn holder_of_the_lock_is_found_with_its_addresses() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(Instance::running(directory.path()).unwrap(), None);
+        assert_eq!(RunningInstance::running(directory.path()).unwrap(), None);
         let lock = DirectoryLock::take(directory.path()).unwrap();
         let listeners = vec![listener("admin", "0.0.0.0:1234"), listener("control", "[::]:5")];
-        Instance::announce(&lock, listeners.clone()).unwrap();
-        let found = Instance::running(directory.path()).unwrap().unwrap();
-        assert_eq!(found, Instance { process: std::process::id(), listeners: Some(listeners) });
+        RunningInstance::announce(&lock, listeners.clone()).unwrap();
+        let found = RunningInstance::running(directory.path()).unwrap().unwrap();
+        assert_eq!(found, RunningInstance { process: std::process::id(), listeners: Some(listeners) });
         assert_eq!(found.address("admin"), Some("127.0.0.1:1234".parse().unwrap()));
         assert_eq!(found.address("control"), Some("[::1]:5".parse().unwrap()));
         assert_eq!(found.address("status"), None);
@@ -136,7 +136,7 @@ mod tests {
         assert!(refusal.contains("(admin 0.0.0.0:1234, control [::]:5)"), "{refusal}");
         assert!(!refusal.contains("stop"), "{refusal}");
         drop(lock);
-        assert_eq!(Instance::running(directory.path()).unwrap(), None, "a dead process left the file");
+        assert_eq!(RunningInstance::running(directory.path()).unwrap(), None, "a dead process left the file");
     }
 
     #[test]
@@ -145,8 +145,8 @@ mod tests {
         let _lock = DirectoryLock::take(directory.path()).unwrap();
         for left in [r#"{"process":1,"listeners":[{"name":"admin","address":"127.0.0.1:1"}]}"#, "{", ""] {
             std::fs::write(path(directory.path()), left).unwrap();
-            let found = Instance::running(directory.path()).unwrap().unwrap();
-            assert_eq!(found, Instance { process: std::process::id(), listeners: None }, "{left}");
+            let found = RunningInstance::running(directory.path()).unwrap().unwrap();
+            assert_eq!(found, RunningInstance { process: std::process::id(), listeners: None }, "{left}");
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use model::{ObjectKey, ObjectKind};
 use serde::{Deserialize, Serialize};
 
-use super::{Store, StoreError, Transaction};
+use super::{ConfigStore, StoreError, Transaction};
 use crate::stored_key;
 
 /// The statement of the last set about itself. It outlives the process.
@@ -34,7 +34,7 @@ struct GivenIndex {
 
 impl SetStatement {
     /// Reads the statement from the store.
-    pub(crate) fn load(store: &Store) -> Result<Arc<SetStatement>, StoreError> {
+    pub(crate) fn load(store: &ConfigStore) -> Result<Arc<SetStatement>, StoreError> {
         let Some(bytes) = store.kept(NAME)? else { return Ok(Arc::default()) };
         // A later version of Weir may keep other fields; if a field is missing here, the owner starts again.
         let configs = serde_json::from_slice(&bytes).unwrap_or_else(|fault| {

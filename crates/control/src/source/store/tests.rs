@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 
-fn put(store: &mut Store, key: &str, text: &str) -> StoredRecord {
+fn put(store: &mut ConfigStore, key: &str, text: &str) -> StoredRecord {
     let mut transaction = store.begin().unwrap();
     transaction.advance();
     let record = transaction.put(key, text, Expect::Any, None).unwrap();
@@ -16,7 +16,7 @@ fn put(store: &mut Store, key: &str, text: &str) -> StoredRecord {
 #[test]
 fn revisions_grow_and_survive_reopening() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     let cluster_id = store.cluster_id().to_owned();
     assert_eq!(store.revision(), 0);
     let first = put(&mut store, "routes/1", "{}");
@@ -24,7 +24,7 @@ fn revisions_grow_and_survive_reopening() {
     let second = put(&mut store, "routes/1", "{\"a\":1}");
     assert_eq!((second.created_index, second.modified_index), (1, 2));
     drop(store);
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     assert_eq!((store.revision(), store.cluster_id()), (2, cluster_id.as_str()));
     assert_eq!(store.load().unwrap(), vec![("routes/1".to_owned(), second)]);
 }
@@ -32,7 +32,7 @@ fn revisions_grow_and_survive_reopening() {
 #[test]
 fn compare_and_swap_refuses_a_changed_object() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     put(&mut store, "routes/1", "a");
     put(&mut store, "routes/1", "b");
     let mut transaction = store.begin().unwrap();
@@ -55,7 +55,7 @@ fn compare_and_swap_refuses_a_changed_object() {
 #[test]
 fn dropped_transaction_leaves_no_change() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     let mut transaction = store.begin().unwrap();
     transaction.advance();
     transaction.put("routes/1", "a", Expect::Any, Some(5)).unwrap();
@@ -66,7 +66,7 @@ fn dropped_transaction_leaves_no_change() {
 #[test]
 fn expiries_follow_the_objects() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     let mut transaction = store.begin().unwrap();
     transaction.advance();
     for (key, at_ms) in [("a", Some(30)), ("b", Some(10)), ("c", None), ("d", Some(20))] {
@@ -77,7 +77,7 @@ fn expiries_follow_the_objects() {
     assert_eq!(store.expired(30, 2), ["b", "d"]);
     put(&mut store, "b", "without an end");
     drop(store);
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     store.load().unwrap();
     assert_eq!(store.expired(30, 10), ["d", "a"]);
     let mut transaction = store.begin().unwrap();
@@ -94,7 +94,7 @@ fn file_without_a_store_is_refused_and_kept() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(STORE_FILE);
         std::fs::write(&path, bytes).unwrap();
-        let refusal = Store::open(directory.path()).unwrap_err().to_string();
+        let refusal = ConfigStore::open(directory.path()).unwrap_err().to_string();
         assert!(refusal.contains(reason), "{refusal}");
         assert_eq!(std::fs::read(&path).unwrap(), bytes, "the file was changed");
     };
@@ -107,13 +107,13 @@ fn file_without_a_store_is_refused_and_kept() {
 fn foreign_or_newer_store_is_refused() {
     let check = |change: fn(&WriteTransaction), reason: &str| {
         let directory = tempfile::tempdir().unwrap();
-        drop(Store::open(directory.path()).unwrap());
+        drop(ConfigStore::open(directory.path()).unwrap());
         let database = Database::open(directory.path().join(STORE_FILE)).unwrap();
         let write = database.begin_write().unwrap();
         change(&write);
         write.commit().unwrap();
         drop(database);
-        let refusal = Store::open(directory.path()).unwrap_err().to_string();
+        let refusal = ConfigStore::open(directory.path()).unwrap_err().to_string();
         assert!(refusal.contains(reason), "{refusal}");
     };
     check(|write| put_number(write, FORMAT_VERSION, 3).unwrap(), "format 3");
@@ -124,14 +124,14 @@ fn foreign_or_newer_store_is_refused() {
 #[test]
 fn truncated_store_is_refused_without_a_panic() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     put(&mut store, "routes/1", &"x".repeat(100_000));
     drop(store);
     let path = directory.path().join(STORE_FILE);
     let bytes = std::fs::read(&path).unwrap();
     for length in [1, 100, 4096, 5000, bytes.len() / 2] {
         std::fs::write(&path, &bytes[..length]).unwrap();
-        assert!(matches!(Store::open(directory.path()), Err(StoreError::Unusable { .. })), "{length} bytes");
+        assert!(matches!(ConfigStore::open(directory.path()), Err(StoreError::Unusable { .. })), "{length} bytes");
     }
 }
 
@@ -141,7 +141,7 @@ const CHILD_DIRECTORY: &str = "WEIR_TEST_CHILD_STORE";
 #[test]
 fn child_writes_until_it_is_killed() {
     let Ok(directory) = std::env::var(CHILD_DIRECTORY) else { return };
-    let mut store = Store::open(Path::new(&directory)).unwrap();
+    let mut store = ConfigStore::open(Path::new(&directory)).unwrap();
     for number in 0_u64.. {
         let record = put(&mut store, &format!("routes/{}", number % 50), &number.to_string());
         // Acknowledges only now, on the real standard output and not in the test harness's capture.
@@ -174,7 +174,7 @@ fn acknowledged_writes_survive_a_killed_process() {
         }
     }
     child.wait().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     assert!(store.revision() >= last_revision && last_revision >= 300);
     let stored: BTreeMap<String, u64> =
         store.load().unwrap().into_iter().map(|(key, record)| (key, record.text.parse().unwrap())).collect();
@@ -186,7 +186,7 @@ fn acknowledged_writes_survive_a_killed_process() {
 #[test]
 fn reopened_store_reuses_no_revision() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     put(&mut store, "routes/1", "a");
     put(&mut store, "routes/1", "b");
     // The state after a commit with a failed fsync and bytes that reached the disk: the fields are set by hand.
@@ -206,7 +206,7 @@ proptest! {
             (proptest::collection::vec((0u8..6, proptest::option::of("[a-z]{0,8}")), 1..5), any::<bool>()), 1..8),
     ) {
         let directory = tempfile::tempdir().unwrap();
-        let mut store = Store::open(directory.path()).unwrap();
+        let mut store = ConfigStore::open(directory.path()).unwrap();
         let mut expected = BTreeMap::new();
         for (writes, committed) in transactions {
             let mut after = expected.clone();
@@ -225,7 +225,7 @@ proptest! {
             }
             let crashed = tempfile::tempdir().unwrap();
             std::fs::copy(directory.path().join(STORE_FILE), crashed.path().join(STORE_FILE)).unwrap();
-            let mut survivor = Store::open(crashed.path()).unwrap();
+            let mut survivor = ConfigStore::open(crashed.path()).unwrap();
             let found: BTreeMap<_, _> = survivor.load().unwrap().into_iter().map(|(key, record)| (key, record.text)).collect();
             prop_assert_eq!(&found, &expected);
             prop_assert_eq!(survivor.revision(), store.revision());

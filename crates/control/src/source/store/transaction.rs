@@ -6,9 +6,9 @@ use redb::{ReadableTable, WriteTransaction};
 
 use super::failures;
 use super::guard::{Leaked, guarded};
-use super::versions::{Label, Pending};
+use super::versions::{RevisionLabel, PendingRevision};
 use super::{
-    FORMAT, FORMAT_VERSION, KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, StoredRecord, Store, StoreError, failed,
+    FORMAT, FORMAT_VERSION, KEPT, LOGGED, OBJECTS, ORIGIN, REVISION, StoredRecord, ConfigStore, StoreError, failed,
     put_bytes, put_number,
 };
 
@@ -23,14 +23,14 @@ pub enum Expect {
 
 /// Writes that become durable together.
 pub struct Transaction<'a> {
-    store: &'a mut Store,
+    store: &'a mut ConfigStore,
     /// None after the commit, or after a panic of the library.
     write: Cell<Option<Leaked<WriteTransaction>>>,
     revision: u64,
     expiry_changes: Vec<ExpiryChange>,
     /// The author of the changes; without it they are not recorded as revisions.
-    label: Option<Label>,
-    pending: Vec<Pending>,
+    label: Option<RevisionLabel>,
+    pending: Vec<PendingRevision>,
     /// Whether a change was not recorded, so that the recorded history no longer fits the objects.
     unsigned: bool,
 }
@@ -43,7 +43,7 @@ struct ExpiryChange {
 }
 
 impl<'a> Transaction<'a> {
-    pub(super) fn new(store: &'a mut Store, write: Leaked<WriteTransaction>) -> Transaction<'a> {
+    pub(super) fn new(store: &'a mut ConfigStore, write: Leaked<WriteTransaction>) -> Transaction<'a> {
         Transaction {
             revision: store.revision,
             write: Cell::new(Some(write)),
@@ -63,7 +63,7 @@ impl<'a> Transaction<'a> {
 
     /// Sets the author of later changes, and records them as revisions. A change without an author ends the recorded
     /// history.
-    pub fn sign(&mut self, label: Label) {
+    pub fn sign(&mut self, label: RevisionLabel) {
         self.label = Some(label);
     }
 
@@ -144,7 +144,7 @@ impl<'a> Transaction<'a> {
         Ok(true)
     }
 
-    /// Stores bytes beside the objects under a name; see [`Store::kept`].
+    /// Stores bytes beside the objects under a name; see [`ConfigStore::kept`].
     pub fn keep(&mut self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.guarded(|write| put_bytes(write, &format!("{KEPT}{name}"), bytes))
     }
@@ -229,7 +229,7 @@ impl<'a> Transaction<'a> {
 
     fn note(&mut self, key: &str, before: Option<StoredRecord>) {
         match &self.label {
-            Some(label) => Pending::note(&mut self.pending, self.revision, label, key, before),
+            Some(label) => PendingRevision::note(&mut self.pending, self.revision, label, key, before),
             None => self.unsigned = true,
         }
     }

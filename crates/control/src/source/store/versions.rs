@@ -2,7 +2,7 @@
 //! newest revision, they give the state of every kept revision. It knows neither the meaning of the objects nor the
 //! reason for a rollback.
 //!
-//! A version is a kept revision. Beside the objects the store has a table of heads (revision → [`Version`]) and a table
+//! A version is a kept revision. Beside the objects the store has a table of heads (revision → [`RevisionInfo`]) and a table
 //! of earlier records ((revision, key) → record, empty for an object that did not exist). Both are written in the
 //! transaction of the change itself. The state after a change is not stored: it is the earlier record of the key's next
 //! change, or the present object.
@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, HashMap};
 use redb::{ReadTransaction, ReadableTable, TableDefinition, TableError, WriteTransaction};
 
 use super::guard::Leaked;
-use super::{OBJECTS, StoredRecord, Store, StoreError, failed};
+use super::{OBJECTS, StoredRecord, ConfigStore, StoreError, failed};
 
-pub use version::{Label, Version, VersionSource};
+pub use version::{RevisionLabel, RevisionInfo, VersionSource};
 
 /// One object of a revision: before and after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct RecordChange {
 
 /// The part of the log that is held in memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Log {
+pub(super) struct RevisionLog {
     /// Count of kept revisions.
     count: usize,
     /// Size of their changes in bytes.
@@ -58,9 +58,9 @@ pub(super) struct RevisionLogLimits {
 
 /// The changes of one revision that are not committed yet.
 #[derive(Debug)]
-pub(super) struct Pending {
+pub(super) struct PendingRevision {
     revision: u64,
-    label: Label,
+    label: RevisionLabel,
     changes: Vec<(String, Option<StoredRecord>)>,
 }
 
@@ -70,7 +70,7 @@ impl Default for RevisionLogLimits {
     }
 }
 
-impl Store {
+impl ConfigStore {
     /// The newest recorded change, and its time in milliseconds; none where no change is recorded.
     pub fn latest_change(&self) -> Option<(u64, u64)> {
         self.log.latest
@@ -85,7 +85,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn versions(&self, below: u64, limit: usize) -> Result<Vec<Version>, StoreError> {
+    pub fn versions(&self, below: u64, limit: usize) -> Result<Vec<RevisionInfo>, StoreError> {
         self.versions_with(below, limit, None, &|_| true)
     }
 
@@ -93,7 +93,7 @@ impl Store {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn version(&self, revision: u64) -> Result<Option<(Version, Vec<RecordChange>)>, StoreError> {
+    pub fn version(&self, revision: u64) -> Result<Option<(RevisionInfo, Vec<RecordChange>)>, StoreError> {
         let Some(version) = self
             .versions(revision.saturating_add(1), 1)?
             .pop()
@@ -134,23 +134,23 @@ impl Store {
     }
 }
 
-impl Log {
+impl RevisionLog {
     /// Reads the log from the file. `logged` is the revision up to which changes were recorded, `revision` the store's.
     pub(super) fn read(
         read: &ReadTransaction,
         logged: Option<u64>,
         revision: u64,
-    ) -> Result<Log, StoreError> {
+    ) -> Result<RevisionLog, StoreError> {
         if logged != Some(revision) {
-            return Ok(Log { stale: true, ..Log::default() });
+            return Ok(RevisionLog { stale: true, ..RevisionLog::default() });
         }
-        let Some(heads) = opened(read.open_table(VERSIONS))? else { return Ok(Log::default()) };
+        let Some(heads) = opened(read.open_table(VERSIONS))? else { return Ok(RevisionLog::default()) };
         let heads = Leaked::new(heads);
-        let mut log = Log::default();
+        let mut log = RevisionLog::default();
         let mut oldest = u64::MAX;
         for row in heads.iter().map_err(failed)? {
             let (revision, bytes) = row.map_err(failed)?;
-            let version = Version::decode(revision.value(), bytes.value())?;
+            let version = RevisionInfo::decode(revision.value(), bytes.value())?;
             oldest = oldest.min(version.revision);
             log.add(&version);
         }
@@ -161,7 +161,7 @@ impl Log {
         Ok(log)
     }
 
-    fn add(&mut self, version: &Version) {
+    fn add(&mut self, version: &RevisionInfo) {
         self.count += 1;
         self.bytes += version.bytes;
         self.base.get_or_insert(version.parent);
@@ -169,8 +169,8 @@ impl Log {
     }
 
     /// The log after a change that was not recorded.
-    pub(super) fn ended(self) -> Log {
-        Log { stale: true, limits: self.limits, ..Log::default() }
+    pub(super) fn ended(self) -> RevisionLog {
+        RevisionLog { stale: true, limits: self.limits, ..RevisionLog::default() }
     }
 
     fn is_over(&self) -> bool {
@@ -182,17 +182,17 @@ impl Log {
     pub(super) fn write(
         mut self,
         write: &WriteTransaction,
-        pending: Vec<Pending>,
+        pending: Vec<PendingRevision>,
         before: u64,
-    ) -> Result<Log, StoreError> {
+    ) -> Result<RevisionLog, StoreError> {
         if self.stale {
             write.delete_table(VERSIONS).map_err(failed)?;
             write.delete_table(UNDO).map_err(failed)?;
-            self = Log { limits: self.limits, ..Log::default() };
+            self = RevisionLog { limits: self.limits, ..RevisionLog::default() };
         }
         let mut heads = Leaked::new(write.open_table(VERSIONS).map_err(failed)?);
         let mut undo = Leaked::new(write.open_table(UNDO).map_err(failed)?);
-        for Pending { revision, label, changes } in pending {
+        for PendingRevision { revision, label, changes } in pending {
             let mut bytes = 0;
             let objects = u32::try_from(changes.len()).unwrap_or(u32::MAX);
             // For a key that was written twice in one revision, the record that the first write found must be stored,
@@ -203,7 +203,7 @@ impl Log {
                 undo.insert((revision, key.as_str()), record.as_slice()).map_err(failed)?;
             }
             let parent = self.latest.map_or(before, |(latest, _)| latest);
-            let version = Version { revision, parent, label, objects, bytes: bytes + HEAD_BYTES };
+            let version = RevisionInfo { revision, parent, label, objects, bytes: bytes + HEAD_BYTES };
             heads.insert(revision, version.encode().as_slice()).map_err(failed)?;
             self.add(&version);
         }
@@ -211,7 +211,7 @@ impl Log {
             let (oldest, dropped) = {
                 let row = heads.pop_first().map_err(failed)?;
                 let Some((revision, bytes)) = row else { break };
-                (revision.value(), Version::decode(revision.value(), bytes.value())?)
+                (revision.value(), RevisionInfo::decode(revision.value(), bytes.value())?)
             };
             self.count -= 1;
             self.bytes = self.bytes.saturating_sub(dropped.bytes);
@@ -234,19 +234,19 @@ impl Log {
     }
 }
 
-impl Pending {
+impl PendingRevision {
     /// Records the value of a key before the change of that revision.
     pub(super) fn note(
-        pending: &mut Vec<Pending>,
+        pending: &mut Vec<PendingRevision>,
         revision: u64,
-        label: &Label,
+        label: &RevisionLabel,
         key: &str,
         before: Option<StoredRecord>,
     ) {
         let change = (key.to_owned(), before);
         match pending.last_mut().filter(|last| last.revision == revision) {
             Some(last) => last.changes.push(change),
-            None => pending.push(Pending { revision, label: label.clone(), changes: vec![change] }),
+            None => pending.push(PendingRevision { revision, label: label.clone(), changes: vec![change] }),
         }
     }
 }
@@ -284,7 +284,7 @@ fn opened<T>(table: Result<T, TableError>) -> Result<Option<T>, StoreError> {
     }
 }
 
-/// Table: revision → [`Version`].
+/// Table: revision → [`RevisionInfo`].
 const VERSIONS: TableDefinition<u64, &[u8]> = TableDefinition::new("versions");
 /// Table: revision and key → the [`StoredRecord`] before the change, or no bytes.
 const UNDO: TableDefinition<(u64, &str), &[u8]> = TableDefinition::new("undo");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use control::source::store::Instance;
+use control::source::store::RunningInstance;
 use serde_json::Value;
 use stdx::clock::CivilTime;
 
@@ -16,7 +16,7 @@ const DAYS_LEFT: u64 = 14;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// All checks; only one where no instance runs.
-pub(super) fn check(node: &AdminClient, running: Option<&Instance>) -> Vec<DoctorCheck> {
+pub(super) fn check(node: &AdminClient, running: Option<&RunningInstance>) -> Vec<DoctorCheck> {
     let Some(running) = running else {
         return vec![DoctorCheck::ok("instance", format!("none runs on {}", node.settings.data.display()))];
     };
@@ -59,7 +59,7 @@ pub(super) fn check(node: &AdminClient, running: Option<&Instance>) -> Vec<Docto
 }
 
 /// The instance may be older than this binary after an installation.
-fn version(node: &AdminClient, running: &Instance) -> DoctorCheck {
+fn version(node: &AdminClient, running: &RunningInstance) -> DoctorCheck {
     let own = env!("CARGO_PKG_VERSION");
     let session = match node.ask("GET", "weir/session", "") {
         Ok(AdminOutcome::Answered(answer)) if answer.status == 200 => answer.body.unwrap_or_default(),
@@ -117,7 +117,7 @@ fn writes(status: &Value) -> Option<DoctorCheck> {
 }
 
 /// Certificates that have expired or do so soon.
-fn certificates(node: &AdminClient, running: &Instance) -> Option<DoctorCheck> {
+fn certificates(node: &AdminClient, running: &RunningInstance) -> Option<DoctorCheck> {
     let control = address_of(Some(running), "control", &node.settings, node.settings.control).ok()??;
     let target = "/v1/weir/certificates";
     let question = InstanceRequest { method: "GET", target, fields: &[], body: "", patience: PATIENCE, tls: None };

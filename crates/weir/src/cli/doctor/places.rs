@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 
-use control::source::store::Instance;
+use control::source::store::RunningInstance;
 
 use net::env;
 
@@ -68,7 +68,7 @@ fn parent_of(data: &Path) -> Option<&Path> {
 }
 
 /// Whether the addresses of the settings can be listened on.
-pub(super) fn ports(settings: &Settings, running: Option<&Instance>) -> Vec<DoctorCheck> {
+pub(super) fn ports(settings: &Settings, running: Option<&RunningInstance>) -> Vec<DoctorCheck> {
     if let Some(running) = running {
         let found = format!("not tried, because process {} runs on this data folder", running.process);
         return vec![DoctorCheck::ok("ports", found)];

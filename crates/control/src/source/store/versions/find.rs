@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{RecordChange, UNDO, VERSIONS, Version, opened, undone};
+use super::{RecordChange, UNDO, VERSIONS, RevisionInfo, opened, undone};
 use crate::source::store::guard::Leaked;
-use crate::source::store::{OBJECTS, StoredRecord, Store, StoreError, failed};
+use crate::source::store::{OBJECTS, StoredRecord, ConfigStore, StoreError, failed};
 
-impl Store {
+impl ConfigStore {
     /// The revisions below `below` that pass the filter, newest first, at most `limit` of them. With a key, only those
     /// that changed the object with that key.
     ///
@@ -18,8 +18,8 @@ impl Store {
         below: u64,
         limit: usize,
         key: Option<&str>,
-        admits: &dyn Fn(&Version) -> bool,
-    ) -> Result<Vec<Version>, StoreError> {
+        admits: &dyn Fn(&RevisionInfo) -> bool,
+    ) -> Result<Vec<RevisionInfo>, StoreError> {
         if self.log.latest.is_none() {
             return Ok(Vec::new());
         }
@@ -33,7 +33,7 @@ impl Store {
                     break;
                 }
                 let (revision, bytes) = row.map_err(failed)?;
-                let version = Version::decode(revision.value(), bytes.value())?;
+                let version = RevisionInfo::decode(revision.value(), bytes.value())?;
                 if !admits(&version) {
                     continue;
                 }
@@ -119,11 +119,11 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::store::{Expect, Label, VersionSource};
+    use crate::source::store::{Expect, RevisionLabel, VersionSource};
 
     /// A store with the revisions 1 to 4: `a` is written, `b` is written, `a` is changed, `b` is removed.
-    fn store(directory: &std::path::Path) -> Store {
-        let mut store = Store::open(directory).unwrap();
+    fn store(directory: &std::path::Path) -> ConfigStore {
+        let mut store = ConfigStore::open(directory).unwrap();
         let steps: [(&str, Option<&str>, &str); 4] = [
             ("routes/a", Some("1"), "ana (::1)"),
             ("routes/b", Some("2"), "ben"),
@@ -133,7 +133,7 @@ mod tests {
         for (index, (key, text, by)) in steps.into_iter().enumerate() {
             let mut transaction = store.begin().unwrap();
             let at_ms = 1000 * (index as u64 + 1);
-            transaction.sign(Label { at_ms, source: VersionSource::Admin, by: by.into() });
+            transaction.sign(RevisionLabel { at_ms, source: VersionSource::Admin, by: by.into() });
             transaction.advance();
             match text {
                 Some(text) => drop(transaction.put(key, text, Expect::Any, None).unwrap()),

@@ -10,12 +10,12 @@ use crate::source::store::Expect;
 
 type State = BTreeMap<String, String>;
 
-fn state(store: &Store) -> State {
+fn state(store: &ConfigStore) -> State {
     store.read_all().unwrap().into_iter().map(|(key, record)| (key, record.text)).collect()
 }
 
 /// The state of a revision, derived from the present one.
-fn state_at(store: &Store, revision: u64) -> Option<State> {
+fn state_at(store: &ConfigStore, revision: u64) -> Option<State> {
     let mut found = state(store);
     for (key, record) in store.since(revision).unwrap()? {
         match record {
@@ -27,9 +27,9 @@ fn state_at(store: &Store, revision: u64) -> Option<State> {
 }
 
 /// Writes one revision: keys with their new texts.
-fn write(store: &mut Store, source: VersionSource, changes: &[(&str, Option<&str>)]) -> u64 {
+fn write(store: &mut ConfigStore, source: VersionSource, changes: &[(&str, Option<&str>)]) -> u64 {
     let mut transaction = store.begin().unwrap();
-    transaction.sign(Label { at_ms: 7, source, by: "ann".into() });
+    transaction.sign(RevisionLabel { at_ms: 7, source, by: "ann".into() });
     transaction.advance();
     for (key, text) in changes {
         match text {
@@ -43,12 +43,12 @@ fn write(store: &mut Store, source: VersionSource, changes: &[(&str, Option<&str
 #[test]
 fn revision_has_author_changes_and_old_objects() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     write(&mut store, VersionSource::Admin, &[("routes/1", Some("a")), ("routes/2", Some("b"))]);
     write(&mut store, VersionSource::Apply, &[("routes/1", Some("c")), ("routes/2", None)]);
     write(&mut store, VersionSource::Rollback, &[("routes/1", None), ("routes/3", Some("d"))]);
     let told: Vec<_> = store.versions(u64::MAX, 2).unwrap();
-    let of = |version: &Version| (version.revision, version.parent, version.label.source, version.objects);
+    let of = |version: &RevisionInfo| (version.revision, version.parent, version.label.source, version.objects);
     assert_eq!(
         told.iter().map(of).collect::<Vec<_>>(),
         [(3, 2, VersionSource::Rollback, 2), (2, 1, VersionSource::Apply, 2)]
@@ -70,12 +70,12 @@ fn revision_has_author_changes_and_old_objects() {
 #[test]
 fn oldest_are_dropped_beyond_the_limits() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     store.log.limits = RevisionLogLimits { versions: 3, bytes: 10_000 };
     for number in 1..=5 {
         write(&mut store, VersionSource::Admin, &[("routes/1", Some(&number.to_string()))]);
     }
-    let kept = |store: &Store| -> Vec<u64> {
+    let kept = |store: &ConfigStore| -> Vec<u64> {
         store.versions(u64::MAX, 99).unwrap().iter().map(|version| version.revision).collect()
     };
     assert_eq!((kept(&store), store.oldest_version()), (vec![5, 4, 3], 2));
@@ -91,7 +91,7 @@ fn oldest_are_dropped_beyond_the_limits() {
     );
     assert_eq!(state_at(&store, 6).unwrap()["routes/1"], large);
     drop(store);
-    let store = Store::open(directory.path()).unwrap();
+    let store = ConfigStore::open(directory.path()).unwrap();
     assert_eq!((kept(&store), store.oldest_version(), store.latest_change()), (vec![7], 6, Some((7, 7))));
     assert!(!store.log.leftover);
 }
@@ -99,7 +99,7 @@ fn oldest_are_dropped_beyond_the_limits() {
 #[test]
 fn rows_of_dropped_revisions_are_removed_later() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     store.log.limits = RevisionLogLimits { versions: 1, bytes: 10_000 };
     let keys: Vec<String> = (0..2 * REMOVED_ROWS_MAX + 1).map(|number| format!("routes/{number}")).collect();
     let all: Vec<(&str, Option<&str>)> = keys.iter().map(|key| (key.as_str(), Some("{}"))).collect();
@@ -108,7 +108,7 @@ fn rows_of_dropped_revisions_are_removed_later() {
         write(&mut store, VersionSource::Admin, &[("routes/1", Some("a"))]);
         assert_eq!(store.log.leftover, expected);
         drop(store);
-        store = Store::open(directory.path()).unwrap();
+        store = ConfigStore::open(directory.path()).unwrap();
         assert_eq!(store.log.leftover, expected, "it is known after opening again");
         store.log.limits = RevisionLogLimits { versions: 1, bytes: 10_000 };
     }
@@ -117,7 +117,7 @@ fn rows_of_dropped_revisions_are_removed_later() {
 #[test]
 fn log_with_a_gap_starts_again() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     write(&mut store, VersionSource::Admin, &[("routes/1", Some("a"))]);
     let mut unsigned = store.begin().unwrap();
     unsigned.advance();
@@ -125,7 +125,7 @@ fn log_with_a_gap_starts_again() {
     unsigned.commit().unwrap();
     assert_eq!((store.oldest_version(), store.versions(9, 9).unwrap().len()), (2, 0));
     drop(store);
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     assert_eq!((store.revision(), store.oldest_version(), store.versions(9, 9).unwrap().len()), (2, 2, 0));
     assert!(store.since(1).unwrap().is_none() && store.since(2).unwrap().unwrap().is_empty());
     write(&mut store, VersionSource::Admin, &[("routes/1", Some("c"))]);
@@ -136,7 +136,7 @@ fn log_with_a_gap_starts_again() {
 #[test]
 fn records_and_objects_share_a_transaction() {
     let directory = tempfile::tempdir().unwrap();
-    let mut store = Store::open(directory.path()).unwrap();
+    let mut store = ConfigStore::open(directory.path()).unwrap();
     assert_eq!(store.kept("configs").unwrap(), None);
     let mut transaction = store.begin().unwrap();
     transaction.keep("configs", b"lost").unwrap();
@@ -147,7 +147,7 @@ fn records_and_objects_share_a_transaction() {
     transaction.commit().unwrap();
     drop(store);
     assert_eq!(
-        Store::open(directory.path()).unwrap().kept("configs").unwrap().as_deref(),
+        ConfigStore::open(directory.path()).unwrap().kept("configs").unwrap().as_deref(),
         Some(&b"stays"[..])
     );
 }
@@ -163,7 +163,7 @@ proptest! {
         limit in 1_usize..20,
     ) {
         let directory = tempfile::tempdir().unwrap();
-        let mut store = Store::open(directory.path()).unwrap();
+        let mut store = ConfigStore::open(directory.path()).unwrap();
         store.log.limits = RevisionLogLimits { versions: limit, bytes: u64::MAX };
         let mut states = vec![State::new()];
         for revision in &revisions {

@@ -9,7 +9,7 @@ use crate::source::store::{StoreError, failed};
 
 /// Author, time and way of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Label {
+pub struct RevisionLabel {
     /// Milliseconds since the Unix epoch.
     pub at_ms: u64,
     /// The way of the change.
@@ -37,12 +37,12 @@ pub enum VersionSource {
 
 /// One revision: the part that is read without its changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Version {
+pub struct RevisionInfo {
     pub revision: u64,
     /// The revision before it.
     pub parent: u64,
     /// Author, time and way.
-    pub label: Label,
+    pub label: RevisionLabel,
     /// Count of changed objects.
     pub objects: u32,
     /// Size of its changes in the store, in bytes.
@@ -63,10 +63,10 @@ impl VersionSource {
     }
 }
 
-impl Version {
+impl RevisionInfo {
     /// A revision that is kept elsewhere.
-    pub fn told(revision: u64, parent: u64, label: Label, objects: u32) -> Version {
-        Version { revision, parent, label, objects, bytes: 0 }
+    pub fn told(revision: u64, parent: u64, label: RevisionLabel, objects: u32) -> RevisionInfo {
+        RevisionInfo { revision, parent, label, objects, bytes: 0 }
     }
 
     /// The bytes for the store: layout byte, way, three little-endian numbers, the count of objects, then the author.
@@ -82,7 +82,7 @@ impl Version {
     }
 
     /// Reads what `encode` wrote.
-    pub(super) fn decode(revision: u64, bytes: &[u8]) -> Result<Version, StoreError> {
+    pub(super) fn decode(revision: u64, bytes: &[u8]) -> Result<RevisionInfo, StoreError> {
         let damaged = || failed(format!("what is kept of version {revision} is damaged"));
         let (fixed, by) = bytes.split_at_checked(FIXED_BYTES).ok_or_else(damaged)?;
         let source = VersionSource::of(fixed[1]).filter(|_| fixed[0] == LAYOUT).ok_or_else(damaged)?;
@@ -91,8 +91,8 @@ impl Version {
         };
         let objects = u32::from_le_bytes(fixed[26..30].try_into().expect("and a count behind them"));
         let by = std::str::from_utf8(by).map_err(|_| damaged())?;
-        let label = Label { at_ms: number(10), source, by: by.into() };
-        Ok(Version { revision, parent: number(2), label, objects, bytes: number(18) })
+        let label = RevisionLabel { at_ms: number(10), source, by: by.into() };
+        Ok(RevisionInfo { revision, parent: number(2), label, objects, bytes: number(18) })
     }
 }
 
