@@ -16,7 +16,7 @@ pub(crate) use facts::SummaryFacts;
 pub(crate) use rates::{EndpointRates, Figures, Rates};
 pub(crate) use row::SummaryRow;
 
-use crate::verdict::{VerdictState, Verdict};
+use crate::verdict::{VerdictState, ObjectVerdict};
 use crate::view::{SharedView, View};
 
 /// The short form of one object, as it was written last.
@@ -99,7 +99,7 @@ impl Summaries {
 
 /// Makes the list; facts of objects with the same text are taken from the list before.
 fn made(view: &View, kind: ObjectKind, before: &[Summary]) -> Arc<[Summary]> {
-    let verdicts: HashMap<ObjectKey, Verdict> =
+    let verdicts: HashMap<ObjectKey, ObjectVerdict> =
         view.verdicts(Some(kind)).into_iter().map(|verdict| (verdict.key.clone(), verdict)).collect();
     let mut before = before.iter().peekable();
     let summary = |written: &WrittenObject| {
@@ -118,7 +118,7 @@ fn made(view: &View, kind: ObjectKind, before: &[Summary]) -> Arc<[Summary]> {
     view.all_written(kind).into_iter().map(summary).collect()
 }
 
-fn reason(verdict: &Verdict) -> Option<Arc<str>> {
+fn reason(verdict: &ObjectVerdict) -> Option<Arc<str>> {
     let fault = verdict.faults.first().or(verdict.skipped.first())?;
     Some(match &*fault.pointer {
         "" => fault.reason.as_str().into(),

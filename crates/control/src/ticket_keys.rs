@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use crate::clock::Clock;
 use crate::sealing::Sealer;
 use crate::shared_state::SharedState;
-use ring::Ring;
+use ring::TicketKeyRing;
 
 /// The folder of the shared state.
 pub(crate) const FOLDER: &str = "tls";
@@ -55,7 +55,7 @@ struct TicketKeyTask {
     clock: Arc<dyn Clock>,
     keys: Arc<dyn SharedTicketKeys>,
     /// The ring that the data plane has.
-    last: Option<Ring>,
+    last: Option<TicketKeyRing>,
     /// Whether the text could not be read, which was reported.
     was_unreadable: bool,
 }
@@ -99,13 +99,13 @@ impl TicketKeyTask {
         CHECK_EVERY
     }
 
-    fn read(&self) -> Result<Ring, String> {
-        let Some(document) = self.shared.get(PATH) else { return Ok(Ring::default()) };
+    fn read(&self) -> Result<TicketKeyRing, String> {
+        let Some(document) = self.shared.get(PATH) else { return Ok(TicketKeyRing::default()) };
         let text = self.sealer.open_text(&document.text).map_err(|fault| fault.to_string())?;
-        Ring::parse(&text)
+        TicketKeyRing::parse(&text)
     }
 
-    fn share(&mut self, ring: &Ring) {
+    fn share(&mut self, ring: &TicketKeyRing) {
         if self.last.as_ref() != Some(ring) {
             self.keys.share(ring.keys());
             self.last = Some(ring.clone());

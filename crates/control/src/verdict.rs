@@ -42,7 +42,7 @@ impl VerdictState {
 
 /// The state of one object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
+pub struct ObjectVerdict {
     pub key: ObjectKey,
     /// The form that is in force.
     pub state: VerdictState,
@@ -61,13 +61,13 @@ pub struct Verdict {
 
 impl View {
     /// The state of the object under `key`; none when there is no such object.
-    pub fn verdict(&self, key: &ObjectKey) -> Option<Verdict> {
+    pub fn verdict(&self, key: &ObjectKey) -> Option<ObjectVerdict> {
         let compile_faults = self.compile_faults.iter().filter(|fault| fault.key.as_ref() == Some(key));
         self.judge(key, compile_faults.cloned().collect())
     }
 
     /// The verdicts of all objects that have a fault, ordered by key; of one kind, or of all.
-    pub fn verdicts(&self, kind: Option<ObjectKind>) -> Vec<Verdict> {
+    pub fn verdicts(&self, kind: Option<ObjectKind>) -> Vec<ObjectVerdict> {
         let wanted = |key: &ObjectKey| kind.is_none_or(|kind| key.kind == kind);
         let mut faults: BTreeMap<&ObjectKey, Vec<ConfigFault>> = BTreeMap::new();
         for faulty in self.snapshot.faulty().filter(|faulty| wanted(&faulty.written.key)) {
@@ -92,7 +92,7 @@ impl View {
         faults.into_iter().filter_map(|(key, compile_faults)| self.judge(key, compile_faults)).collect()
     }
 
-    fn judge(&self, key: &ObjectKey, compile_faults: Vec<ConfigFault>) -> Option<Verdict> {
+    fn judge(&self, key: &ObjectKey, compile_faults: Vec<ConfigFault>) -> Option<ObjectVerdict> {
         let revision_written = self.written(key)?.modified_index;
         let in_force = self.snapshot.get(key);
         let checked = in_force.map(|object| object.written.modified_index);
@@ -112,7 +112,7 @@ impl View {
         let skipped = in_force.map(|object| object.skipped().to_vec()).unwrap_or_default();
         let warnings = self.snapshot.warnings_at(key);
         let key = key.clone();
-        Some(Verdict { key, state, revision_in_force, revision_written, faults, skipped, warnings })
+        Some(ObjectVerdict { key, state, revision_in_force, revision_written, faults, skipped, warnings })
     }
 }
 
@@ -154,7 +154,7 @@ fn list(view: &View, kind: Option<&str>) -> Response<Bytes> {
     respond::json(StatusCode::OK, &body)
 }
 
-fn describe(verdict: &Verdict) -> Value {
+fn describe(verdict: &ObjectVerdict) -> Value {
     let fault = |fault: &ConfigFault| json!({ "pointer": fault.pointer, "reason": fault.reason });
     let warning = |warning: &Warning| json!({ "pointer": warning.pointer, "reason": warning.reason });
     json!({

@@ -15,7 +15,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use verifier::Trust;
-use verifier::Verifier;
+use verifier::TrustVerifier;
 pub use wall_clock::handshake_clock;
 
 /// A bidirectional byte stream.
@@ -45,7 +45,7 @@ fn client_builder(
 /// Those of `client_builder`.
 pub fn verifying_by(trust: Trust) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
     let provider = crypto_provider();
-    let verifier = Verifier { trust, provider: Arc::clone(&provider) };
+    let verifier = TrustVerifier { trust, provider: Arc::clone(&provider) };
     Ok(client_builder(provider)?.dangerous().with_custom_certificate_verifier(Arc::new(verifier)))
 }
 

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use model::{Difference, ConfigFault, ObjectKey};
 
-use crate::verdict::{VerdictState, Verdict};
+use crate::verdict::{VerdictState, ObjectVerdict};
 use crate::view::View;
 
 /// The faulty objects that were logged, each with a hash of the logged verdict.
@@ -65,7 +65,7 @@ pub(super) fn tell_skipped(diff: &[Difference]) {
     }
 }
 
-fn say(view: &View, key: &ObjectKey, verdict: Option<&Verdict>, elsewhere: bool) {
+fn say(view: &View, key: &ObjectKey, verdict: Option<&ObjectVerdict>, elsewhere: bool) {
     let object = key.path();
     match verdict {
         None => tracing::info!(object, "a faulty object is gone"),
@@ -95,7 +95,7 @@ fn in_words(fault: &ConfigFault) -> String {
 
 /// A hash that is equal for verdicts with the same text. The revision is left out, because the same fault in a new
 /// revision is not worth a line.
-fn mark(verdict: &Verdict) -> u64 {
+fn mark(verdict: &ObjectVerdict) -> u64 {
     let mut hasher = DefaultHasher::new();
     verdict.state.as_str().hash(&mut hasher);
     for fault in &verdict.faults {

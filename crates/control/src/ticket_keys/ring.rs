@@ -13,7 +13,7 @@ const KEYS_MAX: usize = 4;
 
 /// Keys, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ring {
+pub(super) struct TicketKeyRing {
     keys: Vec<TicketKey>,
 }
 
@@ -25,14 +25,14 @@ struct StoredTicketKey {
     from_s: u64,
 }
 
-impl Ring {
+impl TicketKeyRing {
     /// Its keys, the newest first.
     pub(super) fn keys(&self) -> &[TicketKey] {
         &self.keys
     }
 
-    /// Reads what [`Ring::text`] has written.
-    pub(super) fn parse(text: &str) -> Result<Ring, String> {
+    /// Reads what [`TicketKeyRing::text`] has written.
+    pub(super) fn parse(text: &str) -> Result<TicketKeyRing, String> {
         let kept: Vec<StoredTicketKey> =
             jsonx::read(text.as_bytes(), Bounds::SMALL).map_err(|fault| fault.to_string())?;
         let key = |kept: StoredTicketKey| {
@@ -43,7 +43,7 @@ impl Ring {
         };
         let keys: Option<Vec<TicketKey>> = kept.into_iter().take(KEYS_MAX).map(key).collect();
         let keys = keys.ok_or("a name or secret has not the right length")?;
-        Ok(Ring { keys })
+        Ok(TicketKeyRing { keys })
     }
 
     pub(super) fn text(&self) -> String {
@@ -57,7 +57,7 @@ impl Ring {
     }
 
     /// The ring with a new key, if one is due; the first one makes tickets at once.
-    pub(super) fn renewed(&self, now_s: u64) -> Option<Ring> {
+    pub(super) fn renewed(&self, now_s: u64) -> Option<TicketKeyRing> {
         let from_s = match self.keys.first() {
             None => now_s,
             Some(newest) if newest.from_s + KEY_LIFETIME_S > now_s + LEAD_S => return None,
@@ -70,7 +70,7 @@ impl Ring {
         let mut keys = vec![fresh];
         let is_used = |key: &&TicketKey| key.from_s + 2 * KEY_LIFETIME_S > now_s;
         keys.extend(self.keys.iter().filter(is_used).take(KEYS_MAX - 1).cloned());
-        Some(Ring { keys })
+        Some(TicketKeyRing { keys })
     }
 }
 
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn new_key_is_written_before_it_is_used() {
-        let first = Ring::default().renewed(1_000_000).unwrap();
+        let first = TicketKeyRing::default().renewed(1_000_000).unwrap();
         assert_eq!(first.keys[0].from_s, 1_000_000);
         let due_s = 1_000_000 + KEY_LIFETIME_S - LEAD_S;
         assert_eq!(first.renewed(due_s - 1), None);
@@ -95,10 +95,10 @@ mod tests {
 
     #[test]
     fn text_is_read_as_written_or_refused() {
-        let ring = Ring::default().renewed(7).unwrap();
-        assert_eq!(Ring::parse(&ring.text()), Ok(ring));
+        let ring = TicketKeyRing::default().renewed(7).unwrap();
+        assert_eq!(TicketKeyRing::parse(&ring.text()), Ok(ring));
         for text in ["", "{}", r#"[{"name":"AA==","secret":"AA==","from_s":1}]"#] {
-            assert!(Ring::parse(text).is_err(), "{text}");
+            assert!(TicketKeyRing::parse(text).is_err(), "{text}");
         }
     }
 }

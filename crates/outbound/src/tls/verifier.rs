@@ -20,12 +20,12 @@ pub enum Trust {
 
 /// Checks the certificate by its [`Trust`]. Signatures of the handshake are verified in any case.
 #[derive(Debug)]
-pub(crate) struct Verifier {
+pub(crate) struct TrustVerifier {
     pub(crate) trust: Trust,
     pub(crate) provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for TrustVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,

@@ -14,7 +14,7 @@ use crate::admin::live::Attention;
 use crate::certificates::shown_time;
 use crate::serve::list_query::now_ms;
 use crate::source::etcd::{EtcdState, EtcdStatus};
-use crate::verdict::{VerdictState, Verdict};
+use crate::verdict::{VerdictState, ObjectVerdict};
 use crate::view::{View, WriteFailure};
 
 /// The list as it is now, at most a second old. Blocks for milliseconds with many objects.
@@ -81,7 +81,7 @@ fn etcd(etcd: &EtcdStatus) -> impl Iterator<Item = Value> {
 }
 
 /// A line for each object in one of these states.
-fn objects<'v>(verdicts: &'v [Verdict], states: &'v [VerdictState]) -> impl Iterator<Item = Value> + 'v {
+fn objects<'v>(verdicts: &'v [ObjectVerdict], states: &'v [VerdictState]) -> impl Iterator<Item = Value> + 'v {
     let found = verdicts.iter().filter(|verdict| states.contains(&verdict.state));
     found.take(LINES_MAX).map(|verdict| {
         let key = &verdict.key;
@@ -288,7 +288,7 @@ mod tests {
     fn faulty_objects_are_named_with_their_effect() {
         let named = |kind: ObjectKind, state: VerdictState| {
             let key = model::ObjectKey::new(kind, "a").unwrap();
-            let verdict = Verdict {
+            let verdict = ObjectVerdict {
                 key,
                 state,
                 revision_in_force: None,
