@@ -74,7 +74,7 @@ struct Application {
 
 /// An entry in its compact form, which is made at once, so that memory for the written form is held for one entry only.
 #[derive(Deserialize)]
-#[serde(try_from = "Entry")]
+#[serde(try_from = "EurekaEntry")]
 struct EurekaChange((EurekaAction, EurekaInstance));
 
 impl TryFrom<EurekaEntry> for EurekaChange {

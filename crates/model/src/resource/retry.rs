@@ -105,7 +105,7 @@ pub struct BackoffConfig {
     #[serde(default, deserialize_with = "number::optional_seconds")]
     pub max: Option<Duration>,
     /// The growth from wait to wait.
-    #[serde(default = "Backoff::default_factor")]
+    #[serde(default = "BackoffConfig::default_factor")]
     pub factor: f64,
 }
 

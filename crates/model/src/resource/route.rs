@@ -14,7 +14,7 @@ use crate::{Id, number};
 
 /// A route.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(from = "Form")]
+#[serde(from = "RouteForm")]
 pub struct Route {
     /// The paths it matches (`uri` or `uris`).
     pub uris: OneOrMany<Box<str>>,

@@ -7,7 +7,7 @@ use crate::{Id, number};
 
 /// A certificate with its key.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(from = "Form")]
+#[serde(from = "SslForm")]
 pub struct Ssl {
     /// The side it is shown to.
     pub ssl_type: SslType,

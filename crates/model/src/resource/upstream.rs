@@ -17,7 +17,7 @@ use crate::{Id, number};
 
 /// A set of origin servers and how to choose among them.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(from = "Form")]
+#[serde(from = "UpstreamForm")]
 pub struct UpstreamConfig {
     /// How a node is chosen.
     pub balance: Balance,

@@ -64,7 +64,7 @@ macro_rules! attributes {
             ///
             /// # Errors
             /// The misfit, as a sentence.
-            $visibility fn take(fields: &mut $crate::shared::attributes::Fields) -> Result<Self, String> {
+            $visibility fn take(fields: &mut $crate::shared::attributes::AttributeFields) -> Result<Self, String> {
                 Ok($name {
                     $($field: fields.take(
                         $crate::shared::attributes::attribute_name(stringify!($field)),
@@ -77,7 +77,7 @@ macro_rules! attributes {
         impl $crate::shared::attributes::FieldSet for $name {
             const NAMES: &'static [&'static str] = $name::NAMES;
 
-            fn take(fields: &mut $crate::shared::attributes::Fields) -> Result<Self, String> {
+            fn take(fields: &mut $crate::shared::attributes::AttributeFields) -> Result<Self, String> {
                 $name::take(fields)
             }
         }
@@ -95,7 +95,7 @@ macro_rules! attributes {
             }
 
             fn read(written: serde_json::Value) -> Result<Self, String> {
-                let mut fields = $crate::shared::attributes::Fields::of(written)?;
+                let mut fields = $crate::shared::attributes::AttributeFields::of(written)?;
                 let read = Self::take(&mut fields)?;
                 fields.finish(&[Self::NAMES])?;
                 Ok(read)

@@ -95,7 +95,7 @@ macro_rules! settings {
 
         impl Settings {
             /// Parses every written value; adds all faults, and gives none if there is a fault.
-            fn resolve(written: &Written, faults: &mut Vec<Fault>) -> Option<Self> {
+            fn resolve(written: &WrittenSettings, faults: &mut Vec<SettingFault>) -> Option<Self> {
                 $($( let $name = written.read(
                     stringify!($name),
                     $module::$parser $(::<$($bound),+>)?,

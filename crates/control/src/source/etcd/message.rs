@@ -37,7 +37,7 @@ pub(super) struct DeleteRangeResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct RequestOp {
-    #[prost(oneof = "Request", tags = "1, 2, 3")]
+    #[prost(oneof = "RequestOpKind", tags = "1, 2, 3")]
     pub(super) request: Option<RequestOpKind>,
 }
 
